@@ -1,0 +1,115 @@
+"""The catalogue: every aggregate, the laws it obeys, the components it is made of, and how they are lowered.
+
+To add an aggregate made of existing components, write a lowering and one line of `CATALOGUE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from weft.aggregates.components import Kind
+from weft.aggregates.lowering import (
+    FoldedComponents,
+    Lowered,
+    lower_average,
+    lower_count,
+    lower_distinct,
+    lower_extreme,
+    lower_quantile,
+    lower_rows,
+    lower_sum,
+    lower_variance,
+)
+from weft.aggregates.types import Type
+
+
+class Law(Enum):
+    """The classes of Gray et al. (1997): how an aggregate of a whole follows from those of its parts."""
+
+    DISTRIBUTIVE = "distributive"
+    ALGEBRAIC = "algebraic"
+    HOLISTIC = "holistic"
+
+
+ANY = frozenset(Type)
+NUMBERS = frozenset({Type.BIGINT, Type.DOUBLE})
+ORDERED = frozenset({Type.BIGINT, Type.DOUBLE, Type.TIMESTAMP})
+
+_SUM_BY_TYPE: Mapping[Type, Kind] = {Type.BIGINT: Kind.SUM_INT, Type.DOUBLE: Kind.SUM_FLOAT}
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate of the catalogue.
+
+    `kinds(type)` lists the components that it needs over an input of that type, and `lower(folded, parameter)`
+    turns the folded components of many windows into their answers. `invertible` says that a partial can be subtracted.
+    """
+
+    name: str
+    law: Law
+    invertible: bool
+    types: frozenset[Type]
+    kinds: Callable[[Type], tuple[Kind, ...]]
+    lower: Callable[[FoldedComponents, float | None], Lowered]
+    result: Type | None = None
+    is_exact: bool = True
+
+    def accepts(self, argument: Type) -> bool:
+        """Whether an argument of this type makes sense."""
+        return argument in self.types
+
+    def result_type(self, argument: Type | None) -> Type:
+        """The type of the answer; aggregates without a fixed one keep the type of their argument."""
+        if self.result is not None:
+            return self.result
+        if argument is None:
+            raise ValueError(f"{self.name} needs an argument")
+        return argument
+
+
+def _always(*kinds: Kind) -> Callable[[Type], tuple[Kind, ...]]:
+    return lambda _: kinds
+
+
+def _sum_kinds(argument: Type) -> tuple[Kind, ...]:
+    return (Kind.COUNT, _SUM_BY_TYPE[argument])
+
+
+def _variance(*, sample: bool, root: bool) -> Callable[[FoldedComponents, float | None], Lowered]:
+    def lower(folded: FoldedComponents, parameter: float | None) -> Lowered:
+        variance = lower_variance(folded, sample=sample)
+        return Lowered(np.sqrt(variance.values), None, variance.valid) if root else variance
+
+    return lower
+
+
+_VARIANCE_KINDS = _always(Kind.COUNT, Kind.SUM_FLOAT, Kind.SQUARES)
+_MOMENTS = {
+    "VAR_POP": _variance(sample=False, root=False),
+    "VAR_SAMP": _variance(sample=True, root=False),
+    "STDDEV_POP": _variance(sample=False, root=True),
+    "STDDEV_SAMP": _variance(sample=True, root=True),
+}
+
+EVERY_AGGREGATE = (
+    Aggregate("COUNT_ALL", Law.DISTRIBUTIVE, True, ANY, _always(Kind.ROWS), lower_rows, Type.BIGINT),
+    Aggregate("COUNT", Law.DISTRIBUTIVE, True, ANY, _always(Kind.COUNT), lower_count, Type.BIGINT),
+    Aggregate("SUM", Law.DISTRIBUTIVE, True, NUMBERS, _sum_kinds, lower_sum),
+    Aggregate("AVG", Law.ALGEBRAIC, True, NUMBERS, _sum_kinds, lower_average, Type.DOUBLE),
+    Aggregate("MIN", Law.DISTRIBUTIVE, False, ORDERED, _always(Kind.COUNT, Kind.MIN), lower_extreme(Kind.MIN)),
+    Aggregate("MAX", Law.DISTRIBUTIVE, False, ORDERED, _always(Kind.COUNT, Kind.MAX), lower_extreme(Kind.MAX)),
+    *(
+        Aggregate(name, Law.ALGEBRAIC, True, NUMBERS, _VARIANCE_KINDS, lower, Type.DOUBLE)
+        for name, lower in _MOMENTS.items()
+    ),
+    Aggregate("QUANTILE", Law.HOLISTIC, False, ORDERED, _always(Kind.COUNT, Kind.VALUES), lower_quantile),
+    Aggregate("MEDIAN", Law.HOLISTIC, False, ORDERED, _always(Kind.COUNT, Kind.VALUES), lower_quantile),
+    Aggregate("COUNT_DISTINCT", Law.HOLISTIC, False, ANY, _always(Kind.VALUES), lower_distinct, Type.BIGINT),
+)
+
+CATALOGUE: Mapping[str, Aggregate] = {aggregate.name: aggregate for aggregate in EVERY_AGGREGATE}

@@ -1,0 +1,62 @@
+"""Components: the columns that a partial is made of.
+
+A partial is an aggregate's synopsis over a slot, lifted and not yet lowered. Aggregates share components: AVG, SUM and
+COUNT over one input need one sum and one count between them. Every component but VALUES is a fixed number of
+machine words per (slot, key, shard), so keyed state stays columnar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from weft.aggregates.types import Type
+
+
+class Kind(Enum):
+    """How a component is lifted from values and combined."""
+
+    ROWS = "rows"
+    """The number of events, NULL or not."""
+    COUNT = "count"
+    """The number of values that are not NULL."""
+    SUM_INT = "sum_int"
+    """The exact sum of integers, as the sum of their high words and the sum of their low words: neither overflows
+    before 2**31 events, and modular arithmetic would recover the difference of two prefixes exactly."""
+    SUM_FLOAT = "sum_float"
+    """The sum of doubles as an unevaluated pair, so that the error does not grow with the number of events."""
+    SQUARES = "squares"
+    """The sum of the squares of doubles, as such a pair."""
+    MIN = "min"
+    """The least value; NaN above all numbers."""
+    MAX = "max"
+    """The greatest value; NaN above all numbers."""
+    VALUES = "values"
+    """The multiset of values: all that a holistic aggregate can ask for."""
+
+    @property
+    def words(self) -> int:
+        """How many 8-byte columns it takes (VALUES takes a pair of lists instead)."""
+        return {Kind.SUM_INT: 2, Kind.SUM_FLOAT: 2, Kind.SQUARES: 2, Kind.VALUES: 0}.get(self, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component over one input; `input` is the input's place in the stream's list, None for ROWS."""
+
+    kind: Kind
+    input: int | None = None
+
+    def is_float(self, inputs: tuple[Type, ...]) -> bool:
+        """Whether its columns hold doubles rather than int64."""
+        if self.kind in (Kind.SUM_FLOAT, Kind.SQUARES):
+            return True
+        extreme = self.kind in (Kind.MIN, Kind.MAX)
+        return extreme and self.input is not None and inputs[self.input] is Type.DOUBLE
+
+    def column_names(self) -> tuple[str, ...]:
+        """The names of its columns in a table of partials."""
+        stem = self.kind.value if self.input is None else f"{self.kind.value}_{self.input}"
+        if self.kind is Kind.VALUES:
+            return (f"{stem}_item", f"{stem}_count")
+        return (stem,) if self.kind.words == 1 else (f"{stem}_high", f"{stem}_low")

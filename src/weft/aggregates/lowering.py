@@ -1,0 +1,160 @@
+"""Lowering: from the folded components of many windows to their answers.
+
+All arrays run over windows. `valid` is False where an answer is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.aggregates.components import Kind
+from weft.errors import WeftError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class AnswerOverflowError(WeftError):
+    """An exact integer answer does not fit in 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """Answers: as doubles, and where the answer is an integer also exactly as int64."""
+
+    values: Floats
+    exact: Ints | None
+    valid: Bools
+
+
+class FoldedComponents(Protocol):
+    """The folded components of one aggregate's input, over many windows."""
+
+    def ints(self, kind: Kind) -> tuple[Ints, ...]:
+        """The int64 columns of a component."""
+        ...
+
+    def floats(self, kind: Kind) -> tuple[Floats, ...]:
+        """The float64 columns of a component."""
+        ...
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the input holds doubles."""
+        ...
+
+    def select(self, ranks: Ints) -> Ints | Floats:
+        """The value at each window's 1-based rank in its sorted multiset (any value where the rank is 0)."""
+        ...
+
+    def distinct(self) -> Ints:
+        """The number of different values in each window's multiset."""
+        ...
+
+
+def _from_ints(values: Ints, valid: Bools) -> Lowered:
+    return Lowered(values.astype(np.float64), values, valid)
+
+
+def lower_rows(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """COUNT(*)."""
+    (rows,) = folded.ints(Kind.ROWS)
+    return _from_ints(rows, np.ones(len(rows), np.bool_))
+
+
+def lower_count(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """COUNT(x)."""
+    (count,) = folded.ints(Kind.COUNT)
+    return _from_ints(count, np.ones(len(count), np.bool_))
+
+
+def _exact_sum(high: Ints, low: Ints) -> Ints:
+    """high * 2**32 + low, or an error where that is no int64. `low` may exceed 32 bits: it is itself a sum."""
+    carried = high + (low >> 32)
+    if np.any(carried != carried.astype(np.int32)):
+        raise AnswerOverflowError(
+            "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
+        )
+    return (carried << 32) | (low & 0xFFFFFFFF)
+
+
+def lower_sum(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """SUM(x): exact for integers."""
+    (count,) = folded.ints(Kind.COUNT)
+    if folded.is_float:
+        high, low = folded.floats(Kind.SUM_FLOAT)
+        return Lowered(_pair_value(high, low), None, count > 0)
+    return _from_ints(_exact_sum(*folded.ints(Kind.SUM_INT)), count > 0)
+
+
+def _pair_value(high: Floats, low: Floats) -> Floats:
+    return np.where(np.isfinite(high), high + low, high)
+
+
+def lower_average(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """AVG(x), in DOUBLE; the sum below it may exceed a BIGINT."""
+    (count,) = folded.ints(Kind.COUNT)
+    if folded.is_float:
+        total = _pair_value(*folded.floats(Kind.SUM_FLOAT))
+    else:
+        high, low = folded.ints(Kind.SUM_INT)
+        total = high.astype(np.float64) * 2.0**32 + low.astype(np.float64)
+    return Lowered(total / np.maximum(count, 1), None, count > 0)
+
+
+def lower_variance(folded: FoldedComponents, *, sample: bool) -> Lowered:
+    """The variance, from a sum and a sum of squares held as pairs: cancellation costs digits that are to spare."""
+    from weft.kernels.pairs import variance_of_pairs
+
+    (count,) = folded.ints(Kind.COUNT)
+    sum_high, sum_low = folded.floats(Kind.SUM_FLOAT)
+    square_high, square_low = folded.floats(Kind.SQUARES)
+    valid = count > (1 if sample else 0)
+    values = variance_of_pairs(count, sum_high, sum_low, square_high, square_low, 1 if sample else 0)
+    return Lowered(values, None, valid)
+
+
+def lower_extreme(kind: Kind) -> Callable[[FoldedComponents, float | None], Lowered]:
+    """MIN(x) or MAX(x)."""
+
+    def lower(folded: FoldedComponents, parameter: float | None) -> Lowered:
+        (count,) = folded.ints(Kind.COUNT)
+        if folded.is_float:
+            (values,) = folded.floats(kind)
+            return Lowered(values, None, count > 0)
+        return _from_ints(folded.ints(kind)[0], count > 0)
+
+    return lower
+
+
+def quantile_ranks(counts: Ints, phi: float) -> Ints:
+    """The 1-based rank max(1, floor(phi * n)) for each n; 0 where n is 0.
+
+    phi is taken as the decimal that it was written as, so that 0.29 of 100 is rank 29, not 28.
+    """
+    fraction = Fraction(repr(phi))
+    sizes, places = np.unique(counts, return_inverse=True)
+    ranks = [max(1, int(n) * fraction.numerator // fraction.denominator) if n else 0 for n in sizes]
+    return np.array(ranks, np.int64)[places]
+
+
+def lower_quantile(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """QUANTILE(x, phi), and MEDIAN(x) with no parameter."""
+    (count,) = folded.ints(Kind.COUNT)
+    selected = folded.select(quantile_ranks(count, 0.5 if parameter is None else parameter))
+    if folded.is_float:
+        return Lowered(selected.astype(np.float64), None, count > 0)
+    return _from_ints(selected.astype(np.int64), count > 0)
+
+
+def lower_distinct(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """COUNT(DISTINCT x)."""
+    distinct = folded.distinct()
+    return _from_ints(distinct, np.ones(len(distinct), np.bool_))

@@ -1,0 +1,1 @@
+"""The `weft` command: one file a command, each importing what it needs only when it runs."""

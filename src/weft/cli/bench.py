@@ -1,0 +1,30 @@
+"""`weft bench`: the programs in the folder `benchmarks` of a source checkout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import weft
+from weft.cli.nearest import did_you_mean
+from weft.errors import WeftError
+
+
+def benchmarks() -> dict[str, Path]:
+    """The benchmarks by name."""
+    folder = Path(weft.__file__).resolve().parents[2] / "benchmarks"
+    if not folder.is_dir():
+        raise WeftError(
+            "the benchmarks are not part of the installed package.\n"
+            "  Clone the source of Weft, and in it: make bench"
+        )
+    return {file.stem: file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")}
+
+
+def run_benchmark(name: str, arguments: list[str]) -> int:
+    """Run one benchmark as a program of its own, and give its exit code."""
+    programs = benchmarks()
+    if name not in programs:
+        raise WeftError(f"there is no benchmark {name}{did_you_mean(name, programs)}")
+    return subprocess.run([sys.executable, programs[name], *arguments], check=False).returncode

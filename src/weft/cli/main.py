@@ -1,0 +1,115 @@
+"""The `weft` command. What a part of it needs is imported when it runs: `weft --help` starts nothing."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperGroup
+
+from weft.errors import WeftError
+
+_TRACEBACK = "traceback"
+
+
+class _Commands(TyperGroup):
+    """The group of all commands: an error that Weft raises on purpose is shown as a sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except WeftError as error:
+            if ctx.meta.get(_TRACEBACK):
+                raise
+            Console(stderr=True).print(Text(f"error: {error}", style="red"), soft_wrap=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(
+    name="weft",
+    cls=_Commands,
+    help="Thousands of sliding-window aggregate queries over one stream, for about the price of one.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"weft {version('weft')}")
+        raise typer.Exit
+
+
+def _keep_traceback(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[_TRACEBACK] = True
+
+
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="Show where an error comes from.", callback=_keep_traceback)
+]
+
+
+@app.callback()
+def _weft(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+    traceback: Traceback = False,
+) -> None:
+    pass
+
+
+@app.command()
+def plan(
+    file: Annotated[Path, typer.Argument(metavar="FILE.sql", help="Statements: streams and queries.")],
+    rate: Annotated[float | None, typer.Option(help="Events per second to plan for.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Show how queries would be answered together, and at what cost."""
+    from weft.cli.plan import plan_text
+
+    if rate is not None and not 0 < rate < float("inf"):
+        raise WeftError(f"--rate must be positive, got {rate:g}")
+    typer.echo(plan_text(file, rate_per_s=rate, as_json=json))
+
+
+@app.command()
+def run(
+    job: Annotated[Path, typer.Argument(metavar="JOB.toml", help="Queries, sources, sink and settings.")],
+    traceback: Traceback = False,
+) -> None:
+    """Answer the queries of a job on Spark, as a stream or as a batch."""
+    from weft.cli.run import run_job
+
+    run_job(job, Console(), verbose=traceback)
+
+
+@app.command()
+def demo(traceback: Traceback = False) -> None:
+    """Answer a hundred queries over a year of flights, beside plain Spark."""
+    from weft.cli.demo import run_demo
+
+    run_demo()
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Which one; all are listed when none is named.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Run a benchmark of a source checkout. What follows the name is handed to it."""
+    from weft.cli.bench import benchmarks, run_benchmark
+
+    if name is None:
+        typer.echo("\n".join(benchmarks()))
+        return
+    raise typer.Exit(run_benchmark(name, [*(["--json"] if json else []), *ctx.args]))

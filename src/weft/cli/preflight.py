@@ -1,0 +1,68 @@
+"""What is checked of a job before Spark starts: everything that can be known without it."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from weft.cli.job import Job, JobError, Source
+from weft.cli.nearest import did_you_mean
+from weft.cli.workload import read_workload
+from weft.language.model import Workload
+from weft.spark.answers import check_workload
+
+
+def check_job(job: Job) -> Workload:
+    """The workload of a job whose queries bind, whose sources exist, and which Spark can answer."""
+    if not job.queries.is_file():
+        raise JobError(job.file, "queries", f"there is no file {job.queries}")
+    workload = read_workload(job.queries)
+    if not workload.queries:
+        raise JobError(job.file, "queries", f"{job.queries} has no query; write a CREATE QUERY statement")
+    _check_sources_match_streams(job, workload)
+    for stream, source in job.sources.items():
+        _check_path(job, job.place_of_source(stream), source)
+    check_workload(workload)
+    return workload
+
+
+def source_of(job: Job, stream: str) -> Source:
+    """The source of a stream; a lone [source] serves whichever stream the workload has."""
+    return job.sources[stream] if stream in job.sources else job.sources[""]
+
+
+def _check_sources_match_streams(job: Job, workload: Workload) -> None:
+    streams = list(workload.streams)
+    if "" in job.sources:
+        if len(streams) > 1:
+            tables = ", ".join(f"[source.{stream}]" for stream in streams)
+            raise JobError(
+                job.file, "[source]", f"{job.queries.name} has {len(streams)} streams; write {tables}"
+            )
+        return
+    for stream in job.sources:
+        if stream not in streams:
+            raise JobError(
+                job.file,
+                f"[source.{stream}]",
+                f"{job.queries.name} has no stream {stream}{did_you_mean(stream, streams)}",
+            )
+    for stream in streams:
+        if stream not in job.sources:
+            raise JobError(job.file, f"[source.{stream}]", f"is missing; stream {stream} needs a source")
+
+
+def _check_path(job: Job, place: str, source: Source) -> None:
+    local = _local_path(source.path)
+    # Spark also reads patterns; {a,b} is one that Python's glob does not know, so Spark alone can judge it.
+    if local is not None and "{" not in local and not Path(local).exists() and not glob.glob(local):
+        raise JobError(job.file, f"{place} path", f"there is nothing at {local}")
+
+
+def _local_path(path: str | None) -> str | None:
+    """The path on this machine, or None where only Spark can look."""
+    if path is None or path.startswith("/"):
+        return path
+    parts = urlsplit(path)
+    return unquote(parts.path) if parts.scheme == "file" else None

@@ -1,0 +1,1 @@
+"""The engine: events in, answers out, in one process."""

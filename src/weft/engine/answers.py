@@ -1,0 +1,215 @@
+"""Answers: one long table for all queries, and one query's answers wide.
+
+Columns: `query`, `window_start`, `window_end`, every group-by attribute of the workload (NULL where the query does not
+group by it), `aggregate` (its text or alias), `value` (DOUBLE) and `exact` (BIGINT; set where the answer is an integer or
+a timestamp in microseconds, so that nothing is lost above 2**53).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.lowering import Lowered
+from weft.aggregates.types import Type
+from weft.engine.columns import arrow_type
+from weft.engine.tables import KeyTable
+from weft.errors import WeftError
+from weft.language.typecheck import type_of
+from weft.language.evaluate import evaluate
+from weft.language.expressions import AggregateCall, Attribute, attributes_of
+from weft.language.model import Query, Stream, Workload
+from weft.language.printer import label_of
+
+Ints = npt.NDArray[np.int64]
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+NO_TIME = -(2**63)
+"""Stands for NULL among times."""
+FIXED_COLUMNS = frozenset({"query", "window_start", "window_end", "aggregate", "value", "exact"})
+
+
+def public_type(kind: Type) -> pa.DataType:
+    """The Arrow type that users see."""
+    return TIMESTAMP if kind is Type.TIMESTAMP else arrow_type(kind)
+
+
+def answers_schema(workload: Workload) -> pa.Schema:
+    """The columns of a workload's answers."""
+    attributes = workload.group_by_attributes
+    clash = sorted(FIXED_COLUMNS & attributes.keys())
+    if clash:
+        raise WeftError(
+            f"a query groups by {clash[0]!r}, which is the name of a column of every answers table; "
+            f"rename the attribute in CREATE STREAM"
+        )
+    return pa.schema(
+        [
+            pa.field("query", pa.string(), nullable=False),
+            pa.field("window_start", TIMESTAMP),
+            pa.field("window_end", TIMESTAMP),
+            *(pa.field(name, public_type(kind)) for name, kind in attributes.items()),
+            pa.field("aggregate", pa.string(), nullable=False),
+            pa.field("value", pa.float64()),
+            pa.field("exact", pa.int64()),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups that answers belong to: numbers of a key table, and the names of its columns."""
+
+    names: tuple[str, ...]
+    table: KeyTable
+
+    def decode(self, keys: Ints) -> dict[str, pa.Array]:
+        """The group-by attributes of some groups."""
+        return dict(zip(self.names, self.table.decode(keys), strict=True))
+
+
+@dataclass(frozen=True)
+class QueryAnswers:
+    """The answers of one query, columnar: a row per window and group, a `Lowered` per aggregate."""
+
+    query: Query
+    starts_us: Ints
+    ends_us: Ints
+    keys: Ints
+    groups: Groups
+    lowered: Mapping[AggregateCall, Lowered]
+
+    def __len__(self) -> int:
+        return len(self.starts_us)
+
+    def having(self, stream: Stream) -> QueryAnswers:
+        """The rows for which HAVING is true."""
+        query = self.query
+        if query.having is None or not len(self):
+            return self
+        arrays = {call: _typed(call, lowered, stream) for call, lowered in self.lowered.items()}
+        attributes = self.groups.decode(self.keys) if attributes_of(query.having) else {}
+        holds = evaluate(query.having, attributes, stream.attributes, aggregates=arrays)
+        rows = np.flatnonzero(np.asarray(pc.fill_null(holds, False)))
+        return QueryAnswers(
+            query,
+            self.starts_us[rows],
+            self.ends_us[rows],
+            self.keys[rows],
+            self.groups,
+            {call: _take(lowered, rows) for call, lowered in self.lowered.items()},
+        )
+
+
+def to_table(answers: Sequence[QueryAnswers], schema: pa.Schema) -> pa.Table:
+    """The long table of several queries' answers."""
+    return pa.Table.from_batches([batch.cast(schema) for batch in to_batches(answers, schema)], schema)
+
+
+def to_batches(answers: Iterable[QueryAnswers], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The long form as one batch per key table, its strings still dictionary-encoded: cheap to build and to ship."""
+    by_groups: dict[int, list[QueryAnswers]] = {}
+    for part in answers:
+        if len(part):
+            by_groups.setdefault(id(part.groups.table), []).append(part)
+    for parts in by_groups.values():
+        yield _long_batch(parts, schema)
+
+
+def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
+    """Parts that share a key table, a row per window, group and selected aggregate."""
+    owners = [(part, item) for part in parts for item in part.query.select if isinstance(item.expression, AggregateCall)]
+    lowered = [part.lowered[item.expression] for part, item in owners if isinstance(item.expression, AggregateCall)]
+    place = np.repeat(np.arange(len(owners), dtype=np.int32), [len(part) for part, _ in owners])
+    absent = ~np.concatenate([answer.valid for answer in lowered])
+    inexact = np.repeat([answer.exact is None for answer in lowered], [len(answer.values) for answer in lowered])
+    columns = {
+        "query": _dictionary(place, pa.array([part.query.name for part, _ in owners])),
+        "window_start": _timestamps(np.concatenate([part.starts_us for part, _ in owners])),
+        "window_end": _timestamps(np.concatenate([part.ends_us for part, _ in owners])),
+        "aggregate": _dictionary(place, pa.array([label_of(item) for _, item in owners])),
+        "value": pa.array(np.concatenate([answer.values for answer in lowered]), mask=absent),
+        "exact": pa.array(np.concatenate([_integers(answer) for answer in lowered]), mask=absent | inexact),
+    }
+    groups = parts[0].groups
+    keys = np.concatenate([part.keys for part, _ in owners]).astype(np.int32)
+    every_key = groups.decode(np.arange(len(groups.table)))
+    for name, values in every_key.items():
+        typed = values.cast(schema.field(name).type)
+        columns[name] = _dictionary(keys, typed) if pa.types.is_string(typed.type) else typed.take(pa.array(keys))
+    length = len(place)
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(length, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
+def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
+    """One query's answers with a column per SELECT item, typed as in the query, a row per window and group.
+
+    Rows of other queries are left out, so the whole long table may be given.
+    """
+    if query not in workload.queries:
+        raise WeftError(f"no query named {query!r}; there are {', '.join(workload.queries) or 'none'}")
+    bound = workload.queries[query]
+    stream = workload.streams[bound.stream]
+    rows = answers.filter(pc.equal(answers.column("query"), query))
+    items = [item for item in bound.select if isinstance(item.expression, AggregateCall)]
+    parts = [rows.filter(pc.equal(rows.column("aggregate"), label_of(item))) for item in items]
+    # Every part lists the same windows and groups; sorting makes their rows line up wherever they came from.
+    by = [(name, "ascending") for name in ("window_start", "window_end", *bound.group_by)]
+    parts = [part.sort_by(by) for part in parts]
+    first = parts[0]
+    columns = {name: first.column(name) for name in ("window_start", "window_end")}
+    columns |= {name: first.column(name) for name in bound.group_by}
+    for item, part in zip(items, parts, strict=True):
+        assert isinstance(item.expression, AggregateCall)
+        kind = _result_type(item.expression, stream)
+        column = part.column("value") if kind is Type.DOUBLE else part.column("exact").cast(public_type(kind))
+        columns[label_of(item)] = column
+    for item in bound.select:
+        if isinstance(item.expression, Attribute) and item.alias is not None:
+            columns[item.alias] = columns.pop(item.expression.name)
+    return pa.table(columns)
+
+
+def _result_type(call: AggregateCall, stream: Stream) -> Type:
+    argument = None if call.argument is None else type_of(call.argument, stream.attributes)
+    return CATALOGUE[call.function].result_type(argument or Type.BIGINT)
+
+
+def _typed(call: AggregateCall, lowered: Lowered, stream: Stream) -> pa.Array:
+    """An aggregate's answers in the type that HAVING compares."""
+    if _result_type(call, stream) is Type.DOUBLE or lowered.exact is None:
+        return _values(lowered)
+    return _exact(lowered)
+
+
+def _take(lowered: Lowered, rows: Ints) -> Lowered:
+    exact = None if lowered.exact is None else lowered.exact[rows]
+    return Lowered(lowered.values[rows], exact, lowered.valid[rows])
+
+
+def _values(lowered: Lowered) -> pa.Array:
+    return pa.array(lowered.values, mask=~lowered.valid)
+
+
+def _exact(lowered: Lowered) -> pa.Array:
+    assert lowered.exact is not None
+    return pa.array(lowered.exact, mask=~lowered.valid)
+
+
+def _integers(lowered: Lowered) -> Ints:
+    return np.zeros(len(lowered.values), np.int64) if lowered.exact is None else lowered.exact
+
+
+def _dictionary(places: npt.NDArray[np.int32], values: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(places), values)
+
+
+def _timestamps(times_us: Ints) -> pa.Array:
+    return pa.array(times_us, mask=times_us == NO_TIME).cast(TIMESTAMP)

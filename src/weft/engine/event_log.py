@@ -1,0 +1,164 @@
+"""The event log: raw events in event-time order, for windows that need single events rather than slots.
+
+Events at or after the watermark are pending: a later arrival may still come before them. Behind it they are final and
+have a position. Only the columns that some query reads are kept, and final events only while some window may
+still cover them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weft.engine.columns import arrow_type
+from weft.engine.tables import KeyTable
+from weft.errors import WeftError
+from weft.language.model import Stream
+from weft.windows import RowWindow, TimeWindow, Window
+from weft.windows.clock import show_time
+
+Ints = npt.NDArray[np.int64]
+
+
+class HistoryError(WeftError):
+    """A lookup needs events that are no longer held."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What lookups need of the past: a length of time, a number of rows, and rows of each substream."""
+
+    time_us: int = 0
+    rows: int = 0
+    partitions: tuple[tuple[tuple[str, ...], int], ...] = ()
+
+    @staticmethod
+    def of(windows: list[Window]) -> Retention:
+        """What a set of windows needs."""
+        partitions: dict[tuple[str, ...], int] = {}
+        time_us = rows = 0
+        for window in windows:
+            match window:
+                case TimeWindow():
+                    time_us = max(time_us, window.left_us)
+                case RowWindow(partition_by=()):
+                    rows = max(rows, window.left)
+                case RowWindow():
+                    partitions[window.partition_by] = max(partitions.get(window.partition_by, 0), window.left)
+        return Retention(time_us, rows, tuple(partitions.items()))
+
+
+@dataclass
+class EventLog:
+    """Events of one stream in the order of their times, ties in the order of arrival.
+
+    Cost: `append` O(1) a batch; the first read after it sorts; `trim` O(events held).
+    """
+
+    stream: Stream
+    final_count: int = 0
+    complete_from_us: int | None = None
+    """Every event from this time on is held; None when none was ever let go."""
+    trimmed_at_us: int | None = None
+    _events: pa.Table | None = None
+    _new: list[pa.RecordBatch] = field(default_factory=list)
+    final_held: int = 0
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Take in events at or after the watermark."""
+        self._new.append(batch)
+
+    @property
+    def events(self) -> pa.Table:
+        """All events held, in order, pending ones included."""
+        if self._new or self._events is None:
+            held = [] if self._events is None else self._events.to_batches()
+            table = pa.Table.from_batches([*held, *self._new], self.schema).combine_chunks()
+            self._new = []
+            # A stable sort keeps ties in order of arrival; final events are all before the new ones.
+            order = np.argsort(np.asarray(table.column(self.stream.timestamp)), kind="stable")
+            self._events = table.take(pa.array(order)).combine_chunks()
+        return self._events
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the events."""
+        return pa.schema([(name, arrow_type(kind)) for name, kind in self.stream.attributes.items()])
+
+    @property
+    def times(self) -> Ints:
+        """The times of the events held, in order."""
+        return np.asarray(self.events.column(self.stream.timestamp))
+
+    def advance(self, watermark_us: int) -> pa.Table:
+        """Make the events behind the watermark final, and return those that were not before."""
+        until = int(np.searchsorted(self.times, watermark_us, side="left"))
+        fresh = self.events.slice(self.final_held, until - self.final_held)
+        self.final_count += until - self.final_held
+        self.final_held = until
+        return fresh
+
+    def trim(self, retention: Retention, watermark_us: int) -> None:
+        """Let go of final events that no lookup from the watermark on can cover."""
+        final, times = self.final_held, self.times
+        keep = np.ones(len(times), np.bool_)
+        keep[:final] = times[:final] > watermark_us - retention.time_us
+        keep[max(0, final - retention.rows) : final] = True
+        for attributes, rows in retention.partitions:
+            keep[:final] |= self.rank_from_end(attributes, final) < rows
+        kept = int(keep.sum())
+        if not final or 2 * kept > len(times):
+            return
+        gone = times[:final][~keep[:final]]
+        self.complete_from_us = max(self.complete_from_us or int(gone[-1]) + 1, int(gone[-1]) + 1)
+        self.trimmed_at_us = watermark_us
+        self._events = self.events.filter(pa.array(keep)).combine_chunks()
+        self.final_held = int(keep[:final].sum())
+
+    def rank_from_end(self, attributes: tuple[str, ...], count: int) -> Ints:
+        """For each of the first `count` events, how many later ones among them have the same key."""
+        events = self.events.slice(0, count).combine_chunks()
+        columns = [events.column(name).combine_chunks() for name in attributes]
+        keys = KeyTable([self.stream.attributes[name] for name in attributes]).ids(columns, count)
+        order = np.argsort(keys, kind="stable")
+        ends = np.searchsorted(keys[order], keys[order], side="right")
+        rank = np.empty(count, np.int64)
+        rank[order] = ends - 1 - np.arange(count)
+        return rank
+
+    def covered(self, window: Window, at_us: int, since_us: int | None = None) -> Ints:
+        """The rows (of `events`) that an on-demand window covers at a time, for a query that sees events from `since_us`."""
+        times = self.times
+        begin = 0 if since_us is None else int(np.searchsorted(times, since_us, side="left"))
+        count = max(begin, int(np.searchsorted(times, at_us, side="right")))
+        match window:
+            case TimeWindow():
+                self._need(at_us, at_us - window.left_us + 1, since_us)
+                first = int(np.searchsorted(times, at_us - window.left_us, side="right"))
+                last = int(np.searchsorted(times, at_us - window.right_us, side="right"))
+                return np.arange(first, last)
+            case RowWindow(partition_by=()):
+                self._need(at_us)
+                return np.arange(max(begin, count - window.left), max(begin, count - window.right))
+            case RowWindow():
+                self._need(at_us)
+                rank = self.rank_from_end(window.partition_by, count)
+                rows = np.flatnonzero((rank >= window.right) & (rank < window.left))
+                return rows[rows >= begin]
+
+    def _need(self, at_us: int, from_us: int | None = None, since_us: int | None = None) -> None:
+        """Raise when events that a lookup needs are not held. From the last trim on, registered windows miss none."""
+        missing = False
+        exact_from = self.trimmed_at_us
+        if self.trimmed_at_us is not None and at_us < self.trimmed_at_us:
+            missing = from_us is None or self.complete_from_us is None or from_us < self.complete_from_us
+        if from_us is not None and since_us is not None and from_us < since_us:
+            missing, exact_from = True, at_us + since_us - from_us
+        if missing:
+            raise HistoryError(
+                f"stream {self.stream.name}: a lookup at {show_time(at_us)} needs events that are not held; "
+                f"it is exact from {show_time(exact_from or 0)} on"
+            )

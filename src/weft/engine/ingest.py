@@ -1,0 +1,111 @@
+"""Ingest: whatever a user has (Arrow, pandas, Polars, a dict of arrays) into one record batch of the stream's types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.aggregates.types import Type
+from weft.engine.columns import arrow_type
+from weft.errors import WeftError
+from weft.language.model import Stream
+
+
+class EventsError(WeftError):
+    """Events that do not fit their stream. Nothing of them was taken in."""
+
+
+def to_batch(stream: Stream, events: object) -> pa.RecordBatch:
+    """Events as one record batch with exactly the stream's attributes, in its order, timestamps as int64 microseconds.
+
+    In a pandas frame NaN stands for a missing value and becomes NULL; anywhere else NaN stays NaN.
+    """
+    columns = _columns(stream, events)
+    arrays = [_convert(stream, name, kind, columns) for name, kind in stream.attributes.items()]
+    lengths = {name: len(array) for name, array in zip(stream.attributes, arrays)}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise EventsError(f"stream {stream.name}: the columns differ in length ({shown})")
+    times = arrays[list(stream.attributes).index(stream.timestamp)]
+    if times.null_count:
+        row = pc.index(times.is_null(), True).as_py()
+        raise EventsError(
+            f"stream {stream.name}: {stream.timestamp} is NULL in {times.null_count} of {len(times)} events, first in "
+            f"row {row}; an event needs a time: filter those rows out before push"
+        )
+    return pa.RecordBatch.from_arrays(arrays, names=list(stream.attributes))
+
+
+def _columns(stream: Stream, events: object) -> Mapping[str, Any]:
+    if isinstance(events, Mapping):
+        return {str(name): values for name, values in events.items()}
+    if isinstance(events, (pa.Table, pa.RecordBatch)):
+        return {name: events.column(name) for name in events.schema.names}
+    if type(events).__module__.partition(".")[0] == "pandas":
+        table = pa.Table.from_pandas(events, preserve_index=False)
+        return {str(name): table.column(name) for name in table.schema.names}
+    if hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__"):
+        table = pa.table(events)
+        return {name: table.column(name) for name in table.schema.names}
+    raise EventsError(
+        f"stream {stream.name}: cannot read events from {type(events).__name__}; give an Arrow table or record batch, a "
+        f"pandas or Polars DataFrame, or a dict of arrays"
+    )
+
+
+def _convert(stream: Stream, name: str, kind: Type, columns: Mapping[str, Any]) -> pa.Array:
+    if name not in columns:
+        near = get_close_matches(name, list(columns), 1)
+        hint = f"; did you mean your column {near[0]!r}?" if near else f"; the columns are {', '.join(columns)}"
+        raise EventsError(f"stream {stream.name}: the events have no column {name!r}{hint}")
+    column = columns[name]
+    try:
+        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+            column = pa.array(column)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # zero chunks
+            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        return _cast(column, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError) as error:
+        given = getattr(column, "type", type(column).__name__)
+        raise EventsError(f"stream {stream.name}: column {name!r} of type {given} is no {kind}: {error}") from None
+
+
+def _cast(column: pa.Array, kind: Type) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), arrow_type(kind))
+    if kind is Type.TIMESTAMP:
+        return _microseconds(column)
+    if kind is Type.STRING and not (
+        pa.types.is_string(column.type)
+        or pa.types.is_large_string(column.type)
+        or pa.types.is_string_view(column.type)
+    ):
+        raise pa.ArrowTypeError("a string column is needed")
+    if kind is Type.BOOLEAN and not pa.types.is_boolean(column.type):
+        raise pa.ArrowTypeError("a boolean column is needed")
+    if kind.is_number and not (
+        pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)
+    ):
+        raise pa.ArrowTypeError("a numeric column is needed")
+    # An integer above 2**53 may round on its way to DOUBLE, as it does in Spark; a fraction never becomes a BIGINT.
+    return column.cast(arrow_type(kind), safe=kind is not Type.DOUBLE)
+
+
+def _microseconds(column: pa.Array) -> pa.Array:
+    """Timestamps and dates of any unit, or int64 microseconds, as int64 microseconds UTC."""
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("ms"))
+    if not pa.types.is_timestamp(column.type):
+        raise pa.ArrowTypeError("a timestamp column, or int64 microseconds since 1970 UTC, is needed")
+    # Nanoseconds are cut off, not rounded, as Spark does.
+    return column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())

@@ -1,0 +1,290 @@
+"""The slot store: the keyed, columnar state of one execution tree, and the answers of the windows that close.
+
+This is the inner part of the engine and of each Spark bucket: partials are appended, windows are closed, old slots
+leave. Rows are kept sorted by (key, slot) in plain arrays; a row is one partial. Closing folds each window's rows
+with `kernels.folding`, so a combine is done a constant number of times whatever the overlap.
+
+A structure that keeps its own state between closings takes the place of `_fold` and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weft.aggregates.components import Component, Kind
+from weft.aggregates.types import Type
+from weft.engine.answers import Groups
+from weft.engine.closed import ClosedWindows, Fold
+from weft.engine.columns import frozen
+from weft.engine.combine import partials_schema
+from weft.engine.tables import ColumnTable, IntTable, KeyTable
+from weft.kernels.instances import closed_instances
+from weft.kernels.multisets import gather_runs
+from weft.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
+from weft.windows.slots import instances_closed, lengths_of
+
+Ints = npt.NDArray[np.int64]
+Column = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+
+@dataclass
+class Multisets:
+    """The multiset of each row: runs of items with their counts, end to end."""
+
+    items: Column
+    counts: Ints
+    offsets: Ints
+
+    def take(self, rows: Ints) -> Multisets:
+        """The multisets of some rows."""
+        return Multisets(*gather_runs(self.items, self.counts, self.offsets, rows))
+
+
+@dataclass
+class Rows:
+    """Partials as arrays; `shards` indexes the store's list of different shards."""
+
+    keys: Ints
+    slots: Ints
+    shards: Ints
+    columns: dict[str, Column] = field(default_factory=dict)
+    multisets: dict[Component, Multisets] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def take(self, rows: Ints) -> Rows:
+        """Some rows, in the order given."""
+        return Rows(
+            self.keys[rows],
+            self.slots[rows],
+            self.shards[rows],
+            {name: column[rows] for name, column in self.columns.items()},
+            {component: runs.take(rows) for component, runs in self.multisets.items()},
+        )
+
+
+class SlotStore:
+    """The partials of one tree, from the oldest slot that an open window may need.
+
+    `append` costs O(rows); `close` one sort of what is new, then O(rows + answers) per different window and predicate.
+    Space: 24 bytes and the component columns per row.
+    """
+
+    def __init__(self, plan: StreamPlan, tree: Tree) -> None:
+        self.plan = plan
+        self.tree = tree
+        self._schema = partials_schema(plan, tree)
+        self._key_types = [plan.stream.attributes[key] for key in tree.group_by]
+        self._keys = KeyTable(self._key_types)
+        self._shards = KeyTable([Type.BIGINT] * plan.shard_words)
+        self._items = {
+            component: ColumnTable(Type.STRING)
+            for component in tree.components
+            if component.kind is Kind.VALUES and plan.inputs[component.input or 0].type is Type.STRING
+        }
+        self._rows = self._to_rows([]).take(np.arange(0))
+        self._new: list[pa.RecordBatch] = []
+
+    @property
+    def live_rows(self) -> int:
+        """How many partials are held."""
+        return len(self._rows) + sum(batch.num_rows for batch in self._new)
+
+    @property
+    def live_keys(self) -> int:
+        """How many keys have a number; those of silent keys are given back as slots leave."""
+        return len(self._keys)
+
+    @property
+    def bytes_held(self) -> int:
+        """The memory of the sorted rows."""
+        rows = self._rows
+        arrays = [rows.keys, rows.slots, rows.shards, *rows.columns.values()]
+        for runs in rows.multisets.values():
+            arrays += [runs.items, runs.counts, runs.offsets]
+        return sum(array.nbytes for array in arrays)
+
+    def append(self, partials: pa.RecordBatch) -> None:
+        """Take in partials, of any slots, in any order."""
+        if partials.num_rows:
+            self._new.append(partials)
+
+    def close(
+        self, queries: Iterable[PlannedQuery], after: int | None, until: int | None
+    ) -> Iterator[ClosedWindows]:
+        """The answers of each query's windows that end in (after, until]; None is the end of time on its side.
+
+        Each query's folded windows come as one `ClosedWindows`; queries with the same window and predicate share the
+        search for instances and every component that they have in common.
+        """
+        self._sort()
+        shared: dict[tuple[int | None, object], Fold] = {}
+        for planned in queries:
+            window = planned.query.window
+            share = shared.get((planned.predicate, window))
+            if share is None:
+                share = self._fold(planned, after, until)
+                shared[planned.predicate, window] = share
+            if len(share):
+                yield ClosedWindows(planned, share)
+
+    def evict(self, oldest: int) -> None:
+        """Forget the slots before `oldest`, and the keys that have no slot left."""
+        self._sort()
+        kept = np.flatnonzero(self._rows.slots >= oldest)
+        if len(kept) < len(self._rows):
+            self._rows = self._rows.take(kept)
+            self._renumber_keys()
+
+    def partials(self) -> pa.RecordBatch:
+        """All that is held, as partials that another store can append: the content of a snapshot."""
+        self._sort()
+        rows = self._rows
+        columns: list[pa.Array] = [pa.array(rows.slots), *self._keys.decode(rows.keys)]
+        columns += self._shards.decode(rows.shards)
+        for component in self.tree.components:
+            names = component.column_names()
+            if component.kind is not Kind.VALUES:
+                columns += [pa.array(rows.columns[name]) for name in names]
+                continue
+            runs = rows.multisets[component]
+            offsets = pa.array(runs.offsets.astype(np.int32))
+            items = pa.array(runs.items)
+            if component in self._items:
+                items = self._items[component].decode(runs.items.astype(np.int64))
+            items = items.cast(self._schema.field(names[0]).type.value_type)
+            columns += [
+                pa.ListArray.from_arrays(offsets, items),
+                pa.ListArray.from_arrays(offsets, pa.array(runs.counts)),
+            ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def check_invariants(self) -> None:
+        """Rows are sorted by (key, slot), every column has a value per row, and runs lie end to end."""
+        rows = self._rows
+        order = np.lexsort((rows.slots, rows.keys))
+        assert np.array_equal(rows.keys[order], rows.keys)
+        assert np.array_equal(rows.slots[order], rows.slots)
+        assert all(len(column) == len(rows) for column in rows.columns.values())
+        for runs in rows.multisets.values():
+            assert len(runs.offsets) == len(rows) + 1
+            assert runs.offsets[0] == 0
+            assert runs.offsets[-1] == len(runs.items) == len(runs.counts)
+            assert np.all(runs.counts > 0)
+
+    def _fold(self, planned: PlannedQuery, after: int | None, until: int | None) -> Fold:
+        """The instances of a query's window that close, each with its range of the rows that pass its predicate."""
+        granularity = self.tree.granularity
+        window = planned.query.window
+        length, slide = (value // granularity for value in lengths_of(window))
+        first, last = instances_closed(window, granularity, after, until)
+        passing = self._passing(planned.predicate)
+        keys = self._rows.keys if passing is None else self._rows.keys[passing]
+        slots = self._rows.slots if passing is None else self._rows.slots[passing]
+        nothing = np.empty((0, 4), np.int64)
+        count = closed_instances(keys, slots, length, slide, first, last, nothing)
+        found = np.empty((count, 4), np.int64)
+        if count:
+            closed_instances(keys, slots, length, slide, first, last, found)
+        return Fold(
+            keys=keys[found[:, 0]],
+            instances=found[:, 1].copy(),
+            low=found[:, 2].copy(),
+            high=found[:, 3].copy(),
+            rows=self._rows,
+            passing=passing,
+            plan=self.plan,
+            groups=Groups(self.tree.group_by, self._keys),
+        )
+
+    def _passing(self, predicate: int | None) -> Ints | None:
+        """The rows whose shard satisfies a predicate; None for all rows."""
+        if predicate is None:
+            return None
+        words = self._shards.decode(np.arange(len(self._shards)))
+        bits = np.asarray(words[predicate // BITS_PER_WORD])
+        holds = (bits >> (predicate % BITS_PER_WORD)) & 1
+        return np.flatnonzero(holds[self._rows.shards])
+
+    def _sort(self) -> None:
+        """Merge what is new into the sorted rows."""
+        if not self._new:
+            return
+        new = self._to_rows(self._new)
+        self._new = []
+        old = self._rows
+        merged = Rows(
+            np.concatenate([old.keys, new.keys]),
+            np.concatenate([old.slots, new.slots]),
+            np.concatenate([old.shards, new.shards]),
+            {name: np.concatenate([old.columns[name], new.columns[name]]) for name in old.columns},
+            {component: _concatenate(old.multisets[component], runs) for component, runs in new.multisets.items()},
+        )
+        lowest = merged.slots.min()
+        span = int(merged.slots.max() - lowest) + 1
+        if span < 2**62 // len(self._keys):
+            # One word orders by (key, slot); the old rows are one sorted run, which a stable sort merges.
+            order = np.argsort(merged.keys * span + (merged.slots - lowest), kind="stable")
+        else:
+            order = np.lexsort((merged.slots, merged.keys))
+        self._rows = merged.take(order)
+
+    def _to_rows(self, batches: list[pa.RecordBatch]) -> Rows:
+        table = pa.Table.from_batches(batches, self._schema)
+        batch = table.combine_chunks().to_batches()[0] if table.num_rows else self._schema.empty_table()
+        columns: dict[str, Column] = {}
+        multisets: dict[Component, Multisets] = {}
+        for component in self.tree.components:
+            names = component.column_names()
+            if component.kind is Kind.VALUES:
+                multisets[component] = self._to_multisets(component, _one(batch, names[0]), _one(batch, names[1]))
+            else:
+                columns.update({name: np.asarray(_one(batch, name)) for name in names})
+        keys = [_one(batch, key) for key in self.tree.group_by]
+        words = [_one(batch, f"shard_{word}") for word in range(self.plan.shard_words)]
+        return Rows(
+            self._keys.ids(keys, batch.num_rows),
+            np.asarray(_one(batch, "slot")),
+            self._shards.ids(words, batch.num_rows),
+            columns,
+            multisets,
+        )
+
+    def _to_multisets(self, component: Component, items: pa.Array, counts: pa.Array) -> Multisets:
+        offsets = np.asarray(items.offsets).astype(np.int64)
+        flat = items.flatten()
+        if component in self._items:
+            values: Column = self._items[component].codes(flat)
+        else:
+            values = np.asarray(flat.cast(pa.int64()) if pa.types.is_boolean(flat.type) else flat)
+        return Multisets(values, np.asarray(counts.flatten()), offsets - offsets[0])
+
+    def _renumber_keys(self) -> None:
+        """Give the numbers of keys without rows back, once they are the larger part."""
+        used = IntTable()
+        numbers = used.ids(frozen(self._rows.keys))
+        if 2 * len(used) >= len(self._keys) or not self.tree.group_by:
+            return
+        live = self._keys.decode(used.values)
+        self._keys = KeyTable(self._key_types)
+        # Rows are sorted by key and keys are numbered as they appear, so the order of the rows stays.
+        self._rows.keys = self._keys.ids(live, len(used))[numbers]
+
+
+def _one(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
+    column = batch.column(name)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _concatenate(old: Multisets, new: Multisets) -> Multisets:
+    return Multisets(
+        np.concatenate([old.items, new.items]),
+        np.concatenate([old.counts, new.counts]),
+        np.concatenate([old.offsets, new.offsets[1:] + old.offsets[-1]]),
+    )

@@ -1,0 +1,175 @@
+"""Snapshots: an engine's state as bytes. A header in JSON, then Arrow tables end to end, then a checksum.
+
+The header holds statements and numbers only; partials and events are Arrow IPC. Nothing is pickled, so a blob from
+elsewhere can be wrong but not harmful.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weft.engine.event_log import EventLog
+from weft.engine.generation import Generation, TreeState
+from weft.engine.stream_state import StreamState
+from weft.errors import WeftError
+from weft.language.model import Query, Stream, Workload
+from weft.language.printer import print_query, print_workload
+from weft.language.reader import apply
+from weft.planning.plan import Clock
+
+MAGIC = b"WEFT"
+FORMAT = 1
+_PREFIX = struct.Struct("<4sHI")
+
+
+class SnapshotError(WeftError):
+    """A blob that is no snapshot, or not a whole one."""
+
+
+def write_snapshot(workload: Workload, streams: Mapping[str, StreamState]) -> bytes:
+    """The state of every stream as one blob."""
+    tables: list[pa.Table] = []
+    header = {
+        "workload": print_workload(workload),
+        "streams": {name: _describe_stream(state, tables) for name, state in streams.items()},
+    }
+    encoded = json.dumps(header).encode()
+    parts = [_PREFIX.pack(MAGIC, FORMAT, len(encoded)), encoded]
+    for table in tables:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        content = sink.getvalue().to_pybytes()
+        parts += [struct.pack("<Q", len(content)), content]
+    blob = b"".join(parts)
+    return blob + struct.pack("<I", zlib.crc32(blob))
+
+
+def read_snapshot(blob: bytes) -> tuple[Workload, dict[str, StreamState]]:
+    """The workload and the state of every stream."""
+    header, tables = _unpack(blob)
+    workload = apply(Workload(), header["workload"])
+    streams = {
+        name: _restore_stream(workload.streams[name], description, tables)
+        for name, description in header["streams"].items()
+    }
+    return workload, streams
+
+
+def _unpack(blob: bytes) -> tuple[dict[str, Any], list[pa.Table]]:
+    if len(blob) < _PREFIX.size + 4 or not blob.startswith(MAGIC):
+        raise SnapshotError("this is no snapshot of a Weft engine; give the bytes that Engine.snapshot() returned")
+    _, version, header_length = _PREFIX.unpack_from(blob)
+    if version != FORMAT:
+        raise SnapshotError(f"the snapshot has format {version}, this Weft reads format {FORMAT}; use the Weft that wrote it")
+    if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:
+        raise SnapshotError(f"the snapshot of {len(blob)} bytes is truncated or damaged: its checksum does not match")
+    at = _PREFIX.size + header_length
+    header = json.loads(blob[_PREFIX.size : at])
+    tables = []
+    while at < len(blob) - 4:
+        (length,) = struct.unpack_from("<Q", blob, at)
+        at += 8
+        with pa.ipc.open_stream(blob[at : at + length]) as reader:
+            tables.append(reader.read_all())
+        at += length
+    return header, tables
+
+
+def _keep(tables: list[pa.Table], table: pa.Table) -> int:
+    tables.append(table)
+    return len(tables) - 1
+
+
+def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, Any]:
+    row_times, row_times_from = state.row_times
+    return {
+        "watermark_us": state.watermark_us,
+        "closed_us": state.closed_us,
+        "closed_rows": state.closed_rows,
+        "newest_us": state.newest_us,
+        "accepted": state.accepted,
+        "late": state.late,
+        "row_times": _keep(tables, pa.table({"time": row_times})),
+        "row_times_from": row_times_from,
+        "on_demand": [print_query(query) for query in state.on_demand.values()],
+        "since_us": state.since_us,
+        "generations": [_describe_generation(generation, tables) for generation in state.generations],
+        "log": None if state.log is None else _describe_log(state.log, tables),
+    }
+
+
+def _describe_generation(generation: Generation, tables: list[pa.Table]) -> dict[str, Any]:
+    return {
+        "queries": [print_query(query) for query in generation.queries],
+        "trees": [_describe_tree(state, tables) for state in generation.trees],
+    }
+
+
+def _describe_tree(state: TreeState, tables: list[pa.Table]) -> dict[str, Any]:
+    partials = state.store.partials()
+    return {
+        "number": state.tree.number,
+        "queries": [print_query(planned.query) for planned in state.queries.values()],
+        "held_from": state.held_from,
+        "exact_from": state.exact_from,
+        "partials": _keep(tables, pa.Table.from_batches([partials])),
+    }
+
+
+def _describe_log(log: EventLog, tables: list[pa.Table]) -> dict[str, Any]:
+    return {
+        "final_count": log.final_count,
+        "final_held": log.final_held,
+        "complete_from_us": log.complete_from_us,
+        "trimmed_at_us": log.trimmed_at_us,
+        "events": _keep(tables, log.events),
+    }
+
+
+def _queries(stream: Stream, texts: list[str]) -> list[Query]:
+    if not texts:
+        return []
+    return list(apply(Workload({stream.name: stream}), ";\n".join(texts)).queries.values())
+
+
+def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> StreamState:
+    state = StreamState(stream, [])
+    for name in ("watermark_us", "closed_us", "closed_rows", "newest_us", "accepted", "late"):
+        setattr(state, name, description[name])
+    state.row_times = np.asarray(tables[description["row_times"]].column("time")), description["row_times_from"]
+    state.on_demand = {query.name: query for query in _queries(stream, description["on_demand"])}
+    state.since_us = description["since_us"]
+    state.generations = [_restore_generation(stream, part, tables) for part in description["generations"]]
+    if description["log"] is not None:
+        part = description["log"]
+        state.log = EventLog(
+            stream,
+            final_count=part["final_count"],
+            complete_from_us=part["complete_from_us"],
+            trimmed_at_us=part["trimmed_at_us"],
+            _events=tables[part["events"]],
+            final_held=part["final_held"],
+        )
+    return state
+
+
+def _restore_generation(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> Generation:
+    # The plan follows from the queries that the generation began with, so that its components and bits are the same.
+    generation = Generation(stream, _queries(stream, description["queries"]), dict.fromkeys(Clock))
+    by_number = {state.tree.number: state for state in generation.trees}
+    generation.trees = []
+    for part in description["trees"]:
+        state = by_number[part["number"]]
+        state.restore(_queries(stream, part["queries"]), part["held_from"], part["exact_from"])
+        for batch in tables[part["partials"]].to_batches():
+            state.store.append(batch)
+        generation.trees.append(state)
+    return generation

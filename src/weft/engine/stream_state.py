@@ -1,0 +1,204 @@
+"""The state of one stream: its watermark, the generations of sliding queries, and the event log where one is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weft.engine.answers import QueryAnswers
+from weft.engine.event_log import EventLog, Retention
+from weft.engine.generation import Generation, TreeState, time_answers
+from weft.engine.lookup import lookup_answers
+from weft.errors import WeftError
+from weft.language.model import Query, Stream
+from weft.planning.plan import Clock
+from weft.windows import RowWindow
+from weft.windows.clock import END_OF_STREAM, show_time
+from weft.windows.slots import lengths_of, oldest_slot_needed
+
+Ints = npt.NDArray[np.int64]
+
+
+class StreamState:
+    """Everything that an engine holds for one stream."""
+
+    def __init__(self, stream: Stream, queries: list[Query]) -> None:
+        self.stream = stream
+        self.watermark_us: int | None = None
+        self.closed_us: int | None = None
+        """Windows that end up to here have been reported; behind the watermark only if a closing failed."""
+        self.closed_rows = 0
+        self.newest_us: int | None = None
+        self.accepted = 0
+        self.late = 0
+        self.generations: list[Generation] = []
+        self.on_demand: dict[str, Query] = {}
+        self.since_us: dict[str, int | None] = {}
+        self.log: EventLog | None = None
+        self._row_times = np.empty(0, np.int64)
+        """The times of the final rows from position `_row_times_from` on, as long as a row window may start there."""
+        self._row_times_from = 0
+        self.add(queries)
+
+    def push(self, batch: pa.RecordBatch) -> None:
+        """Take in events; those behind the watermark are dropped and counted."""
+        times = np.asarray(batch.column(self.stream.timestamp))
+        if self.watermark_us is not None:
+            on_time = times >= self.watermark_us
+            late = len(times) - int(on_time.sum())
+            if late:
+                self.late += late
+                batch = batch.filter(pa.array(on_time))
+                times = times[on_time]
+        if not len(times):
+            return
+        for generation in self.generations:
+            if generation.has(Clock.TIME):
+                generation.append(batch, Clock.TIME, times)
+        if self.log is not None:
+            self.log.append(batch)
+        self.accepted += len(times)
+        self.newest_us = max(int(times.max()), self.newest_us if self.newest_us is not None else -(2**63))
+
+    def advance(self, watermark_us: int) -> list[QueryAnswers]:
+        """Move the watermark, and answer the windows that it closes.
+
+        When an answer fails (a sum that overflows), the watermark has moved but nothing counts as reported: remove the
+        query that failed and advance again, to the same watermark, and the other answers come.
+        """
+        if self.watermark_us is not None and watermark_us < self.watermark_us:
+            raise WeftError(
+                f"stream {self.stream.name}: the watermark stands at {show_time(self.watermark_us)} and cannot go back to "
+                f"{show_time(watermark_us)}"
+            )
+        self.watermark_us = watermark_us
+        if self.log is not None:
+            self._finalize_rows(watermark_us)
+        answers = [answer for state in self._trees(Clock.TIME) for answer in time_answers(state, self.closed_us, watermark_us)]
+        rows = self.log.final_count if self.log is not None else 0
+        for state in self._trees(Clock.ROWS):
+            answers += self._row_answers(state, rows)
+        self.closed_us = watermark_us
+        self.closed_rows = rows
+        self._let_go()
+        return answers
+
+    def lookup(self, query: Query, at_us: int | None) -> QueryAnswers:
+        """Answer an on-demand query at a time, or now: at the newest event or the watermark, whichever is later."""
+        assert self.log is not None
+        if at_us is None:
+            at_us = self.now_us
+        return lookup_answers(self.stream, query, self.log, at_us, self.since_us[query.name])
+
+    @property
+    def now_us(self) -> int | None:
+        """The time of a lookup that names none."""
+        known = [time for time in (self.newest_us, self.watermark_us) if time is not None and time != END_OF_STREAM]
+        return max(known, default=None)
+
+    def add(self, queries: list[Query]) -> None:
+        """Start answering more queries."""
+        remaining = []
+        for query in queries:
+            if not query.window.is_sliding:
+                self._add_on_demand(query)
+            elif not any(generation.adopt(query) for generation in self.generations):
+                remaining.append(query)
+        if not remaining:
+            return
+        if any(isinstance(query.window, RowWindow) for query in remaining):
+            self._open_log()
+        # Nothing that was pushed so far reaches a new generation: it is exact after the newest event so far.
+        seen = None if self.newest_us is None else self.newest_us + 1
+        if self.watermark_us is not None:
+            seen = max(self.watermark_us, seen if seen is not None else self.watermark_us)
+        rows = self.log.final_count if self.log is not None else 0
+        held_from = {Clock.TIME: seen, Clock.ROWS: rows or None}
+        self.generations.append(Generation(self.stream, remaining, held_from))
+
+    def remove(self, name: str) -> None:
+        """Stop answering a query, and free what only it needed."""
+        if self.on_demand.pop(name, None) is not None:
+            del self.since_us[name]
+        else:
+            for generation in self.generations:
+                if generation.remove(name):
+                    break
+            self.generations = [generation for generation in self.generations if not generation.is_empty]
+        if self.log is not None and not self.on_demand and not any(self._trees(Clock.ROWS)):
+            self.log = None
+
+    def exact_from(self, name: str) -> int | None:
+        """From where on a query sees every event (a time, or a position for ROWS ... SLIDE); None: from the beginning."""
+        if name in self.since_us:
+            return self.since_us[name]
+        return next(
+            state.exact_from[name] for generation in self.generations for state in generation.trees if name in state.queries
+        )
+
+    @property
+    def row_times(self) -> tuple[Ints, int]:
+        """The times of final rows that a row window may still start at, and the position of the first of them."""
+        return self._row_times, self._row_times_from
+
+    @row_times.setter
+    def row_times(self, value: tuple[Ints, int]) -> None:
+        self._row_times, self._row_times_from = value
+
+    def _trees(self, clock: Clock) -> Iterator[TreeState]:
+        return (s for generation in self.generations for s in generation.trees if s.tree.clock is clock)
+
+    def _add_on_demand(self, query: Query) -> None:
+        self._open_log()
+        assert self.log is not None
+        self.on_demand[query.name] = query
+        self.since_us[query.name] = self.log.complete_from_us
+
+    def _open_log(self) -> None:
+        if self.log is None:
+            self.log = EventLog(self.stream)
+            self.closed_rows = 0
+            self._row_times, self._row_times_from = np.empty(0, np.int64), 0
+            if self.accepted or self.watermark_us is not None:
+                self.log.complete_from_us = max(t for t in (self.newest_us, self.watermark_us) if t is not None) + 1
+
+    def _finalize_rows(self, watermark_us: int) -> None:
+        """Give positions to the events that became final, and combine them into the trees that count rows."""
+        assert self.log is not None
+        first = self.log.final_count
+        fresh = self.log.advance(watermark_us)
+        if not fresh.num_rows or not any(self._trees(Clock.ROWS)):
+            self._row_times, self._row_times_from = self._row_times[:0], self.log.final_count
+            return
+        batch = fresh.combine_chunks().to_batches()[0]
+        positions = np.arange(first, first + fresh.num_rows)
+        for generation in self.generations:
+            if generation.has(Clock.ROWS):
+                generation.append(batch, Clock.ROWS, positions)
+        self._row_times = np.concatenate([self._row_times, np.asarray(batch.column(self.stream.timestamp))])
+
+    def _row_answers(self, state: TreeState, rows: int) -> Iterator[QueryAnswers]:
+        """The answers of a row tree's windows that are complete; their times are those of their first and last row."""
+        for closed in state.close(self.closed_rows, rows):
+            length, slide = lengths_of(closed.planned.query.window)
+            first = np.maximum(closed.instances * slide, 0) - self._row_times_from
+            last = closed.instances * slide + length - 1 - self._row_times_from
+            yield closed.answers(self._row_times[first], self._row_times[last])
+
+    def _let_go(self) -> None:
+        assert self.closed_us is not None
+        for state in self._trees(Clock.TIME):
+            state.evict(self.closed_us)
+        row_starts = [self.closed_rows]
+        for state in self._trees(Clock.ROWS):
+            state.evict(self.closed_rows)
+            windows = [planned.query.window for planned in state.queries.values()]
+            row_starts.append(oldest_slot_needed(windows, 1, self.closed_rows))
+        keep_from = max(min(row_starts), self._row_times_from)
+        self._row_times = self._row_times[keep_from - self._row_times_from :]
+        self._row_times_from = keep_from
+        if self.log is not None:
+            self.log.trim(Retention.of([query.window for query in self.on_demand.values()]), self.closed_us)

@@ -1,0 +1,160 @@
+"""Tables: values to dense ids in order of first appearance, held in arrays alone.
+
+`IntTable` and `ByteTable` serve one column each; `KeyTable` gives ids to the rows of several columns. Memory is the
+stored values plus two words each, whatever their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weft.aggregates.types import Type
+from weft.engine.columns import arrow_type, bits_of, bytes_of, from_bits, from_bytes, frozen
+from weft.kernels.hashing import find_bytes, find_ints, rehash_bytes, rehash_ints
+
+Ints = npt.NDArray[np.int64]
+
+_SMALLEST = 64
+
+
+class IntTable:
+    """int64 values to ids. Cost: O(1) expected a value."""
+
+    def __init__(self) -> None:
+        self._table = np.full(2 * _SMALLEST, -1, np.int64)
+        self._stored = np.empty(_SMALLEST, np.int64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def values(self) -> Ints:
+        """The stored values, by id."""
+        return self._stored[: self._count]
+
+    def ids(self, values: Ints) -> Ints:
+        """The id of each value; values not seen before are stored."""
+        values = frozen(values)
+        out = np.empty(len(values), np.int64)
+        done = 0
+        while True:
+            done, self._count = find_ints(values, done, self._table, self._stored, self._count, out)
+            if done == len(values):
+                return out
+            self._grow()
+
+    def _grow(self) -> None:
+        self._stored = np.concatenate([self._stored, np.empty(len(self._stored), np.int64)])
+        self._table = np.full(2 * len(self._stored), -1, np.int64)
+        rehash_ints(self._table, self._stored, self._count)
+
+
+class ByteTable:
+    """Runs of bytes (strings in UTF-8) to ids. Cost: O(length) expected a run."""
+
+    def __init__(self) -> None:
+        self._table = np.full(2 * _SMALLEST, -1, np.int64)
+        self._data = np.empty(1024, np.uint8)
+        self._offsets = np.zeros(_SMALLEST + 1, np.int64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def values(self) -> pa.Array:
+        """The stored values as strings, by id."""
+        return from_bytes(self._data[: self._offsets[self._count]], self._offsets[: self._count + 1])
+
+    def ids(self, values: pa.Array) -> Ints:
+        """The id of each value; values not seen before are stored. The array must hold no NULL."""
+        data, offsets = bytes_of(values)
+        self._reserve(len(values), int(offsets[-1] - offsets[0]))
+        out = np.empty(len(values), np.int64)
+        self._count = find_bytes(data, offsets, self._table, self._data, self._offsets, self._count, out)
+        return out
+
+    def _reserve(self, more_values: int, more_bytes: int) -> None:
+        needed = int(self._offsets[self._count]) + more_bytes
+        if needed > len(self._data):
+            data = np.empty(max(needed, 2 * len(self._data)), np.uint8)
+            data[: len(self._data)] = self._data
+            self._data = data
+        capacity = len(self._offsets) - 1
+        if self._count + more_values > capacity:
+            capacity = max(self._count + more_values, 2 * capacity)
+            offsets = np.zeros(capacity + 1, np.int64)
+            offsets[: len(self._offsets)] = self._offsets
+            self._offsets = offsets
+            self._table = np.full(1 << (2 * capacity - 1).bit_length(), -1, np.int64)
+            rehash_bytes(self._table, self._data, self._offsets, self._count)
+
+
+class ColumnTable:
+    """The values of one typed column to codes; NULL is code 0."""
+
+    def __init__(self, kind: Type) -> None:
+        self._type = kind
+        self._ints = IntTable()
+        self._bytes = ByteTable()
+
+    def codes(self, column: pa.Array) -> Ints:
+        """The code of each value."""
+        if column.null_count:
+            valid = np.asarray(column.is_valid())
+            out = np.zeros(len(column), np.int64)
+            out[valid] = self.codes(column.drop_null())
+            return out
+        if self._type is not Type.STRING:
+            return self._ints.ids(bits_of(column, self._type)) + 1
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        return self._bytes.ids(column.dictionary)[np.asarray(column.indices)] + 1
+
+    def decode(self, codes: Ints) -> pa.Array:
+        """The values of codes."""
+        if self._type is Type.STRING:
+            stored = self._bytes.values
+        else:
+            stored = from_bits(self._ints.values, self._type)
+        indices = pa.array(np.maximum(codes - 1, 0), mask=codes == 0)
+        return stored.take(indices)
+
+
+class KeyTable:
+    """The rows of several columns to ids: the groups of a GROUP BY. No columns at all make one group."""
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self._types = list(types)
+        self._columns = [ColumnTable(kind) for kind in self._types]
+        # Step i numbers the pairs of (group of the columns so far, code in column i).
+        self._steps = [IntTable() for _ in self._types]
+
+    def __len__(self) -> int:
+        return len(self._steps[-1]) if self._steps else 1
+
+    def ids(self, columns: Sequence[pa.Array], length: int) -> Ints:
+        """The group of each row."""
+        group = np.zeros(length, np.int64)
+        for table, step, column in zip(self._columns, self._steps, columns, strict=True):
+            group = step.ids((group << 32) | table.codes(column))
+        return group
+
+    def decode(self, ids: Ints) -> list[pa.Array]:
+        """The columns of groups."""
+        columns: list[pa.Array] = []
+        group = ids
+        for table, step in zip(reversed(self._columns), reversed(self._steps)):
+            pair = step.values[group]
+            columns.append(table.decode(pair & 0xFFFFFFFF))
+            group = pair >> 32
+        return columns[::-1]
+
+    def empty_columns(self) -> list[pa.Array]:
+        """Its columns with no row, for their types."""
+        return [pa.array([], arrow_type(kind)) for kind in self._types]

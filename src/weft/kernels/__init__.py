@@ -1,0 +1,1 @@
+"""Kernels: arrays in, arrays out, compiled by numba. No objects."""

@@ -1,0 +1,91 @@
+"""Folding: the partials of many overlapping row ranges, each combine done a constant number of times.
+
+Ranges [low[i], high[i]) come in runs with both ends non-decreasing (the instances of one window over one key); where
+`low` starts a new run, it starts at or after the previous end. Two stacks hold a run's rows: suffix folds of the front
+ones and one fold of the back ones, so any associative combine costs O(1) amortised per row and per range and nothing
+is ever subtracted. Source: the two-stacks queue, as in Tangwongsan, Hirzel and Schneider, DEBS 2017.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from weft.kernels.pairs import add_pairs
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def fold_sum_int(values: Ints, low: Ints, high: Ints) -> Ints:
+    """Sums by differences of a prefix. The prefix may wrap; the difference does not care."""
+    prefix = np.empty(len(values) + 1, np.int64)
+    total = np.int64(0)
+    prefix[0] = 0
+    for i in range(len(values)):
+        total += values[i]
+        prefix[i + 1] = total
+    out = np.empty(len(low), np.int64)
+    for i in range(len(low)):
+        out[i] = prefix[high[i]] - prefix[low[i]]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def fold_sum_pairs(values_high: Floats, values_low: Floats, low: Ints, high: Ints) -> tuple[Floats, Floats]:
+    """Sums of pairs."""
+    out_high = np.empty(len(low))
+    out_low = np.empty(len(low))
+    front_high = np.empty(len(values_high))
+    front_low = np.empty(len(values_high))
+    middle = end = 0
+    back_high = back_low = 0.0
+    for i in range(len(low)):
+        if low[i] >= middle:
+            # The front is used up, or a new run begins: all rows up to the range's end move to the front.
+            middle = end = high[i]
+            fold_high = fold_low = 0.0
+            for j in range(middle - 1, low[i] - 1, -1):
+                fold_high, fold_low = add_pairs(values_high[j], values_low[j], fold_high, fold_low)
+                front_high[j] = fold_high
+                front_low[j] = fold_low
+            back_high = back_low = 0.0
+        for j in range(end, high[i]):
+            back_high, back_low = add_pairs(back_high, back_low, values_high[j], values_low[j])
+        end = high[i]
+        out_high[i], out_low[i] = add_pairs(front_high[low[i]], front_low[low[i]], back_high, back_low)
+    return out_high, out_low
+
+
+@njit(inline="always")
+def _greater(a: float, b: float) -> bool:
+    """Whether a is above b, NaN being above all; for integers the last test is never true."""
+    return a > b or (a != a and b == b)
+
+
+@njit(cache=True, nogil=True)
+def fold_extreme(values: npt.NDArray[np.generic], low: Ints, high: Ints, greatest: bool) -> npt.NDArray[np.generic]:
+    """The least or the greatest value of each range; NaN is above all numbers."""
+    out = np.empty(len(low), values.dtype)
+    front = np.empty(len(values), values.dtype)
+    middle = end = 0
+    back = 0  # row of the best value behind the front, or -1
+    for i in range(len(low)):
+        if low[i] >= middle:
+            middle = end = high[i]
+            for j in range(middle - 1, low[i] - 1, -1):
+                front[j] = values[j]
+                if j + 1 < middle and _greater(front[j + 1], values[j]) == greatest:
+                    front[j] = front[j + 1]
+            back = -1
+        for j in range(end, high[i]):
+            if back < 0 or _greater(values[j], values[back]) == greatest:
+                back = j
+        end = high[i]
+        best = front[low[i]]
+        if back >= 0 and _greater(values[back], best) == greatest:
+            best = values[back]
+        out[i] = best
+    return out

@@ -1,0 +1,1 @@
+"""The language: text to statements to bound queries, and back to text."""

@@ -1,0 +1,226 @@
+"""Statements to a workload: every name resolved against the streams, every type checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from weft.aggregates.types import Type
+from weft.language.expressions import AggregateCall, Attribute, Expression, aggregates_of, children
+from weft.language.literals import print_duration
+from weft.language.model import Query, SelectItem, Stream, Workload
+from weft.language.printer import label_of
+from weft.language.source import PlacedError, hint_for, located, shortened
+from weft.language.statements import CreateQuery, CreateStream, DropQuery, Item, Name, Statement
+from weft.language.typecheck import expect_condition, type_of, unknown_attribute
+
+
+def bind(statements: Iterable[Statement], text: str, onto: Workload | None = None) -> Workload:
+    """Run statements in order on top of a workload; `text` is what they were parsed from, for messages.
+
+    The workload given is not changed. A statement that does not fit raises a `StatementError`.
+    """
+    base = onto or Workload()
+    streams, queries = dict(base.streams), dict(base.queries)
+    with located(text):
+        for statement in statements:
+            match statement:
+                case CreateStream():
+                    streams[statement.name.text] = _bind_stream(statement, streams)
+                case CreateQuery():
+                    queries[statement.name.text] = _bind_query(statement, streams, queries)
+                case DropQuery():
+                    _drop(statement, queries)
+    return Workload(streams, queries)
+
+
+def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stream:
+    name = statement.name
+    if name.text in streams:
+        raise PlacedError(
+            f"the stream {shortened(name.text)} exists already", name.span, "choose another name"
+        )
+    _refuse_duplicates([definition.name for definition in statement.definitions], "attribute")
+    attributes = {definition.name.text: definition.type for definition in statement.definitions}
+    timestamp = statement.timestamp
+    found = type_of(Attribute(timestamp.text, span=timestamp.span), attributes)
+    if found is not Type.TIMESTAMP:
+        message = f"TIMESTAMP BY needs a TIMESTAMP, {shortened(timestamp.text)} is {found}"
+        raise PlacedError(message, timestamp.span, f"declare it as {timestamp.text} TIMESTAMP")
+    return Stream(name.text, attributes, timestamp.text, statement.watermark_us, statement.granularity_us)
+
+
+def _drop(statement: DropQuery, queries: dict[str, Query]) -> None:
+    name = statement.name
+    if name.text not in queries:
+        hint = hint_for(name.text, queries, "there are no queries")
+        raise PlacedError(f"unknown query {shortened(name.text)}", name.span, hint)
+    del queries[name.text]
+
+
+def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: Mapping[str, Query]) -> Query:
+    name = statement.name
+    if name.text in queries:
+        raise PlacedError(
+            f"the query {shortened(name.text)} exists already", name.span, "choose another name, or DROP it"
+        )
+    stream = streams.get(statement.stream.text)
+    if stream is None:
+        wanted = statement.stream
+        hint = hint_for(wanted.text, streams, "declare it first with CREATE STREAM")
+        raise PlacedError(f"unknown stream {shortened(wanted.text)}", wanted.span, hint)
+    group_by = _bind_group_by(statement, stream, streams, queries)
+    _check_window(statement, stream, group_by)
+    if statement.where is not None:
+        _check_where(statement.where, stream)
+    select = _bind_select(statement, stream, group_by)
+    if statement.having is not None:
+        aliases = [item.alias for item in select if item.alias is not None]
+        _check_having(statement.having, stream, group_by, aliases)
+    return Query(
+        name.text,
+        stream.name,
+        statement.window.window,
+        select,
+        statement.where,
+        group_by,
+        statement.having,
+        statement.within,
+    )
+
+
+def _bind_group_by(
+    statement: CreateQuery, stream: Stream, streams: Mapping[str, Stream], queries: Mapping[str, Query]
+) -> tuple[str, ...]:
+    _refuse_duplicates(statement.group_by, "GROUP BY attribute")
+    for name in statement.group_by:
+        kind = type_of(Attribute(name.text, span=name.span), stream.attributes)
+        # Answers of all queries share one table, in which a key column has one type.
+        rivals = {
+            other.name for other in streams.values() if other.attributes.get(name.text, kind) is not kind
+        }
+        if rivals:
+            _refuse_rival(name, kind, rivals, streams, queries)
+    return tuple(name.text for name in statement.group_by)
+
+
+def _refuse_rival(
+    name: Name,
+    kind: Type | None,
+    rivals: set[str],
+    streams: Mapping[str, Stream],
+    queries: Mapping[str, Query],
+) -> None:
+    for query in queries.values():
+        if query.stream in rivals and name.text in query.group_by:
+            other = streams[query.stream].attributes[name.text]
+            message = (
+                f"{shortened(name.text)} is {kind} here, and {other} in the stream {shortened(query.stream)} "
+                f"that the query {shortened(query.name)} groups by it"
+            )
+            raise PlacedError(message, name.span, "give one of the attributes another name or type")
+
+
+def _check_window(statement: CreateQuery, stream: Stream, group_by: tuple[str, ...]) -> None:
+    clause = statement.window
+    granularity_us = stream.granularity_us
+    if granularity_us is not None:
+        for duration in clause.durations:
+            if duration.us % granularity_us:
+                declared = print_duration(granularity_us)
+                message = (
+                    f"{duration.word} {print_duration(duration.us)} is no multiple of the granularity of "
+                    f"{shortened(stream.name)}, {declared}"
+                )
+                raise PlacedError(
+                    message, duration.span, f"use a multiple of {declared}, or declare a finer GRANULARITY"
+                )
+    _refuse_duplicates(clause.partition_by, "PARTITION BY attribute")
+    for name in clause.partition_by:
+        type_of(Attribute(name.text, span=name.span), stream.attributes)
+        if name.text not in group_by:
+            hint = f"add it: GROUP BY {', '.join([*group_by, name.text])}"
+            raise PlacedError(
+                f"the query partitions by {shortened(name.text)} without grouping by it", name.span, hint
+            )
+
+
+def _check_where(where: Expression, stream: Stream) -> None:
+    calls = aggregates_of(where)
+    if calls:
+        hint = "WHERE sees single events; put conditions on aggregates into HAVING"
+        raise PlacedError("an aggregate cannot stand in WHERE", calls[0].span, hint)
+    expect_condition(where, stream.attributes, "WHERE")
+
+
+def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ...]) -> tuple[SelectItem, ...]:
+    labels: set[str] = set()
+    select = []
+    for item in statement.select:
+        bound = _bind_item(item, stream, group_by)
+        label = label_of(bound)
+        if label in labels:
+            place = item.alias.span if item.alias else item.expression.span
+            raise PlacedError(
+                f"two SELECT items are called {shortened(label)}", place, "name one of them with AS"
+            )
+        labels.add(label)
+        select.append(bound)
+    if not any(isinstance(item.expression, AggregateCall) for item in select):
+        hint = "add one, for instance COUNT(*)"
+        raise PlacedError("SELECT needs at least one aggregate", statement.select[0].expression.span, hint)
+    return tuple(select)
+
+
+def _bind_item(item: Item, stream: Stream, group_by: tuple[str, ...]) -> SelectItem:
+    expression = item.expression
+    if not isinstance(expression, Attribute | AggregateCall):
+        hint = "select the aggregates one by one, and compute with the answers"
+        raise PlacedError("a SELECT item must be a grouped attribute or an aggregate", expression.span, hint)
+    _check_grouped(expression, stream, group_by)
+    type_of(expression, stream.attributes)
+    return SelectItem(expression, item.alias.text if item.alias else None)
+
+
+def _check_having(having: Expression, stream: Stream, group_by: tuple[str, ...], aliases: list[str]) -> None:
+    for attribute in _bare_attributes(having):
+        if attribute.name in aliases and attribute.name not in stream.attributes:
+            hint = "write the aggregate itself, for instance HAVING COUNT(*) > 10"
+            raise PlacedError(
+                f"HAVING cannot use the alias {shortened(attribute.name)}", attribute.span, hint
+            )
+    _check_grouped(having, stream, group_by)
+    expect_condition(having, stream.attributes, "HAVING")
+
+
+def _check_grouped(expression: Expression, stream: Stream, group_by: tuple[str, ...]) -> None:
+    """Refuse attributes outside aggregates that the query does not group by."""
+    for attribute in _bare_attributes(expression):
+        if attribute.name in group_by:
+            continue
+        if attribute.name not in stream.attributes:
+            raise unknown_attribute(attribute, stream.attributes)
+        hint = f"add it to GROUP BY, or aggregate it: MAX({attribute.name})"
+        raise PlacedError(
+            f"{shortened(attribute.name)} is neither grouped by nor aggregated", attribute.span, hint
+        )
+
+
+def _bare_attributes(expression: Expression) -> Iterator[Attribute]:
+    """The attributes outside aggregates, in the order of the text."""
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Attribute):
+            yield node
+        elif not isinstance(node, AggregateCall):
+            pending.extend(reversed(list(children(node))))
+
+
+def _refuse_duplicates(names: Sequence[Name], what: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.text in seen:
+            raise PlacedError(
+                f"the {what} {shortened(name.text)} is named twice", name.span, "remove one of them"
+            )
+        seen.add(name.text)

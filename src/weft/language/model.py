@@ -1,0 +1,70 @@
+"""What a workload is made of once it is bound: streams and queries, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.aggregates.types import Type
+from weft.language.expressions import AggregateCall, Attribute, Expression, aggregates_of
+from weft.windows import Window
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A declared stream. `attributes` keeps the order of the declaration, `timestamp` names one of them."""
+
+    name: str
+    attributes: Mapping[str, Type]
+    timestamp: str
+    watermark_us: int = 0
+    granularity_us: int | None = None
+
+
+@dataclass(frozen=True)
+class SelectItem:
+    """One column of a SELECT: a grouped attribute or an aggregate, and the name it was given, if any."""
+
+    expression: Attribute | AggregateCall
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Query:
+    """A bound query: every name in it exists and every type fits."""
+
+    name: str
+    stream: str
+    window: Window
+    select: tuple[SelectItem, ...]
+    where: Expression | None = None
+    group_by: tuple[str, ...] = ()
+    having: Expression | None = None
+    within: float | None = None
+
+    @property
+    def aggregates(self) -> tuple[AggregateCall, ...]:
+        """Every aggregate that must be computed, those of SELECT first, then those only in HAVING."""
+        selected = [item.expression for item in self.select if isinstance(item.expression, AggregateCall)]
+        return tuple(dict.fromkeys([*selected, *aggregates_of(self.having)]))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Streams and the queries over them, by name, in the order of their statements."""
+
+    streams: Mapping[str, Stream] = field(default_factory=dict)
+    queries: Mapping[str, Query] = field(default_factory=dict)
+
+    def queries_of(self, stream: str) -> list[Query]:
+        """The queries over one stream, in order."""
+        return [query for query in self.queries.values() if query.stream == stream]
+
+    @property
+    def group_by_attributes(self) -> dict[str, Type]:
+        """Every attribute that some query groups by, with its type: the key columns of an answers table."""
+        return {
+            attribute: self.streams[query.stream].attributes[attribute]
+            for query in self.queries.values()
+            for attribute in query.group_by
+        }

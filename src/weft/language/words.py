@@ -1,0 +1,37 @@
+"""The words of the language that are more than syntax: reserved words, names of types and units of time."""
+
+from __future__ import annotations
+
+from weft.aggregates.types import Type
+
+# A name that equals one of these, in any case, must be double-quoted. NAME of the grammar excludes the same.
+RESERVED = frozenset(
+    {"AND", "AS", "BETWEEN", "BY", "CREATE", "DISTINCT", "DROP", "FALSE", "FROM", "GROUP", "HAVING"}
+    | {"IN", "IS", "LIKE", "NOT", "NULL", "OR", "SELECT", "TRUE", "WHERE", "WITHIN"}
+)
+
+TYPES = {
+    "BOOLEAN": Type.BOOLEAN,
+    "BIGINT": Type.BIGINT,
+    "INT": Type.BIGINT,
+    "INTEGER": Type.BIGINT,
+    "LONG": Type.BIGINT,
+    "DOUBLE": Type.DOUBLE,
+    "FLOAT": Type.DOUBLE,
+    "REAL": Type.DOUBLE,
+    "STRING": Type.STRING,
+    "VARCHAR": Type.STRING,
+    "TEXT": Type.STRING,
+    "TIMESTAMP": Type.TIMESTAMP,
+}
+
+# From the shortest to the longest, in microseconds; each also has a plural.
+UNITS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}

@@ -1,0 +1,1 @@
+"""Planning: queries in, a plan out."""

@@ -1,0 +1,42 @@
+"""Edges: the instants at which some window of a set opens or closes.
+
+A window with range r and slide s has edges at k * s and at k * s + (r mod s): two fragments a slide, or one when the
+slide divides the range. Source: Krishnamurthy, Wu and Franklin, SIGMOD 2006; Guirguis et al., section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import lcm
+
+from weft.windows.slots import lengths_of
+from weft.windows.window import Window
+
+
+def edges_of(window: Window) -> list[int]:
+    """The edges of one slide, in (0, slide].
+
+    >>> from weft.windows import TimeWindow
+    >>> edges_of(TimeWindow(12, slide_us=9)), edges_of(TimeWindow(10, slide_us=6))
+    ([3, 9], [4, 6])
+    """
+    length, slide = lengths_of(window)
+    first = length % slide
+    return [first, slide] if first else [slide]
+
+
+def composite_edges(windows: Iterable[Window]) -> list[int]:
+    """The edges of a set of windows over one composite slide: the least common multiple of the slides.
+
+    >>> from weft.windows import TimeWindow
+    >>> composite_edges([TimeWindow(12, slide_us=9), TimeWindow(10, slide_us=6)])
+    [3, 4, 6, 9, 10, 12, 16, 18]
+    """
+    windows = list(windows)
+    composite = lcm(*(lengths_of(window)[1] for window in windows))
+    edges: set[int] = set()
+    for window in windows:
+        slide = lengths_of(window)[1]
+        for edge in edges_of(window):
+            edges.update(range(edge, composite + 1, slide))
+    return sorted(edges)

@@ -1,0 +1,145 @@
+"""`weft run` for real: Parquet files in, Parquet files out, as a stream and as a batch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.spark
+
+WORKLOAD = """
+CREATE STREAM readings (at TIMESTAMP, sensor STRING, value DOUBLE)
+  TIMESTAMP BY at WATERMARK 1 MINUTE GRANULARITY 1 MINUTE;
+CREATE QUERY per_sensor AS
+  SELECT sensor, COUNT(*), MAX(value) FROM readings [RANGE 10 MINUTES SLIDE 5 MINUTES] GROUP BY sensor;
+CREATE QUERY overall AS SELECT SUM(value) FROM readings [RANGE 5 MINUTES SLIDE 5 MINUTES] WHERE value >= 10;
+"""
+JOB = """
+queries = "queries.sql"
+mode = "{mode}"
+[source]
+format = "parquet"
+path = "data"
+[source.options]
+maxFilesPerTrigger = 1
+[sink]
+format = "parquet"
+path = "out/answers"
+[stream]
+checkpoint = "out/checkpoint"
+[spark]
+master = "local[1]"
+"""
+START = datetime(2024, 1, 1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An hour of readings, one a second from two sensors in turn, in three files by time."""
+    (tmp_path / "queries.sql").write_text(WORKLOAD)
+    (tmp_path / "data").mkdir()
+    for part in range(3):
+        seconds = range(part * 1200, (part + 1) * 1200)
+        events = pa.table(
+            {
+                "value": [float(second % 60) for second in seconds],
+                "unused": [0] * 1200,
+                "at": pa.array(
+                    [START + timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC")
+                ),
+                "sensor": ["ab"[second % 2] for second in seconds],
+            }
+        )
+        pq.write_table(events, tmp_path / "data" / f"{part}.parquet")
+    return tmp_path
+
+
+def weft_run(folder: Path, mode: str) -> subprocess.CompletedProcess[str]:
+    (folder / "job.toml").write_text(JOB.format(mode=mode))
+    command = [sys.executable, "-c", "from weft.cli.main import app; app()", "run", str(folder / "job.toml")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def answers(folder: Path) -> set[tuple[object, ...]]:
+    """What was written, each answer as (query, start and end in minutes, sensor, aggregate, value)."""
+    table = pq.read_table(folder / "out" / "answers")
+
+    def minutes(at: datetime) -> int:
+        return int((at.replace(tzinfo=None) - START) / timedelta(minutes=1))
+
+    return {
+        (
+            row["query"],
+            minutes(row["window_start"]),
+            minutes(row["window_end"]),
+            row["sensor"],
+            row["aggregate"],
+            row["value"],
+        )
+        for row in table.to_pylist()
+    }
+
+
+def expected(last_end: int) -> set[tuple[object, ...]]:
+    """The answers of the windows that end by a minute, from the way the readings were made."""
+    found: set[tuple[object, ...]] = set()
+    for end in range(5, last_end + 1, 5):
+        minutes_covered = min(end, 60) - max(end - 10, 0)
+        for sensor, most in (("a", 58.0), ("b", 59.0)):
+            window = ("per_sensor", end - 10, end, sensor)
+            found |= {(*window, "COUNT(*)", 30.0 * minutes_covered), (*window, "MAX(value)", most)}
+        if end <= 60:
+            found.add(("overall", end - 5, end, None, "SUM(value)", 5.0 * sum(range(10, 60))))
+    return found
+
+
+def test_stream(folder: Path) -> None:
+    done = weft_run(folder, "stream")
+
+    assert done.returncode == 0, done.stderr
+    batches = [line for line in done.stdout.splitlines() if line.startswith("batch ")]
+    assert sum("rows in 1,200" in line for line in batches) == 3
+    assert "late 0" in batches[0]
+    assert "3,600 rows in" in done.stdout
+    # The last reading is at 59:59, so the watermark stops at 58:59 and closes the windows up to 55.
+    assert answers(folder) == expected(last_end=55)
+
+    again = weft_run(folder, "stream")
+    assert again.returncode == 0, again.stderr
+    assert answers(folder) == expected(last_end=55)
+
+
+def test_batch(folder: Path) -> None:
+    done = weft_run(folder, "batch")
+
+    assert done.returncode == 0, done.stderr
+    assert answers(folder) == expected(last_end=65)
+    assert f"done: {len(expected(last_end=65))} answers" in done.stdout
+
+    again = weft_run(folder, "batch")
+    assert again.returncode == 2
+    assert "already exists" in again.stderr
+
+
+def test_failure_in_spark_is_told_shortly(folder: Path) -> None:
+    (folder / "data" / "3.parquet").write_text("this is no Parquet")
+    done = weft_run(folder, "stream")
+
+    assert done.returncode == 2
+    assert "the job failed in Spark" in done.stderr
+    assert "3.parquet" in done.stderr
+    assert "\tat org.apache" not in done.stderr
+
+
+def test_missing_column_is_named(folder: Path) -> None:
+    (folder / "queries.sql").write_text(WORKLOAD.replace("value", "valeu"))
+    done = weft_run(folder, "batch")
+
+    assert done.returncode == 2
+    assert "[source]: the events have no column valeu; did you mean value?" in done.stderr

@@ -1,0 +1,197 @@
+"""Random streams, bound expressions, queries and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hypothesis import strategies as st
+
+from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.types import Type
+from weft.language.expressions import (
+    AggregateCall,
+    Arithmetic,
+    Attribute,
+    Comparison,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Negate,
+    Not,
+)
+from weft.language.model import Query, SelectItem, Stream
+from weft.language.printer import label_of
+from weft.windows import RowWindow, TimeWindow, Window
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+NAMES = st.one_of(
+    st.sampled_from(
+        ["x", "Delay", "select", "Range", "odd name", 'quo"te', "timestamp", "ſelect", "1st", "count"]
+    ),
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=5),
+)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
+# Few characters, so that patterns and equalities match now and then.
+SHORT_TEXTS = st.text(st.sampled_from("ab%_\\é\n"), max_size=4)
+PATTERNS = SHORT_TEXTS.filter(lambda text: (len(text) - len(text.rstrip("\\"))) % 2 == 0)
+INTEGERS = st.one_of(
+    st.integers(-3, 3), st.integers(INT64_MIN, INT64_MAX), st.sampled_from([2**53, 2**53 + 1])
+)
+FINITE = st.one_of(
+    st.sampled_from([0.0, -0.0, 1.0, -2.5, 1e16, 1e-7, float(2**53)]),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+TIMESTAMPS = st.one_of(st.integers(FIRST_US, LAST_US), st.sampled_from([0, 1, FIRST_US, LAST_US]))
+DURATIONS = st.one_of(
+    st.integers(1, 10**9), st.builds(lambda n: n * 60_000_000, st.integers(1, 10**6)), st.just(2**60)
+)
+_VALUES = {
+    Type.BOOLEAN: st.booleans(),
+    Type.BIGINT: INTEGERS,
+    Type.DOUBLE: FINITE,
+    Type.STRING: st.one_of(SHORT_TEXTS, TEXTS),
+    Type.TIMESTAMP: TIMESTAMPS,
+}
+_NUMBERS = [Type.BIGINT, Type.DOUBLE]
+
+
+def literals(kind: Type) -> st.SearchStrategy[Literal]:
+    return _VALUES[kind].map(lambda value: Literal(value, kind))
+
+
+class Expressions:
+    """Well-typed expressions over attributes, with aggregates as further leaves when `calls` are given."""
+
+    def __init__(
+        self, attributes: Mapping[str, Type], typed_calls: Sequence[tuple[AggregateCall, Type]] = ()
+    ) -> None:
+        self.leaves: list[tuple[Expression, Type]] = [
+            (Attribute(name), kind) for name, kind in attributes.items()
+        ]
+        self.leaves.extend(typed_calls)
+
+    def value(self, kind: Type, depth: int) -> st.SearchStrategy[Expression]:
+        options: list[st.SearchStrategy[Expression]] = [literals(kind), st.just(Literal(None, None))]
+        leaves = [leaf for leaf, leaf_kind in self.leaves if leaf_kind is kind]
+        if leaves:
+            options.extend([st.sampled_from(leaves)] * 3)
+        if depth > 0 and kind is Type.DOUBLE:
+            number = st.sampled_from(_NUMBERS).flatmap(lambda side: self.value(side, depth - 1))
+            options.append(st.builds(Arithmetic, st.sampled_from("+-*/"), number, number))
+            # The parser folds a minus sign into a number.
+            options.append(st.builds(Negate, number.filter(lambda node: not _is_number(node))))
+        if depth > 0 and kind is Type.BOOLEAN:
+            options.extend([self.condition(depth)] * 2)
+        return st.one_of(options)
+
+    def anything(self, depth: int) -> st.SearchStrategy[Expression]:
+        return st.sampled_from(list(Type)).flatmap(lambda kind: self.value(kind, depth))
+
+    def condition(self, depth: int) -> st.SearchStrategy[Expression]:
+        if depth <= 0:
+            return self.value(Type.BOOLEAN, 0)
+        below = depth - 1
+        boolean = self.value(Type.BOOLEAN, below)
+        negated = st.booleans()
+        return st.one_of(
+            st.sampled_from(
+                [(k, k) for k in Type] + [(Type.BIGINT, Type.DOUBLE), (Type.DOUBLE, Type.BIGINT)]
+            ).flatmap(
+                lambda kinds: st.builds(
+                    Comparison,
+                    st.sampled_from(["=", "<>", "<", "<=", ">", ">="]),
+                    self.value(kinds[0], below),
+                    self.value(kinds[1], below),
+                )
+            ),
+            st.builds(Logical, st.sampled_from(["AND", "OR"]), boolean, boolean),
+            st.builds(Not, boolean),
+            st.builds(IsNull, self.anything(below), negated),
+            st.sampled_from(list(Type)).flatmap(
+                lambda kind: st.builds(InList, self.value(kind, below), self._items(kind), negated)
+            ),
+            st.builds(Like, self.value(Type.STRING, below), PATTERNS, negated),
+        )
+
+    @staticmethod
+    def _items(kind: Type) -> st.SearchStrategy[tuple[Literal, ...]]:
+        kinds = _NUMBERS if kind in _NUMBERS else [kind]
+        item = st.sampled_from(kinds).flatmap(literals)
+        return st.lists(item, min_size=1, max_size=4).map(tuple)
+
+
+def _is_number(node: Expression) -> bool:
+    return isinstance(node, Literal) and node.type in _NUMBERS
+
+
+@st.composite
+def streams(draw: st.DrawFn, name: str | None = None) -> Stream:
+    names = draw(st.lists(NAMES, min_size=1, max_size=6, unique=True))
+    kinds = [Type.TIMESTAMP, *(draw(st.sampled_from(list(Type))) for _ in names[1:])]
+    return Stream(
+        name or draw(NAMES),
+        dict(zip(names, kinds)),
+        names[0],
+        draw(st.one_of(st.just(0), DURATIONS)),
+        draw(st.one_of(st.none(), st.sampled_from([1, 1000, 60_000_000]))),
+    )
+
+
+@st.composite
+def windows(draw: st.DrawFn, granularity_us: int | None = None, keys: Sequence[str] = ()) -> Window:
+    count = st.integers(1, 2**40)
+    if draw(st.booleans()):
+        unit = granularity_us or 1
+        left = unit * draw(st.one_of(count.filter(lambda n: n * unit <= 2**60), st.integers(1, 200)))
+        form = draw(st.sampled_from(["on demand", "sliding", "historical"]))
+        if form == "sliding":
+            return TimeWindow(left, slide_us=unit * draw(st.integers(1, 10**6)))
+        return TimeWindow(left, unit * draw(st.integers(0, left // unit - 1)) if form == "historical" else 0)
+    rows = draw(count)
+    form = draw(st.sampled_from(["on demand", "sliding", "historical"]))
+    if form == "sliding":
+        return RowWindow(rows, slide=draw(count))
+    partition = tuple(draw(st.permutations(keys))[: draw(st.integers(0, len(keys)))]) if keys else ()
+    return RowWindow(
+        rows, draw(st.integers(0, rows - 1)) if form == "historical" else 0, partition_by=partition
+    )
+
+
+@st.composite
+def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type]) -> tuple[AggregateCall, Type]:
+    aggregate = CATALOGUE[draw(st.sampled_from(sorted(CATALOGUE)))]
+    if aggregate.name == "COUNT_ALL":
+        return AggregateCall("COUNT_ALL"), Type.BIGINT
+    kind = draw(st.sampled_from([kind for kind in Type if aggregate.accepts(kind)]))
+    argument = draw(Expressions(attributes).value(kind, 2).filter(lambda node: node != Literal(None, None)))
+    parameter = draw(st.floats(0, 1)) + 0.0 if aggregate.name == "QUANTILE" else None
+    return AggregateCall(aggregate.name, argument, parameter), aggregate.result_type(kind)
+
+
+@st.composite
+def queries(draw: st.DrawFn, stream: Stream) -> Query:
+    attributes = stream.attributes
+    group_by = draw(st.lists(st.sampled_from(list(attributes)), max_size=3, unique=True))
+    calls = draw(st.lists(typed_calls(attributes), min_size=1, max_size=3))
+    selected: list[Attribute | AggregateCall] = [call for call, _ in calls[:2]]
+    selected.extend(Attribute(name) for name in group_by if draw(st.booleans()))
+    items = [SelectItem(node, draw(st.one_of(st.none(), NAMES))) for node in draw(st.permutations(selected))]
+    unique = {label_of(item): item for item in items}
+    if not any(isinstance(item.expression, AggregateCall) for item in unique.values()):
+        unique = {"COUNT(*)": SelectItem(AggregateCall("COUNT_ALL"))}
+    grouped = Expressions({name: attributes[name] for name in group_by}, calls)
+    return Query(
+        draw(NAMES),
+        stream.name,
+        draw(windows(stream.granularity_us, group_by)),
+        tuple(unique.values()),
+        draw(st.one_of(st.none(), Expressions(attributes).condition(3))),
+        tuple(group_by),
+        draw(st.one_of(st.none(), grouped.condition(2))),
+        draw(st.one_of(st.none(), st.floats(0, 1, exclude_min=True, exclude_max=True))),
+    )

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pickle
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.language.strategies import queries, streams
+
+from weft.aggregates.types import Type
+from weft.language.expressions import (
+    Arithmetic,
+    Attribute,
+    Comparison,
+    Expression,
+    Literal,
+    Logical,
+    Negate,
+    Not,
+)
+from weft.language.limits import MAX_DEPTH
+from weft.language.model import SelectItem, Workload
+from weft.language.printer import label_of, print_expression, print_query, print_stream, print_workload
+from weft.language.reader import read
+
+A, B, C = Attribute("a"), Attribute("b"), Attribute("c")
+SLOW = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@SLOW
+@given(st.data())
+def test_a_printed_query_parses_to_the_same_query(data: st.DataObject) -> None:
+    stream = data.draw(streams())
+    query = data.draw(queries(stream))
+    text = print_stream(stream) + "\n" + print_query(query)
+    assert read(text) == Workload({stream.name: stream}, {query.name: query})
+    assert print_workload(read(text)) == text + "\n"
+
+
+def test_parentheses_stand_only_where_they_are_needed() -> None:
+    cases: list[tuple[Expression, str]] = [
+        (Arithmetic("-", Arithmetic("-", A, B), C), "a - b - c"),
+        (Arithmetic("-", A, Arithmetic("-", B, C)), "a - (b - c)"),
+        (Arithmetic("*", Arithmetic("+", A, B), C), "(a + b) * c"),
+        (Arithmetic("+", A, Arithmetic("*", B, C)), "a + b * c"),
+        (Negate(Negate(A)), "-(-a)"),
+        (Arithmetic("-", A, Literal(-5, Type.BIGINT)), "a - -5"),
+        (Logical("AND", Logical("OR", A, B), C), "(a OR b) AND c"),
+        (Logical("OR", Logical("AND", A, B), C), "a AND b OR c"),
+        (Logical("AND", A, Logical("AND", B, C)), "a AND (b AND c)"),
+        (Not(Comparison("=", A, B)), "NOT a = b"),
+        (Comparison("=", Not(A), B), "(NOT a) = b"),
+        (Not(Logical("AND", A, B)), "NOT (a AND b)"),
+    ]
+    for expression, text in cases:
+        assert print_expression(expression) == text
+
+
+def test_durations_are_printed_in_the_largest_whole_unit() -> None:
+    text = (
+        "CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t WATERMARK 90 MINUTES GRANULARITY 1 SECOND;\n"
+        "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 14 DAYS SLIDE 86400 SECONDS];\n"
+    )
+    assert print_workload(read(text)) == text.replace("14 DAYS", "2 WEEKS").replace("86400 SECONDS", "1 DAY")
+
+
+def test_labels_are_the_alias_or_the_text() -> None:
+    workload = read(
+        'CREATE STREAM s (t TIMESTAMP, "odd name" BIGINT, x DOUBLE) TIMESTAMP BY t;'
+        'CREATE QUERY q AS SELECT "odd name", quantile(x, 0.9), mean(x) AS m, COUNT(DISTINCT x + 1), COUNT(*)'
+        ' FROM s [ROWS 5] GROUP BY "odd name"'
+    )
+    labels = [label_of(item) for item in workload.queries["q"].select]
+    assert labels == ["odd name", "QUANTILE(x, 0.9)", "m", "COUNT(DISTINCT x + 1)", "COUNT(*)"]
+    assert label_of(SelectItem(A, "z")) == "z"
+
+
+def test_the_deepest_expression_can_be_hashed_compared_printed_and_pickled() -> None:
+    chain = " OR ".join(f"x = {n}" for n in range(MAX_DEPTH - 1))
+    workload = read(
+        "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t;"
+        f"CREATE QUERY q AS SELECT COUNT(*) FROM s [ROWS 5] WHERE {chain}"
+    )
+    query = workload.queries["q"]
+    assert hash(query) == hash(pickle.loads(pickle.dumps(query)))
+    assert read(print_workload(workload)) == workload

@@ -1,0 +1,477 @@
+"""The oracle: every answer from the raw events, in plain Python, by the definition.
+
+It shares nothing with Weft: it imports none of it, and knows a node of an expression by its class name. It is
+written to be obviously right, not fast. An event is a dict from attribute to Python value: a BIGINT or a
+TIMESTAMP (in microseconds) is an int, a DOUBLE is a float and never an int, NULL is None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+Value = bool | int | float | str | None
+Event = Mapping[str, Any]  # of Value, but then every use of a value would need a cast
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+# An answer may be off the exact one by TOLERANCE * scale + TINY, and by nothing at all when its scale is 0.
+TOLERANCE = 8 * 2.0**-53
+TINY = 2.0**-1060
+# What a variance may be off, relative to itself.
+VARIANCE_TOLERANCE = 1e-9
+
+
+class Answer(NamedTuple):
+    """The value of one select item of one query, for one window and one group.
+
+    `item` is the index in the query's SELECT. `scale` says how far a float may be off: see `TOLERANCE`.
+    """
+
+    query: str
+    window_start: int
+    window_end: int
+    group: tuple[tuple[str, Value], ...]
+    item: int
+    value: Value
+    scale: float = 0.0
+
+
+# Windows
+
+
+def closed_answers(
+    query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None = None
+) -> list[Answer]:
+    """The answers of the windows that closed when the watermark went from `previous` to `watermark`.
+
+    `previous` None is the beginning of the stream, `watermark` None its end, when everything closes.
+    `events` are all that were accepted, in order of arrival.
+    """
+    _check(query, is_sliding=True)
+    if type(query.window).__name__ == "TimeWindow":
+        return _closed_time_windows(query, timestamp, events, watermark, previous)
+    return _closed_row_windows(query, timestamp, events, watermark, previous)
+
+
+def _closed_time_windows(
+    query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
+) -> list[Answer]:
+    """Window k covers [k * slide, k * slide + range) and closes when the watermark reaches its end."""
+    range_us, slide_us = query.window.left_us, query.window.slide_us
+    covered: dict[int, list[Event]] = defaultdict(list)
+    for event in _by_time(events, timestamp):
+        time = event[timestamp]
+        first, last = (time - range_us) // slide_us + 1, time // slide_us
+        for k in range(first, last + 1):
+            covered[k].append(event)
+    answers = []
+    for k in sorted(covered):
+        start, end = k * slide_us, k * slide_us + range_us
+        closed = watermark is None or end <= watermark
+        closed_before = previous is not None and end <= previous
+        if closed and not closed_before:
+            answers += _answers_of_window(query, covered[k], start, end)
+    return answers
+
+
+def _closed_row_windows(
+    query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
+) -> list[Answer]:
+    """After m rows, for each m congruent to `left` modulo `slide`; row m counts once its time < watermark."""
+    left, slide = query.window.left, query.window.slide
+    answers = []
+    for rows in _substreams(query, timestamp, events):
+        for m in range(1, len(rows) + 1):
+            time = rows[m - 1][timestamp]
+            reached = watermark is None or time < watermark
+            reached_before = previous is not None and time < previous
+            if reached and not reached_before and (m - left) % slide == 0:
+                covered = _look_back(query.window, rows, m)
+                answers += _answers_of_window(query, covered, covered[0][timestamp], covered[-1][timestamp])
+    return answers
+
+
+def lookup(query: Any, timestamp: str, events: Sequence[Event], at: int) -> list[Answer]:
+    """The answers of a query without slide, looked up at a time: events with time <= at count."""
+    _check(query, is_sliding=False)
+    window = query.window
+    if type(window).__name__ == "TimeWindow":
+        start, end = at - window.left_us, at - window.right_us
+        covered = [event for event in _by_time(events, timestamp) if start < event[timestamp] <= end]
+        return _answers_of_window(query, covered, start, end, even_when_empty=True)
+    answers = []
+    for rows in _substreams(query, timestamp, events):
+        m = sum(1 for row in rows if row[timestamp] <= at)
+        covered = _look_back(window, rows, m)
+        start, end = (covered[0][timestamp], covered[-1][timestamp]) if covered else (at, at)
+        answers += _answers_of_window(query, covered, start, end, even_when_empty=True)
+    return answers
+
+
+def _check(query: Any, is_sliding: bool) -> None:
+    if query.window.is_sliding != is_sliding:
+        kind = "no slide: use lookup" if is_sliding else "a slide: use closed_answers"
+        raise ValueError(f"{query.name}: its window has {kind}")
+    if not set(getattr(query.window, "partition_by", ())) <= set(query.group_by):
+        raise ValueError(f"{query.name}: GROUP BY must name every attribute of PARTITION BY")
+
+
+def _by_time(events: Iterable[Event], timestamp: str) -> list[Event]:
+    """Events in the order of the stream: by time, and ties by arrival (Python's sort is stable)."""
+    return sorted(events, key=lambda event: event[timestamp])
+
+
+def _substreams(query: Any, timestamp: str, events: Iterable[Event]) -> list[list[Event]]:
+    """The sequences in which rows are counted: the whole stream, or one for each partition."""
+    ordered = _by_time(events, timestamp)
+    return _split(ordered, query.window.partition_by) if query.window.partition_by else [ordered]
+
+
+def _look_back(window: Any, rows: list[Event], m: int) -> list[Event]:
+    """The rows at the 1-based positions max(m - left + 1, 1) .. m - right."""
+    first, last = max(m - window.left + 1, 1), m - window.right
+    return [rows[position - 1] for position in range(first, last + 1)]
+
+
+# From the events in a window to answers
+
+
+def _answers_of_window(
+    query: Any, covered: Sequence[Event], start: int, end: int, even_when_empty: bool = False
+) -> list[Answer]:
+    """WHERE, GROUP BY, the aggregates of SELECT, HAVING."""
+    kept = [event for event in covered if query.where is None or evaluate(query.where, event) is True]
+    groups = _split(kept, query.group_by)
+    if even_when_empty and not groups and not query.group_by:
+        groups = [[]]
+    answers = []
+    for members in groups:
+        group = {attribute: _without_sign_of_zero(members[0][attribute]) for attribute in query.group_by}
+        try:
+            row = [
+                Answer(query.name, start, end, tuple(group.items()), i, *aggregate(item.expression, members))
+                for i, item in enumerate(query.select)
+                if type(item.expression).__name__ == "AggregateCall"
+            ]
+            if query.having is None or evaluate(query.having, group, members) is True:
+                answers += row
+        except OverflowError as error:
+            raise OverflowError(f"{query.name}, window {start} to {end}, group {group}: {error}") from error
+    return answers
+
+
+def _split(events: Iterable[Event], attributes: Sequence[str]) -> list[list[Event]]:
+    """The events of each group, in order of first appearance. No events, no group."""
+    groups: dict[tuple[object, ...], list[Event]] = defaultdict(list)
+    for event in events:
+        groups[tuple(_identity(event[attribute]) for attribute in attributes)].append(event)
+    return list(groups.values())
+
+
+def _identity(value: Value) -> object:
+    """Something that is equal for values that are the same: NULL is NULL, NaN is NaN, and -0.0 is 0.0."""
+    return ("NaN",) if _is_nan(value) else _without_sign_of_zero(value)
+
+
+def _without_sign_of_zero(value: Value) -> Value:
+    return 0.0 if isinstance(value, float) and value == 0.0 else value
+
+
+def _is_nan(value: Value) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+# Expressions
+
+
+def evaluate(node: Any, event: Event, members: Sequence[Event] = ()) -> Any:
+    """The value of an expression for an event, or in HAVING for a group and its members. NULL is None."""
+
+    def value_of(child: Any) -> Any:
+        return evaluate(child, event, members)
+
+    match type(node).__name__:
+        case "Literal":
+            is_double = node.type is not None and node.type.value == "DOUBLE"
+            return float(node.value) if is_double and node.value is not None else node.value
+        case "Attribute":
+            return event[node.name]
+        case "AggregateCall":
+            return aggregate(node, members)[0]
+        case "Arithmetic":
+            return _arithmetic(node.operator, value_of(node.left), value_of(node.right))
+        case "Negate":
+            operand = value_of(node.operand)
+            return None if operand is None else -float(operand)
+        case "Comparison":
+            return _compare(node.operator, value_of(node.left), value_of(node.right))
+        case "Logical":
+            return _logical(node.operator, value_of(node.left), value_of(node.right))
+        case "Not":
+            operand = value_of(node.operand)
+            return None if operand is None else not operand
+        case "IsNull":
+            return (value_of(node.operand) is None) != node.negated
+        case "InList":
+            operand = value_of(node.operand)
+            if operand is None:
+                return None
+            return any(_compare("=", operand, value_of(item)) for item in node.items) != node.negated
+        case "Like":
+            operand = value_of(node.operand)
+            return None if operand is None else _is_like(operand, node.pattern) != node.negated
+        case unknown:
+            raise TypeError(f"the oracle knows no expression {unknown}")
+
+
+def _arithmetic(operator: str, left: int | float | None, right: int | float | None) -> float | None:
+    """In floats, whatever the operands were."""
+    if left is None or right is None:
+        return None
+    x, y = float(left), float(right)
+    match operator:
+        case "+":
+            return x + y
+        case "-":
+            return x - y
+        case "*":
+            return x * y
+        case "/":
+            return None if y == 0.0 else x / y
+    raise ValueError(f"the oracle knows no operator {operator}")
+
+
+def _compare(operator: str, left: Value, right: Value) -> bool | None:
+    if left is None or right is None:
+        return None
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = float(left), float(right)
+    x, y = _sort_key(left), _sort_key(right)
+    match operator:
+        case "=":
+            return x == y
+        case "<>":
+            return x != y
+        case "<":
+            return x < y
+        case "<=":
+            return x <= y
+        case ">":
+            return x > y
+        case ">=":
+            return x >= y
+    raise ValueError(f"the oracle knows no operator {operator}")
+
+
+def _sort_key(value: Any) -> tuple[bool, Any]:
+    """Orders the values of one type: NaN equals NaN and is above all numbers; strings go by UTF-8 bytes."""
+    if _is_nan(value):
+        return (True, 0.0)
+    return (False, value.encode("utf-8") if isinstance(value, str) else value)
+
+
+def _logical(operator: str, left: bool | None, right: bool | None) -> bool | None:
+    """Three-valued: what decides is FALSE for AND and TRUE for OR; without it, NULL makes NULL."""
+    if operator not in ("AND", "OR"):
+        raise ValueError(f"the oracle knows no operator {operator}")
+    decisive = operator == "OR"
+    if left is decisive or right is decisive:
+        return decisive
+    return None if left is None or right is None else not decisive
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    """% is any characters, _ is one character, and a backslash takes the character after it as it is."""
+    if not pattern:
+        return not text
+    if pattern[0] == "%":
+        return any(_is_like(text[i:], pattern[1:]) for i in range(len(text) + 1))
+    if pattern[0] == "_":
+        return bool(text) and _is_like(text[1:], pattern[1:])
+    if pattern[0] == "\\" and len(pattern) > 1:
+        pattern = pattern[1:]
+    return text[:1] == pattern[0] and _is_like(text[1:], pattern[1:])
+
+
+# Aggregates
+
+
+def aggregate(call: Any, members: Sequence[Event]) -> tuple[Value, float]:
+    """The value of an aggregate over the members of a group, and its scale."""
+    if call.function == "COUNT_ALL":
+        return len(members), 0.0
+    arguments = [evaluate(call.argument, event) for event in members]
+    values = [value for value in arguments if value is not None]
+    if call.function == "COUNT":
+        return len(values), 0.0
+    if call.function == "COUNT_DISTINCT":
+        return len({_identity(value) for value in values}), 0.0
+    if not values:
+        return None, 0.0
+    match call.function:
+        case "MIN":
+            return min(values, key=_sort_key), 0.0
+        case "MAX":
+            return max(values, key=_sort_key), 0.0
+        case "QUANTILE":
+            return _quantile(values, Fraction(repr(call.parameter))), 0.0
+        case "MEDIAN":
+            return _quantile(values, Fraction(1, 2)), 0.0
+        case "SUM":
+            return _sum(values)
+        case "AVG":
+            return _average(values)
+        case "VAR_POP":
+            return _variance(values, len(values))
+        case "VAR_SAMP":
+            return _variance(values, len(values) - 1)
+        case "STDDEV_POP":
+            return _deviation(values, len(values))
+        case "STDDEV_SAMP":
+            return _deviation(values, len(values) - 1)
+    raise ValueError(f"the oracle knows no aggregate {call.function}")
+
+
+def _quantile(values: list[Any], phi: Fraction) -> Value:
+    """The element at position max(1, floor(phi * n)), phi being the decimal number that was written."""
+    position = max(1, math.floor(phi * len(values)))
+    element: Value = sorted(values, key=_sort_key)[position - 1]
+    return element
+
+
+def _sum(values: list[Any]) -> tuple[int | float, float]:
+    if all(isinstance(value, int) for value in values):
+        total = sum(values)
+        if not INT64_MIN <= total <= INT64_MAX:
+            raise OverflowError(f"the sum {total} is beyond BIGINT")
+        return total, 0.0
+    special = _sum_with_specials(values)
+    if special is not None:
+        return special, 0.0
+    return _to_float(sum(map(Fraction, values))), _sum_of_magnitudes(values)
+
+
+def _average(values: list[Any]) -> tuple[float, float]:
+    special = _sum_with_specials(values)
+    if special is not None:
+        return special, 0.0
+    n = len(values)
+    return _to_float(sum(map(Fraction, values)) / n), _sum_of_magnitudes(values) / n
+
+
+def _sum_with_specials(values: list[Any]) -> float | None:
+    """The sum when NaN or infinities are among the values: NaN, unless all of them are the same infinity."""
+    specials = {value for value in values if not math.isfinite(value)}
+    if not specials:
+        return None
+    return specials.pop() if specials in ({math.inf}, {-math.inf}) else math.nan
+
+
+def _sum_of_magnitudes(values: list[Any]) -> float:
+    return _to_float(sum(abs(Fraction(value)) for value in values))
+
+
+def _variance(values: list[Any], divisor: int) -> tuple[float | None, float]:
+    """The sum of squared distances from the mean over `divisor`, which is n for POP and n - 1 for SAMP.
+
+    Off by VARIANCE_TOLERANCE of itself is fine. So is the rounding of a mean of squares minus a squared mean,
+    where the first may be off by TOLERANCE of the mean square, and the second by twice that: 4 covers both.
+    """
+    if divisor == 0:
+        return None, 0.0
+    if not all(math.isfinite(value) for value in values):
+        return math.nan, 0.0
+    exact = [Fraction(float(value)) for value in values]
+    mean = sum(exact) / len(exact)
+    variance = _to_float(sum((value - mean) ** 2 for value in exact) / divisor)
+    mean_square = _to_float(sum(value**2 for value in exact) / divisor)
+    return variance, (VARIANCE_TOLERANCE * variance + TINY) / TOLERANCE + 4 * mean_square
+
+
+def _deviation(values: list[Any], divisor: int) -> tuple[float | None, float]:
+    """The root of the variance. Its error is the smaller of two bounds on |sqrt(a) - sqrt(b)|."""
+    variance, variance_scale = _variance(values, divisor)
+    if variance is None or math.isnan(variance) or math.isinf(variance_scale):
+        return (None if variance is None else math.sqrt(variance)), variance_scale
+    deviation = math.sqrt(variance)
+    error = math.sqrt(TOLERANCE * variance_scale)
+    if deviation > 0.0:
+        error = min(error, TOLERANCE * variance_scale / deviation)
+    return deviation, error / TOLERANCE
+
+
+def _to_float(number: Any) -> float:
+    """The float nearest to a fraction, infinite when it is beyond them all."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+# Comparing
+
+
+def differences(actual: Iterable[Answer], expected: Iterable[Answer]) -> list[str]:
+    """What is missing, what should not be there, and which values are off: empty when all are the same.
+
+    The order of the answers does not matter. Row windows may share query, start, end and group; the values of
+    such answers are paired in ascending order.
+
+    >>> differences([Answer("q", 0, 10, (), 0, 4)], [Answer("q", 0, 10, (), 0, 5)])
+    ['q, window 0 to 10, group (), item 0: expected 5, got 4']
+    """
+    actual_values, expected_values = _by_place(actual), _by_place(expected)
+    found = []
+    for place in dict.fromkeys([*expected_values, *actual_values]):
+        got, wanted = actual_values.get(place, []), expected_values.get(place, [])
+        found += [f"{_place(one)}: expected {one.value!r}, got no answer" for one in wanted[len(got) :]]
+        found += [f"{_place(one)}: expected no answer, got {one.value!r}" for one in got[len(wanted) :]]
+        for one, other in zip(got, wanted):
+            if not same_value(one.value, other.value, other.scale):
+                allowed = f" (may be off by {TOLERANCE * other.scale:.3g})" if other.scale else ""
+                found.append(f"{_place(other)}: expected {other.value!r}, got {one.value!r}{allowed}")
+    return found
+
+
+def assert_same_answers(actual: Iterable[Answer], expected: Iterable[Answer], context: object = "") -> None:
+    """Fail with the first differences, if there are any; `context` is printed with them."""
+    found = differences(actual, expected)
+    if found:
+        shown = "\n  ".join(found[:20])
+        rest = f"\n  and {len(found) - 20} more" if len(found) > 20 else ""
+        raise AssertionError(f"{len(found)} answers differ:\n  {shown}{rest}\n{context}".rstrip())
+
+
+def same_value(actual: Value, expected: Value, scale: float = 0.0) -> bool:
+    """Equal, or within the tolerance that the scale allows; NaN is NaN, and NULL is nothing but NULL."""
+    if actual is None or expected is None:
+        return actual is None and expected is None
+    if isinstance(actual, str) or isinstance(expected, str):
+        return actual == expected
+    if scale == math.inf:
+        return True
+    if _is_nan(actual) or _is_nan(expected):
+        return _is_nan(actual) and _is_nan(expected)
+    if actual == expected:
+        return True
+    return scale > 0.0 and abs(actual - expected) <= TOLERANCE * scale + TINY
+
+
+def _by_place(answers: Iterable[Answer]) -> dict[object, list[Answer]]:
+    places: dict[object, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        group = tuple((attribute, _identity(value)) for attribute, value in answer.group)
+        places[(answer.query, answer.window_start, answer.window_end, group, answer.item)].append(answer)
+    for found in places.values():
+        found.sort(key=lambda answer: (answer.value is not None, _sort_key(answer.value)))
+    return places
+
+
+def _place(answer: Answer) -> str:
+    group = ", ".join(f"{attribute}={value!r}" for attribute, value in answer.group)
+    window = f"window {answer.window_start} to {answer.window_end}"
+    return f"{answer.query}, {window}, group ({group}), item {answer.item}"
