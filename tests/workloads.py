@@ -321,7 +321,7 @@ def draw_window(dice: Dice, stream: Stream, kind: str, group_by: Sequence[str]) 
     partition_by = tuple(subset(dice, group_by, 1, 2)) if group_by and one_in(dice, 2) else ()
     match kind:
         case "rows slide":
-            return RowWindow(dice.integer(1, 10), slide=dice.integer(1, 6), partition_by=partition_by)
+            return RowWindow(dice.integer(1, 10), slide=dice.integer(1, 6))
         case "rows":
             return RowWindow(dice.integer(1, 10), partition_by=partition_by)
         case "rows between":

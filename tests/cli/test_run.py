@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -56,7 +57,9 @@ def folder(tmp_path: Path) -> Path:
                 "sensor": ["ab"[second % 2] for second in seconds],
             }
         )
-        pq.write_table(events, tmp_path / "data" / f"{part}.parquet")
+        file = tmp_path / "data" / f"{part}.parquet"
+        pq.write_table(events, file)
+        os.utime(file, (part, part))  # Spark takes files by their age
     return tmp_path
 
 

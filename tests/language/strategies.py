@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -50,7 +51,7 @@ TIMESTAMPS = st.one_of(st.integers(FIRST_US, LAST_US), st.sampled_from([0, 1, FI
 DURATIONS = st.one_of(
     st.integers(1, 10**9), st.builds(lambda n: n * 60_000_000, st.integers(1, 10**6)), st.just(2**60)
 )
-_VALUES = {
+_VALUES: dict[Type, st.SearchStrategy[Any]] = {
     Type.BOOLEAN: st.booleans(),
     Type.BIGINT: INTEGERS,
     Type.DOUBLE: FINITE,
@@ -58,6 +59,7 @@ _VALUES = {
     Type.TIMESTAMP: TIMESTAMPS,
 }
 _NUMBERS = [Type.BIGINT, Type.DOUBLE]
+_COMPARABLE = [*((kind, kind) for kind in Type), (Type.BIGINT, Type.DOUBLE), (Type.DOUBLE, Type.BIGINT)]
 
 
 def literals(kind: Type) -> st.SearchStrategy[Literal]:

@@ -23,7 +23,7 @@ from weft.language.printer import label_of, print_expression, print_query, print
 from weft.language.reader import read
 
 A, B, C = Attribute("a"), Attribute("b"), Attribute("c")
-SLOW = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @SLOW

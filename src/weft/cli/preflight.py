@@ -10,7 +10,7 @@ from weft.cli.job import Job, JobError, Source
 from weft.cli.nearest import did_you_mean
 from weft.cli.workload import read_workload
 from weft.language.model import Workload
-from weft.spark.answers import check_workload
+from weft.spark.pipeline import check_workload
 
 
 def check_job(job: Job) -> Workload:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from weft.aggregates.types import Type
-from weft.language.expressions import AggregateCall, Attribute, Expression, aggregates_of, children
+from weft.language.expressions import AggregateCall, Attribute, Expression, aggregates_of, bare_attributes
 from weft.language.literals import print_duration
 from weft.language.model import Query, SelectItem, Stream, Workload
 from weft.language.printer import label_of
@@ -182,7 +182,7 @@ def _bind_item(item: Item, stream: Stream, group_by: tuple[str, ...]) -> SelectI
 
 
 def _check_having(having: Expression, stream: Stream, group_by: tuple[str, ...], aliases: list[str]) -> None:
-    for attribute in _bare_attributes(having):
+    for attribute in bare_attributes(having):
         if attribute.name in aliases and attribute.name not in stream.attributes:
             hint = "write the aggregate itself, for instance HAVING COUNT(*) > 10"
             raise PlacedError(
@@ -194,7 +194,7 @@ def _check_having(having: Expression, stream: Stream, group_by: tuple[str, ...],
 
 def _check_grouped(expression: Expression, stream: Stream, group_by: tuple[str, ...]) -> None:
     """Refuse attributes outside aggregates that the query does not group by."""
-    for attribute in _bare_attributes(expression):
+    for attribute in bare_attributes(expression):
         if attribute.name in group_by:
             continue
         if attribute.name not in stream.attributes:
@@ -203,17 +203,6 @@ def _check_grouped(expression: Expression, stream: Stream, group_by: tuple[str, 
         raise PlacedError(
             f"{shortened(attribute.name)} is neither grouped by nor aggregated", attribute.span, hint
         )
-
-
-def _bare_attributes(expression: Expression) -> Iterator[Attribute]:
-    """The attributes outside aggregates, in the order of the text."""
-    pending = [expression]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Attribute):
-            yield node
-        elif not isinstance(node, AggregateCall):
-            pending.extend(reversed(list(children(node))))
 
 
 def _refuse_duplicates(names: Sequence[Name], what: str) -> None:

@@ -1,8 +1,8 @@
 """Expressions over columns: Arrow arrays in, one Arrow array out.
 
 Inside the engine a BIGINT and a TIMESTAMP are int64, a DOUBLE is float64, a STRING is string or a dictionary
-of strings. NULL is Arrow's null; AND, OR and NOT are three-valued. What Arrow does by the rules of IEEE 754 and
-Weft by those of Spark is patched here: NaN equals NaN and is above every number, a division by zero is NULL.
+of strings. NULL is Arrow's null; AND, OR and NOT are three-valued. Where Arrow follows IEEE 754 and Weft
+follows Spark, it is patched here: NaN equals NaN and is above every number, and a division by zero is NULL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.language.expressions import (
     Negate,
     Not,
     aggregates_of,
-    attributes_of,
+    bare_attributes,
 )
 
 # An array, or a scalar that stands for an array of equal values.
@@ -69,7 +69,7 @@ def evaluate(
     Cost: one pass of Arrow over the rows per node, and over the dictionary alone where a node reads only one
     dictionary column.
     """
-    arrays = {name: _normalised(columns[name], types[name]) for name in attributes_of(expression)}
+    arrays = {name: _normalised(columns[name], types[name]) for name in _names(expression)}
     if length is None:
         given = next(iter([*columns.values(), *(aggregates or {}).values()]), None)
         if given is None:
@@ -78,6 +78,11 @@ def evaluate(
     result: pa.Array[Any] = _filled(_Evaluation(arrays, aggregates or {}).value(expression), length)
     # Only a condition can be a NULL without a type.
     return result.cast(pa.bool_()) if pa.types.is_null(result.type) else result
+
+
+def _names(expression: Expression) -> list[str]:
+    """The columns that an expression reads; those inside its aggregates were read before."""
+    return list(dict.fromkeys(attribute.name for attribute in bare_attributes(expression)))
 
 
 def _normalised(column: Any, declared: Type) -> Any:
@@ -119,7 +124,7 @@ class _Evaluation:
     def value(self, node: Expression) -> Datum:
         """The value of a node, by way of the dictionary where it can."""
         if self._has_dictionary and not isinstance(node, Attribute | Literal):
-            names = attributes_of(node)
+            names = _names(node)
             column = self._columns[names[0]] if len(names) == 1 and not aggregates_of(node) else None
             # A dictionary longer than the column (a slice of a larger one) is not worth it.
             if isinstance(column, pa.DictionaryArray) and len(column.dictionary) < len(column):

@@ -169,3 +169,14 @@ def aggregates_of(node: Expression | None) -> list[AggregateCall]:
     if node is None:
         return []
     return list(dict.fromkeys(n for n in walk(node) if isinstance(n, AggregateCall)))
+
+
+def bare_attributes(node: Expression) -> Iterator[Attribute]:
+    """The attributes outside aggregates, in the order of the text."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, Attribute):
+            yield current
+        elif not isinstance(current, AggregateCall):
+            pending.extend(reversed(list(children(current))))

@@ -13,8 +13,12 @@ MAX_STATEMENT_CHARACTERS = 64 * 1024
 # Comparing, hashing and pickling an expression use Python's stack, a few frames a level.
 MAX_DEPTH = 100
 
-# What may hide a semicolon; last, when nothing else matched, the openings that are never closed.
-_MARKS = re.compile(r"""--[^\n]*|/\*.*?\*/|'[^']*'|"[^"]*"|;|/\*|'|\"""", re.DOTALL)
+# What may hide a semicolon; last, when nothing else matched, the openings that are never closed. Possessive,
+# so that a string that ends in a doubled quote is not taken for two strings.
+_MARKS = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'[^']*+(?:''[^']*+)*+'|"[^"]*+(?:""[^"]*+)*+"|;|/\*|'|\"""",
+    re.DOTALL,
+)
 _BLANK = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
 
 _UNTERMINATED = {

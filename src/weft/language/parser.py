@@ -18,7 +18,7 @@ from weft.language.statements import Statement
 def parse(text: str) -> tuple[Statement, ...]:
     """The statements of a text, in order. A text that cannot be read raises a `StatementError`.
 
-    Cost: linear in the text; some thousand statements a second.
+    Cost: linear in the text; one to three thousand statements a second.
     """
     with located(text):
         _check_encodable(text)

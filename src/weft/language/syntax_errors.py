@@ -69,7 +69,7 @@ def _list(accepted: set[str]) -> str:
     if {"NULL", "TRUE"} <= left:
         words.append("an expression" if "NAME" in left else "a constant")
         left -= _STARTERS
-    if "SLASH" in left:
+    if "PLUS" in left:
         left -= _OPERATORS
         words.append("an operator")
     words = sorted({_describe(terminal) for terminal in left}, key=_keywords_first) + words

@@ -61,6 +61,8 @@ class RowWindow:
             raise ValueError(f"a window needs 0 <= right < left, got {self.left} and {self.right}")
         if self.slide is not None and (self.slide <= 0 or self.right != 0):
             raise ValueError(f"a sliding window needs a positive slide and right = 0, got {self}")
+        if self.slide is not None and self.partition_by:
+            raise ValueError(f"a window over the rows of each substream is evaluated on demand, got {self}")
 
     @property
     def rows(self) -> int:

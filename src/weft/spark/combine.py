@@ -1,0 +1,97 @@
+"""Combine on Spark: batches of projected events into packed partials, one row per (bucket, tree). Stateless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter_ns
+
+import numpy as np
+import pyarrow as pa
+
+from weft.engine.combine import Combiner
+from weft.planning.plan import StreamPlan
+from weft.spark.buckets import bucket_places
+from weft.spark.job import Job, PackedJob
+from weft.spark.packing import pack_batch
+
+PACKED = "bucket INT, tree INT, partials BINARY, untimed BIGINT, busy_ns BIGINT"
+"""A row of packed partials; `untimed` counts the events without a time, `busy_ns` the time spent in Weft's own code."""
+
+_SCHEMA = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("tree", pa.int32()),
+        ("partials", pa.binary()),
+        ("untimed", pa.int64()),
+        ("busy_ns", pa.int64()),
+    ]
+)
+
+ROWS_PER_COMBINE = 1 << 20
+"""Events are gathered up to this number before they are combined: the more, the fewer partials."""
+
+
+def combine_partitions(packed: PackedJob, stream: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that `mapInArrow` applies to each partition of one stream's events."""
+
+    def combine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        job = packed.open()
+        plan = job.plan.streams[stream]
+        gathered: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            gathered.append(batch)
+            rows += batch.num_rows
+            if rows >= ROWS_PER_COMBINE:
+                yield _combine(job, plan, gathered)
+                gathered, rows = [], 0
+        if rows:
+            yield _combine(job, plan, gathered)
+
+    return combine
+
+
+def _combine(job: Job, plan: StreamPlan, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    began = perf_counter_ns()
+    batch = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    untimed = batch.column("time").null_count
+    if untimed:
+        batch = batch.filter(batch.column("time").is_valid())
+    columns: list[tuple[int, int, bytes]] = []
+    if batch.num_rows:
+        columns = list(_packed_partials(job, plan, batch))
+    elif untimed:
+        # Nothing to combine, but the count must arrive somewhere.
+        tree = plan.trees[0]
+        empty = job.schemas[tree.number].empty_table().to_batches() or [
+            pa.RecordBatch.from_pylist([], job.schemas[tree.number])
+        ]
+        columns = [(job.bucket_ids[0], tree.number, pack_batch(empty[0]))]
+    count = len(columns)
+    first = np.arange(count) == 0
+    busy = perf_counter_ns() - began
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([bucket for bucket, _, _ in columns], pa.int32()),
+            pa.array([tree for _, tree, _ in columns], pa.int32()),
+            pa.array([content for _, _, content in columns], pa.binary()),
+            pa.array(np.where(first, untimed, 0)),
+            pa.array(np.where(first, busy, 0)),
+        ],
+        schema=_SCHEMA,
+    )
+
+
+def _packed_partials(job: Job, plan: StreamPlan, batch: pa.RecordBatch) -> Iterator[tuple[int, int, bytes]]:
+    """The partials of every tree, split by bucket."""
+    times = np.asarray(batch.column("time"))
+    combiner = Combiner(plan, batch)
+    for tree in plan.trees:
+        partials = combiner.partials(tree, times // tree.granularity)
+        places = bucket_places(plan, tree, partials, len(job.bucket_ids))
+        order = np.argsort(places, kind="stable")
+        partials = partials.take(pa.array(order))
+        bounds = np.searchsorted(places[order], np.arange(len(job.bucket_ids) + 1))
+        for bucket, low, high in zip(job.bucket_ids, bounds[:-1], bounds[1:]):
+            if high > low:
+                yield bucket, tree.number, pack_batch(partials.slice(low, high - low))

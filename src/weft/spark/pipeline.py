@@ -1,0 +1,148 @@
+"""The pipeline: a DataFrame of events in, a DataFrame of answers out, streaming or batch.
+
+    project (native) -> combine (mapInArrow) -> one bucket of state per share of the keys -> unpack (mapInArrow)
+
+A streaming DataFrame goes through `transformWithState`, a batch one through `applyInArrow` over its whole history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from weft.errors import WeftError
+from weft.language.model import Workload
+from weft.spark.bucket import Bucket
+from weft.spark.buckets import bucket_ids
+from weft.spark.combine import PACKED, combine_partitions
+from weft.spark.job import PackedJob, pack_combine_job, pack_job
+from weft.spark.packing import pack_stream
+from weft.spark.processor import OUTPUT, BucketProcessor
+from weft.spark.projection import project
+from weft.spark.settings import STATE_STORE
+from weft.spark.unpack import answers_type, unpack_partitions
+from weft.windows import TimeWindow
+from weft.windows.clock import END_OF_STREAM
+
+METRICS = "weft"
+"""The name of the observed metrics in a batch's progress."""
+
+BUCKETS_PER_PARTITION = 2
+
+
+def check_workload(workload: Workload) -> None:
+    """Raise when some query cannot be answered on Spark, before anything is started."""
+    if not workload.queries:
+        raise WeftError("the workload has no query; add a CREATE QUERY statement")
+    for query in workload.queries.values():
+        if not isinstance(query.window, TimeWindow):
+            raise WeftError(
+                f"query {query.name}: a window over ROWS needs the stream's total order, which Spark does not keep; "
+                f"use a RANGE window with SLIDE, or weft.Engine"
+            )
+        if not query.window.is_sliding:
+            raise WeftError(
+                f"query {query.name}: its window is evaluated on demand, and a Spark job reports windows as they close; "
+                f"add SLIDE to the window, or look it up with weft.Engine"
+            )
+
+
+def answers(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> DataFrame:
+    """The answers of a workload over its streams.
+
+    `events` is one DataFrame, or one per stream by name when the workload has several; its columns are the stream's
+    attributes. A streaming DataFrame gives a streaming one in append mode: windows are reported once, when the
+    watermark (from the stream's WATERMARK delay; do not set one yourself) closes them. A batch DataFrame gives every window.
+    """
+    check_workload(workload)
+    frames = _by_stream(events, workload)
+    any_frame = next(iter(frames.values()))
+    session = any_frame.sparkSession
+    streaming = any_frame.isStreaming
+    if any(frame.isStreaming != streaming for frame in frames.values()):
+        raise WeftError("some of the DataFrames are streaming and some are not; give all of one kind")
+    partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+    ids = bucket_ids(partitions, BUCKETS_PER_PARTITION)
+    packed = pack_job(workload, ids)
+    combining = pack_combine_job(workload, ids)
+    plans = packed.open().plan.streams
+    partials = reduce(
+        DataFrame.union,
+        [
+            project(frames[name], plan).mapInArrow(combine_partitions(combining, name), PACKED)
+            for name, plan in plans.items()
+        ],
+    )
+    grouped = partials.groupBy("bucket")
+    if streaming:
+        if "RocksDB" not in (session.conf.get(STATE_STORE) or ""):
+            raise WeftError(
+                "Spark keeps the state of a Weft stream in RocksDB only; build the session with "
+                ".config(map=weft.spark.SETTINGS), or set " + STATE_STORE + " yourself"
+            )
+        processor = BucketProcessor(packed, uuid4().hex)
+        closed = grouped.transformWithState(processor, OUTPUT, "Append", "EventTime")
+    else:
+        closed = grouped.applyInArrow(answer_bucket(packed), OUTPUT)
+    closed = closed.observe(
+        METRICS,
+        *(
+            F.coalesce(F.sum(name), F.lit(0)).alias(name)
+            for name in ("answers", "late_events", "untimed_events", "busy_ns")
+        ),
+    )
+    return closed.mapInArrow(unpack_partitions(packed), answers_type(workload))
+
+
+def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> dict[str, DataFrame]:
+    """The DataFrame of each stream that some query reads."""
+    needed = list(dict.fromkeys(query.stream for query in workload.queries.values()))
+    if isinstance(events, Mapping):
+        missing = [name for name in needed if name not in events]
+        if missing:
+            raise WeftError(f"no DataFrame for stream {missing[0]!r}; give one per stream: {{name: DataFrame}}")
+        return {name: events[name] for name in needed}
+    if len(needed) > 1:
+        raise WeftError(f"the queries read {len(needed)} streams ({', '.join(needed)}); give a DataFrame for each by name")
+    return {needed[0]: events}
+
+
+def answer_bucket(packed: PackedJob) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that `applyInArrow` applies to all partials of a bucket."""
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bucket = Bucket(packed.open())
+        untimed = busy_ns = 0
+        for batch in batches:
+            bucket.append(
+                (tree.as_py(), content.as_buffer())
+                for tree, content in zip(batch.column("tree"), batch.column("partials"))
+            )
+            untimed += sum(batch.column("untimed").to_pylist())
+            busy_ns += sum(batch.column("busy_ns").to_pylist())
+        rows = [
+            {"content": pack_stream([closed]), "answers": closed.num_rows}
+            for closed in bucket.close(END_OF_STREAM)
+        ] or [{"content": None, "answers": 0}]
+        nothing = {"late_events": 0, "untimed_events": 0, "busy_ns": 0}
+        rows = [{**row, **nothing} for row in rows]
+        rows[0] |= {"untimed_events": untimed, "busy_ns": busy_ns}
+        yield pa.RecordBatch.from_pylist(rows, OUTPUT_ARROW)
+
+    return answer
+
+
+OUTPUT_ARROW = pa.schema(
+    [
+        ("content", pa.binary()),
+        ("answers", pa.int64()),
+        ("late_events", pa.int64()),
+        ("untimed_events", pa.int64()),
+        ("busy_ns", pa.int64()),
+    ]
+)

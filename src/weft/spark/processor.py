@@ -1,0 +1,179 @@
+"""The stateful processor: one call per bucket and batch.
+
+Durable state: a log of packed partials by sequence number, and one row of progress with a version that is new after each
+write. The bucket in the worker's memory is a cache of the log: it is used when its version is the one in the state store,
+and rebuilt from the log otherwise, so that a task may move, fail or be repeated anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from weft.errors import WeftError
+from weft.spark.bucket import Bucket
+from weft.spark.job import Job, PackedJob
+from weft.spark.packing import pack_parts, pack_stream, unpack_parts
+
+OUTPUT = "content BINARY, answers BIGINT, late_events BIGINT, untimed_events BIGINT, busy_ns BIGINT"
+"""Packed answers, and the counts that the progress of a batch shows."""
+
+NEVER = -(2**63)
+
+
+class Progress(NamedTuple):
+    """The row of progress in the state store."""
+
+    version: str
+    workload: str
+    next_entry: int
+    closed_us: int
+    timer_ms: int
+
+
+_PROGRESS = "version STRING, workload STRING, next_entry BIGINT, closed_us BIGINT, timer_ms BIGINT"
+_ENTRY_KEY = "entry BIGINT"
+_ENTRY = "expires_us BIGINT, parts BINARY"
+
+
+@dataclass
+class CachedBucket:
+    """A bucket in memory, the version of the state that it equals, and when each entry of the log may go."""
+
+    bucket: Bucket
+    version: str = ""
+    expiries_us: dict[int, int] = field(default_factory=dict)
+
+
+_CACHE: dict[tuple[str, int], CachedBucket] = {}
+"""The buckets of this worker process, by run and bucket id."""
+
+
+class BucketProcessor(StatefulProcessor):
+    """Keeps the partials of each bucket and answers its windows as the watermark closes them."""
+
+    def __init__(self, packed: PackedJob, run: str) -> None:
+        self._packed = packed
+        self._run = run
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state."""
+        self._handle = handle
+        self._log = handle.getMapState("log", _ENTRY_KEY, _ENTRY)
+        self._progress = handle.getValueState("progress", _PROGRESS)
+        self._job: Job = self._packed.open()
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self, key: Any, rows: Iterable[Row], timerValues: TimerValues  # noqa: N803
+    ) -> Iterator[Row]:
+        """Take in a batch's partials for one bucket, and answer what the watermark has closed."""
+        parts, untimed, busy_ns = [], 0, 0
+        for row in rows:
+            parts.append((row.tree, bytes(row.partials)))
+            untimed += row.untimed
+            busy_ns += row.busy_ns
+        yield from self._step(key[0], parts, timerValues, untimed, busy_ns)
+
+    def handleExpiredTimer(  # noqa: N802
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo  # noqa: N803
+    ) -> Iterator[Row]:
+        """Answer what the watermark has closed in a bucket that got no event."""
+        yield from self._step(key[0], [], timerValues, 0, 0)
+
+    def close(self) -> None:
+        """Nothing to close: the cache is meant to stay."""
+
+    def _step(
+        self, bucket_id: int, parts: list[tuple[int, bytes]], timers: TimerValues, untimed: int, busy_ns: int
+    ) -> Iterator[Row]:
+        began = perf_counter_ns()
+        progress = self._read_progress()
+        cached = self._bucket(bucket_id, progress)
+        bucket = cached.bucket
+        kept, late = bucket.on_time(parts)
+        next_entry = progress.next_entry
+        if kept:
+            bucket.append(kept)
+            expires_us = bucket.expires_us(kept)
+            self._log.updateValue((next_entry,), (expires_us, pack_parts(kept)))
+            cached.expiries_us[next_entry] = expires_us
+            next_entry += 1
+        # Before the first event Spark's watermark is 0: nothing is late yet, and nothing closes.
+        watermark_us = timers.getCurrentWatermarkInMs() * 1000
+        batches = list(bucket.close(watermark_us)) if watermark_us > 0 else []
+        self._forget(cached)
+        timer_ms = self._set_timer(bucket, progress.timer_ms)
+        closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
+        cached.version = uuid4().hex
+        self._progress.update(Progress(cached.version, self._packed.fingerprint, next_entry, closed_us, timer_ms))
+        content = [pack_stream([batch]) for batch in batches]
+        busy_ns += perf_counter_ns() - began
+        if not batches and (late or untimed or busy_ns):
+            yield Row(content=None, answers=0, late_events=late, untimed_events=untimed, busy_ns=busy_ns)
+        for place, batch in enumerate(batches):
+            first = place == 0
+            yield Row(
+                content=content[place],
+                answers=batch.num_rows,
+                late_events=late if first else 0,
+                untimed_events=untimed if first else 0,
+                busy_ns=busy_ns if first else 0,
+            )
+
+    def _read_progress(self) -> Progress:
+        stored = self._progress.get()
+        if stored is None:
+            return Progress("", self._packed.fingerprint, 0, NEVER, NEVER)
+        progress = Progress(*stored)
+        if progress.workload != self._packed.fingerprint:
+            raise WeftError(
+                "the checkpoint belongs to another workload: its queries or streams were changed since it was written; "
+                "start the changed workload with a new checkpoint directory"
+            )
+        return progress
+
+    def _bucket(self, bucket_id: int, progress: Progress) -> CachedBucket:
+        """The bucket as the state store has it: from memory when the versions agree, else from the log."""
+        cached = _CACHE.get((self._run, bucket_id))
+        if cached is not None and cached.version == progress.version and progress.version:
+            return cached
+        cached = CachedBucket(Bucket(self._job), progress.version)
+        cached.bucket.closed_us = None if progress.closed_us == NEVER else progress.closed_us
+        if progress.version:
+            for (entry,), (expires_us, parts) in self._log.iterator():
+                cached.bucket.append(unpack_parts(bytes(parts)))
+                cached.expiries_us[entry] = expires_us
+        _CACHE[self._run, bucket_id] = cached
+        return cached
+
+    def _forget(self, cached: CachedBucket) -> None:
+        """Take entries out of the log that no open window covers."""
+        closed_us = cached.bucket.closed_us
+        if closed_us is None:
+            return
+        for entry in [entry for entry, expires_us in cached.expiries_us.items() if expires_us <= closed_us]:
+            self._log.removeKey((entry,))
+            del cached.expiries_us[entry]
+
+    def _set_timer(self, bucket: Bucket, current_ms: int) -> int:
+        """Keep one timer, at the next end of a window, so that a bucket without events is answered too."""
+        end_us = bucket.next_end_us()
+        # Spark's clock starts at 0; -(-x // 1000) rounds up to the millisecond that covers the end.
+        wanted_ms = NEVER if end_us is None else max(1, -(-end_us // 1000))
+        if wanted_ms != current_ms:
+            if current_ms != NEVER:
+                self._handle.deleteTimer(current_ms)
+            if wanted_ms != NEVER:
+                self._handle.registerTimer(wanted_ms)
+        return wanted_ms

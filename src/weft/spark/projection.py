@@ -1,0 +1,87 @@
+"""Projection: events into what `combine` reads, by native Spark alone. The twin of `weft.engine.projection`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from weft.aggregates.types import Type
+from weft.errors import WeftError
+from weft.language.expressions import Expression, attributes_of
+from weft.language.model import Stream
+from weft.planning.plan import BITS_PER_WORD, StreamPlan
+from weft.spark.columns import SPARK_TYPES, named, to_column
+
+TIME = "weft_time"
+"""The event time as Spark sees it, for the watermark."""
+
+_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
+    Type.BOOLEAN: (T.BooleanType,),
+    Type.BIGINT: _INTEGERS,
+    Type.DOUBLE: (*_INTEGERS, T.FloatType, T.DoubleType, T.DecimalType),
+    Type.STRING: (T.StringType, T.VarcharType, T.CharType),
+    Type.TIMESTAMP: (T.TimestampType, T.TimestampNTZType, T.DateType),
+}
+
+
+def project(events: DataFrame, plan: StreamPlan) -> DataFrame:
+    """`time`, the keys, `shard_0`, ..., `input_0`, ...: everything of an event that some tree needs, and no more."""
+    stream = plan.stream
+    timed = _typed(events, plan)
+    if events.isStreaming:
+        timed = timed.withWatermark(TIME, f"{stream.watermark_us} microseconds")
+    columns = [F.unix_micros(TIME).alias("time"), *(named(key) for key in plan.keys)]
+    columns += [_shard_word(plan, word).alias(f"shard_{word}") for word in range(plan.shard_words)]
+    for place, column in enumerate(plan.inputs):
+        value = to_column(column.expression, stream.attributes).cast(SPARK_TYPES[column.type])
+        columns.append(value.alias(f"input_{place}"))
+    return timed.select(*columns)
+
+
+def _typed(events: DataFrame, plan: StreamPlan) -> DataFrame:
+    """The attributes that the plan reads, in the stream's types, and the event time."""
+    stream = plan.stream
+    expressions: list[Expression] = [*plan.predicates, *(column.expression for column in plan.inputs)]
+    names = dict.fromkeys([*plan.keys, *(name for expression in expressions for name in attributes_of(expression))])
+    columns = [_typed_column(events, stream, name).alias(name) for name in names]
+    time = F.timestamp_micros(_typed_column(events, stream, stream.timestamp))
+    return events.select(*columns, time.alias(TIME))
+
+
+def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
+    kind = stream.attributes[name]
+    found = next((field for field in events.schema.fields if field.name == name), None)
+    if found is None:
+        near = get_close_matches(name, events.columns, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; its columns are {', '.join(events.columns)}"
+        raise WeftError(f"stream {stream.name}: the DataFrame has no column {name!r}{hint}")
+    if not isinstance(found.dataType, _FITTING[kind]):
+        raise WeftError(
+            f"stream {stream.name}: column {name!r} is {found.dataType.simpleString()} and the stream declares {kind}; "
+            f"cast it before you call answers(), or change CREATE STREAM"
+        )
+    column = named(name)
+    if kind is not Type.TIMESTAMP:
+        return column.cast(SPARK_TYPES[kind])
+    if isinstance(found.dataType, T.TimestampType):
+        return F.unix_micros(column)
+    # A date, or a timestamp without time zone, is taken as UTC whatever the session's time zone is.
+    epoch = F.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+    return F.timestamp_diff("MICROSECOND", epoch, column.cast("timestamp_ntz"))
+
+
+def _shard_word(plan: StreamPlan, word: int) -> Column:
+    """The bits of the predicates that an event satisfies."""
+    predicates = plan.predicates[word * BITS_PER_WORD : (word + 1) * BITS_PER_WORD]
+    bits = [
+        F.when(to_column(predicate, plan.stream.attributes), F.lit(1 << bit).cast("bigint")).otherwise(
+            F.lit(0).cast("bigint")
+        )
+        for bit, predicate in enumerate(predicates)
+    ]
+    return reduce(lambda a, b: a.bitwiseOR(b), bits)

@@ -1,0 +1,88 @@
+"""The engine agrees with the oracle on random workloads, events, watermarks and lookups."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weft
+from tests import oracle
+from tests.answers import to_answers
+from tests.workloads import events, workloads
+from weft.engine.columns import arrow_type
+from weft.language.model import Stream
+
+
+def as_table(stream: Stream, rows: list[dict]) -> pa.Table:
+    schema = pa.schema([(name, arrow_type(kind)) for name, kind in stream.attributes.items()])
+    return pa.Table.from_pylist(rows, schema)
+
+
+@st.composite
+def programs(draw):
+    """A workload, and steps: ("push", rows), ("advance", watermark) or ("lookup", query, at)."""
+    workload = draw(workloads())
+    (stream,) = workload.streams.values()
+    rows = draw(events(stream))
+    times = [row[stream.timestamp] for row in rows] or [0]
+    near = st.integers(min(times) - 10, max(times) + 10)
+    steps = []
+    at = 0
+    while at < len(rows):
+        size = draw(st.integers(1, 12))
+        steps.append(("push", rows[at : at + size]))
+        at += size
+        match draw(st.integers(0, 3)):
+            case 0:
+                steps.append(("advance", draw(near | st.sampled_from(times))))
+            case 1 if on_demand := [q for q in workload.queries.values() if not q.window.is_sliding]:
+                steps.append(("lookup", draw(st.sampled_from(on_demand)), draw(near | st.none())))
+            case 2:
+                steps.append(("snapshot",))
+    steps.append(("advance", weft.END_OF_STREAM))
+    return workload, stream, steps
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs())
+def test_the_engine_agrees_with_the_oracle(program) -> None:
+    workload, stream, steps = program
+    engine = weft.Engine(workload)
+    accepted: list[dict] = []
+    watermark = None
+    late = 0
+    for step in steps:
+        match step:
+            case ("push", rows):
+                engine.push(stream.name, as_table(stream, rows))
+                on_time = [row for row in rows if watermark is None or row[stream.timestamp] >= watermark]
+                late += len(rows) - len(on_time)
+                accepted += on_time
+            case ("advance", to):
+                if watermark is not None and to < watermark:
+                    continue
+                table = engine.advance(stream.name, to)
+                end = None if to == weft.END_OF_STREAM else to
+                expected = [
+                    answer
+                    for query in workload.queries.values()
+                    if query.window.is_sliding
+                    for answer in oracle.closed_answers(query, stream.timestamp, accepted, end, watermark)
+                ]
+                oracle.assert_same_answers(to_answers(table, workload), expected)
+                watermark = to
+            case ("lookup", query, at):
+                if at is None:
+                    at = max([row[stream.timestamp] for row in accepted] + ([] if watermark is None else [watermark]))
+                    table = engine.lookup(query.name)
+                elif watermark is not None and at < watermark:
+                    continue
+                else:
+                    table = engine.lookup(query.name, at)
+                oracle.assert_same_answers(
+                    to_answers(table, workload), oracle.lookup(query, stream.timestamp, accepted, at)
+                )
+            case ("snapshot",):
+                engine = weft.Engine.restore(engine.snapshot())
+    assert engine.late_events(stream.name) == late

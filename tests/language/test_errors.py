@@ -1,0 +1,332 @@
+"""Every way to get a statement wrong: the place, the words, the hint."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from weft.errors import StatementError
+from weft.language.limits import MAX_DEPTH, MAX_STATEMENT_CHARACTERS
+from weft.language.parser import parse
+from weft.language.reader import apply, read
+from weft.language.source import EXCERPT_LENGTH
+
+# Two lines, so that the statements under test begin on line 3.
+STREAM = (
+    "CREATE STREAM s (t TIMESTAMP, k STRING, j BIGINT, x DOUBLE, b BOOLEAN)\n"
+    "  TIMESTAMP BY t GRANULARITY 1 MINUTE;\n"
+)
+Q = "CREATE QUERY q AS SELECT "
+
+
+def error_of(text: str) -> StatementError:
+    with pytest.raises(StatementError) as caught:
+        read(text)
+    return caught.value
+
+
+# Each statement stands on line 3; what is wrong in it is marked by « », whose place is the column expected.
+BOUND = [
+    ("COUNT(*) FROM «z» [ROWS 1]", "unknown stream 'z'", "known: s"),
+    ("COUNT(*) FROM «S» [ROWS 1]", "unknown stream 'S'", "did you mean s?"),
+    ("SUM(«X») FROM s [ROWS 1]", "unknown attribute 'X'", "did you mean x?"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE «y» > 1", "unknown attribute 'y'", "known: t, k, j, x, b"),
+    ("COUNT(*) FROM s [ROWS 1] GROUP BY «kk»", "unknown attribute 'kk'", "did you mean k?"),
+    ("«SUMM»(x) FROM s [ROWS 1]", "unknown function 'SUMM'", "did you mean SUM?"),
+    ("«SQRT»(x) FROM s [ROWS 1]", "unknown function 'SQRT'", "known: COUNT, SUM"),
+    ("«COUNT_ALL»(x) FROM s [ROWS 1]", "unknown function 'COUNT_ALL'", ""),
+    ("SUM(«k») FROM s [ROWS 1]", "SUM needs BIGINT or DOUBLE, k is STRING", "COUNT"),
+    ("MAX(«b») FROM s [ROWS 1]", "MAX needs BIGINT or DOUBLE or TIMESTAMP, b is BOOLEAN", "COUNT"),
+    ("MEDIAN(«x > 1») FROM s [ROWS 1]", "MEDIAN needs", "COUNT"),
+    ("COUNT(«NULL») FROM s [ROWS 1]", "NULL, which has no type", "attribute"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE «x»", "WHERE needs a condition, x is DOUBLE", "x > 0"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE b AND «x + 1»", "AND needs a condition, x + 1 is DOUBLE", "compare"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE NOT «k»", "NOT needs a condition, k is STRING", "compare"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE x = «'1'»", "cannot compare x (DOUBLE) with '1' (STRING)", "STRING"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE «'1'» = x", "cannot compare '1' (STRING) with x (DOUBLE)", "STRING"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE t > «'2013-01-01'»", "cannot compare t (TIMESTAMP)", "TIMESTAMP '2013"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE j IN (1, «'a'»)", "cannot compare j (BIGINT)", "STRING"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE b = «x»", "cannot compare b (BOOLEAN) with x (DOUBLE)", "one type"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE «x» LIKE 'a'", "LIKE needs a STRING, x is DOUBLE", "BETWEEN"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE x + «k» > 1", "the operator + needs numbers, k is STRING", "BIGINT"),
+    (
+        "COUNT(*) FROM s [ROWS 1] WHERE «t» - 1 > 1",
+        "the operator - needs numbers, t is TIMESTAMP",
+        "TIMESTAMP",
+    ),
+    ("COUNT(*) FROM s [ROWS 1] WHERE -«b» = 1", "a minus sign needs numbers, b is BOOLEAN", "BIGINT"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE («x > 1») BETWEEN FALSE AND TRUE", "left side of BETWEEN", "AND and OR"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE j IN (1, «NULL»)", "NULL cannot stand in an IN list", "IS NULL"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE j IN (-«'a'»)", "only a number can be negative", "minus"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE k LIKE «'a\\'»", "lone backslash", "escapes"),
+    (
+        "COUNT(*) FROM s [RANGE «0 SECONDS» SLIDE 1 MINUTE]",
+        "RANGE must be positive, got 0 SECONDS",
+        "RANGE 5",
+    ),
+    ("COUNT(*) FROM s [RANGE «-5 MINUTES»]", "RANGE must be positive, got -5 MINUTES", "RANGE 5"),
+    ("COUNT(*) FROM s [RANGE 1 HOUR SLIDE «0 DAYS»]", "SLIDE must be positive, got 0 SECONDS", "SLIDE 5"),
+    ("COUNT(*) FROM s [RANGE 1 HOUR SLIDE «-1 DAY»]", "SLIDE must be positive, got -1 DAY", "SLIDE 5"),
+    ("COUNT(*) FROM s [ROWS «0»]", "ROWS must be positive, got 0", "ROWS 100"),
+    ("COUNT(*) FROM s [ROWS 5 SLIDE «-2»]", "SLIDE must be positive, got -2", "SLIDE 100"),
+    ("COUNT(*) FROM s [ROWS «1.5»]", "a number of rows must be whole, got 1.5", "ROWS 100"),
+    ("COUNT(*) FROM s [ROWS «9223372036854775807»]", "is too large", "2**60"),
+    ("COUNT(*) FROM s [ROWS BETWEEN 5 PRECEDING AND «5» PRECEDING]", "must begin before it ends", "larger"),
+    ("COUNT(*) FROM s [ROWS BETWEEN 5 PRECEDING AND «-1» PRECEDING]", "must not be negative", "last row"),
+    ("COUNT(*) FROM s [RANGE BETWEEN 1 HOUR PRECEDING AND «2 HOURS» PRECEDING]", "begin before", "larger"),
+    ("COUNT(*) FROM s [RANGE BETWEEN 1 HOUR PRECEDING AND «-1 HOUR» PRECEDING]", "not be negative", "now"),
+    (
+        "COUNT(*) FROM s [RANGE «90 SECONDS»]",
+        "RANGE 90 SECONDS is no multiple of the granularity",
+        "1 MINUTE",
+    ),
+    ("COUNT(*) FROM s [RANGE 1 HOUR SLIDE «90 SECONDS»]", "SLIDE 90 SECONDS is no multiple", "1 MINUTE"),
+    ("COUNT(*) FROM s [RANGE BETWEEN 1 HOUR PRECEDING AND «1 SECOND» PRECEDING]", "no multiple", "1 MINUTE"),
+    ("COUNT(*) FROM s [RANGE «1.5 MICROSECONDS»]", "no whole number of microseconds", "microseconds"),
+    ("COUNT(*) FROM s [RANGE «1e-99 WEEKS»]", "no whole number of microseconds", "microseconds"),
+    ("COUNT(*) FROM s [RANGE «1e99 HOURS»]", "is too long", "2**60"),
+    ("COUNT(*) FROM s [RANGE «1e99999999999999999999 HOURS»]", "is too long", "2**60"),
+    ("COUNT(*) FROM s [RANGE 5 «MINUTS»]", "unknown unit of time 'MINUTS'", "did you mean MINUTES?"),
+    ("COUNT(*) FROM s [RANGE 5 «FORTNIGHTS»]", "unknown unit of time", "units are"),
+    ("COUNT(*) FROM s [PARTITION BY «k» ROWS 5]", "partitions by 'k' without grouping by it", "GROUP BY k"),
+    ("COUNT(*) FROM s [PARTITION BY «z» ROWS 5] GROUP BY k", "unknown attribute 'z'", "known"),
+    ("COUNT(*) FROM s [PARTITION BY k, «k» ROWS 5] GROUP BY k", "'k' is named twice", "remove"),
+    ("COUNT(*) FROM s [«PARTITION BY k ROWS 5 SLIDE 1»] GROUP BY k", "cannot SLIDE", "leave out SLIDE"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE x > 1 AND «MAX(x)» > 2", "an aggregate cannot stand in WHERE", "HAVING"),
+    ("SUM(1 + «MAX(x)») FROM s [ROWS 1]", "an aggregate cannot stand inside another aggregate", "itself"),
+    ("«k», COUNT(*) FROM s [ROWS 1]", "'k' is neither grouped by nor aggregated", "GROUP BY"),
+    ("COUNT(*) FROM s [ROWS 1] GROUP BY k HAVING «x» > 1", "'x' is neither grouped by nor", "MAX(x)"),
+    ("COUNT(*) FROM s [ROWS 1] HAVING «COUNT(*)»", "HAVING needs a condition, COUNT(*) is BIGINT", "compare"),
+    ("COUNT(*) AS n FROM s [ROWS 1] HAVING «n» > 1", "HAVING cannot use the alias 'n'", "aggregate itself"),
+    ("COUNT(*) FROM s [ROWS 1] HAVING «n» > 1", "unknown attribute 'n'", "known"),
+    ("«MAX(x) - MIN(x)» FROM s [ROWS 1]", "must be a grouped attribute or an aggregate", "one by one"),
+    ("«1» FROM s [ROWS 1]", "must be a grouped attribute or an aggregate", "one by one"),
+    ("«k» FROM s [ROWS 1] GROUP BY k", "SELECT needs at least one aggregate", "COUNT(*)"),
+    ("COUNT(*), «count(*)» FROM s [ROWS 1]", "two SELECT items are called 'COUNT(*)'", "AS"),
+    ("k, COUNT(*) AS «k» FROM s [ROWS 1] GROUP BY k", "two SELECT items are called 'k'", "AS"),
+    ("COUNT(*) FROM s [ROWS 1] GROUP BY k, «k»", "GROUP BY attribute 'k' is named twice", "remove"),
+    ("QUANTILE(x, «1.5») FROM s [ROWS 1]", "must be a number from 0 to 1", "median"),
+    ("QUANTILE(x, «j») FROM s [ROWS 1]", "must be a number from 0 to 1", "median"),
+    ("QUANTILE(x, «TRUE») FROM s [ROWS 1]", "must be a number from 0 to 1", "median"),
+    ("«QUANTILE(x)» FROM s [ROWS 1]", "QUANTILE takes two arguments, got 1", "QUANTILE(delay, 0.9)"),
+    ("«SUM(x, x)» FROM s [ROWS 1]", "SUM takes one argument, got 2", "SUM(attribute)"),
+    ("«COUNT()» FROM s [ROWS 1]", "COUNT takes one argument, got 0", "COUNT(*)"),
+    ("«SUM(*)» FROM s [ROWS 1]", "SUM(*) has no meaning", "only COUNT"),
+    ("«SUM(DISTINCT x)» FROM s [ROWS 1]", "DISTINCT cannot stand in SUM", "COUNT(DISTINCT e)"),
+    ("COUNT(*) FROM s [ROWS 1] WITHIN «0»", "WITHIN must be above 0 and below 1, got 0", "WITHIN 0.05"),
+    ("COUNT(*) FROM s [ROWS 1] WITHIN «100» PERCENT", "WITHIN must be above 0 and below 1", "5 PERCENT"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE j = «9223372036854775808»", "is out of range", "integers go from"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE j > -«99999999999999999999»", "is out of range", "decimal point"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE j > «- - 9223372036854775808»", "is out of range", "decimal point"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE j IN («9223372036854775808»)", "is out of range", "decimal point"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE x > «1e999»", "is out of range", "1.8e308"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE t > «TIMESTAMP 'noon'»", "'noon' is no timestamp", "TIMESTAMP '2013"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE t > «TIMESTAMP '2013-02-30'»", "is no timestamp", "TIMESTAMP '2013"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE t > «TIMESTAMP '0001-01-01 00:00:00+01:00'»", "years 1 to 9999", ""),
+    ('COUNT(*) FROM s [ROWS 1] WHERE «""» > 1', "a name cannot be empty", "between the double quotes"),
+]
+
+
+@pytest.mark.parametrize(("marked", "message", "hint"), BOUND)
+def test_queries_that_are_wrong(marked: str, message: str, hint: str) -> None:
+    statement = (Q + marked).replace("«", "").replace("»", "")
+    error = error_of(STREAM + statement)
+    assert message in error.message
+    assert hint in error.hint
+    assert (error.line, error.column) == (3, (Q + marked).index("«") + 1)
+    assert error.text == statement
+    assert str(error).startswith(f"line 3, column {error.column}: ")
+
+
+SYNTAX = [
+    ("«CRETE» STREAM z", "unexpected 'CRETE', expected CREATE, DROP or the end", "did you mean CREATE?"),
+    ("CREATE «QEURY» q", "unexpected 'QEURY', expected QUERY or STREAM", "did you mean QUERY?"),
+    ("CREATE QUERY «from» AS", "unexpected 'from', expected a name", 'write "from" in double quotes'),
+    (Q + "«FROM» s [ROWS 1]", "unexpected 'FROM', expected an expression", ""),
+    (Q + "«*» FROM s [ROWS 1]", "unexpected '*', expected an expression", "one by one"),
+    (Q + "COUNT(*) «FORM» s", "unexpected 'FORM', expected AS, FROM", "did you mean FROM?"),
+    (Q + "COUNT(*) FROM s «WHERE» b", "unexpected 'WHERE', expected '['", "every query needs a window"),
+    (Q + "COUNT(*) FROM s [ROWS 1] WHERE x = «;»", "the statement ends too early, expected an expr", ""),
+    (Q + "COUNT(*) FROM s [ROWS 1] WHERE x =« »", "the text ends too early, expected an expression", ""),
+    (Q + "COUNT(*) FROM s [ROWS 1] WHERE x =«=» 1", "unexpected '=', expected an expression", ""),
+    (Q + "COUNT(*) FROM s [RANGE 1 HOUR «SLID» 1 HOUR]", "expected SLIDE or ']'", "did you mean SLIDE?"),
+    (Q + "COUNT(*) FROM s [ROWS 1] GROUP BY k «HAVIN» b", "expected HAVING", "did you mean HAVING?"),
+    (Q + "COUNT(*) FROM s [ROWS 1] WHERE x IN («y»)", "unexpected 'y', expected a constant", ""),
+    (Q + "COUNT(*) FROM s [ROWS 1] WHERE x IS «5»", "unexpected '5', expected NOT or NULL", ""),
+    ("CREATE STREAM z (a BIGINT «b» DOUBLE)", "unexpected 'b', expected ')' or ','", ""),
+    ("CREATE STREAM z (a BIGINT) «PARTITION» BY a", "expected TIMESTAMP", ""),
+    ("DROP «STREAM» s", "unexpected 'STREAM', expected QUERY", ""),
+    ("DROP QUERY «#»", "unexpected character '#'", "remove it"),
+    (Q + "COUNT(*) FROM s [ROWS 1] WHERE k = «‘»a", "unexpected character '‘'", "strings stand in '...'"),
+    (Q + "COUNT(*) FROM s [ROWS 1] WHERE k = «'»abc", "unterminated string", "close it with '"),
+    (
+        Q + "COUNT(*) FROM s [ROWS 1] WHERE k = 'a' OR k = «'»abc''",
+        "unterminated string",
+        "'' stands for one quote",
+    ),
+    (Q + 'COUNT(*) FROM «"»s [ROWS 1]', "unterminated quoted name", 'close it with "'),
+    (Q + "COUNT(*) «/»* FROM s [ROWS 1]", "unterminated comment", "close it with */"),
+    ("DROP QUERY «z»", "unknown query 'z'", "there are no queries"),
+    ("CREATE STREAM «s» (t TIMESTAMP) TIMESTAMP BY t", "the stream 's' exists already", "another name"),
+    ("CREATE STREAM z (t TIMESTAMP, «t» BIGINT) TIMESTAMP BY t", "attribute 't' is named twice", "remove"),
+    ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY «u»", "unknown attribute 'u'", "known: t"),
+    (
+        "CREATE STREAM z (t BIGINT) TIMESTAMP BY «t»",
+        "TIMESTAMP BY needs a TIMESTAMP, 't' is BIGINT",
+        "declare",
+    ),
+    ("CREATE STREAM z (t «TIMESTMP») TIMESTAMP BY t", "unknown type 'TIMESTMP'", "did you mean TIMESTAMP?"),
+    ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t WATERMARK «-1 DAY»", "must not be negative", "no delay"),
+    ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t GRANULARITY «0 DAYS»", "must be positive", "1 SECOND"),
+    ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t WATERMARK 1 DAY WATERMARK «1 DAY»", "given twice", "keep"),
+    ("DROP QUERY \ud800«»", "cannot be written as UTF-8", "encoding"),
+]
+
+
+@pytest.mark.parametrize(("marked", "message", "hint"), SYNTAX)
+def test_statements_that_are_wrong(marked: str, message: str, hint: str) -> None:
+    column = marked.index("«") + (1 if "\ud800" not in marked else 0)
+    error = error_of(STREAM + marked.replace("«", "").replace("»", ""))
+    assert message in error.message
+    assert hint in error.hint
+    assert (error.line, error.column) == (3, column)
+
+
+def test_a_query_cannot_be_created_twice() -> None:
+    one = "CREATE QUERY q AS SELECT COUNT(*) FROM s [ROWS 1]"
+    error = error_of(f"{STREAM}{one};\n{one}")
+    assert "the query 'q' exists already" in error.message
+    assert (error.line, error.column) == (4, 14)
+    with pytest.raises(StatementError, match="exists already"):
+        apply(read(STREAM + one), one)
+
+
+def test_one_key_has_one_type_in_all_queries() -> None:
+    text = (
+        "CREATE STREAM a (t TIMESTAMP, k STRING) TIMESTAMP BY t;\n"
+        "CREATE STREAM b (t TIMESTAMP, k BIGINT) TIMESTAMP BY t;\n"
+        "CREATE QUERY p AS SELECT COUNT(*) FROM a [ROWS 1] GROUP BY k;\n"
+        "CREATE QUERY q AS SELECT COUNT(*) FROM b [ROWS 1]"
+    )
+    assert len(read(text).queries) == 2
+    error = error_of(text + " GROUP BY k")
+    assert "'k' is BIGINT here, and STRING in the stream 'a'" in error.message
+    assert (error.line, error.column) == (4, 60)
+
+
+def test_a_missing_quote_is_placed_where_its_string_runs_over_a_line() -> None:
+    query = (
+        Q
+        + "COUNT(*) FROM s [ROWS 1] WHERE k = 'a;\n"
+        + "CREATE QUERY r AS SELECT COUNT(*) FROM s [ROWS 1] WHERE k = 'b'"
+    )
+    error = error_of(STREAM + query)
+    assert "unterminated string" in error.message
+    assert (error.line, error.column) == (3, 61)
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "-- nothing\n", ";;"])
+def test_nothing_is_no_workload(text: str) -> None:
+    assert "there is no statement here" in error_of(text).message
+    with pytest.raises(StatementError, match="no statement"):
+        apply(read(STREAM), text)
+
+
+def test_a_statement_of_a_megabyte_is_refused() -> None:
+    long = Q + "COUNT(*) FROM s [ROWS 1] WHERE x IN (" + ", ".join(["1"] * 350_000) + ")"
+    error = error_of(STREAM + "/* first */ " + long)
+    assert "the statement is too long: 1,0" in error.message
+    assert (error.line, error.column) == (3, 13)
+    assert len(error.text) < 2 * EXCERPT_LENGTH
+    # Long comments and long files are no long statements.
+    padding = f"/*{' ' * MAX_STATEMENT_CHARACTERS}*/"
+    assert len(read(STREAM + padding + padding + Q + "COUNT(*) FROM s [ROWS 1]").queries) == 1
+    for unclosed in ("'", '"', "/*", "(", "[", "- ", "NOT "):
+        with pytest.raises(StatementError):
+            read(STREAM + Q + unclosed * 500_001)
+
+
+@pytest.mark.parametrize(
+    ("condition", "column"),
+    [
+        ("NOT " * 15_000 + "b", None),
+        ("x > " + "- " * 20_000 + "x", None),
+        (" OR ".join(["b"] * 10_000), None),
+        (" + ".join(["x"] * 10_000) + " > 1", None),
+        ("NOT " * MAX_DEPTH + "b", 57 + 4 * MAX_DEPTH),
+    ],
+)
+def test_deep_nesting_is_refused(condition: str, column: int | None) -> None:
+    error = error_of(STREAM + Q + "COUNT(*) FROM s [ROWS 1] WHERE " + condition)
+    assert f"nested too deeply, more than {MAX_DEPTH} levels" in error.message
+    assert error.line == 3
+    assert column is None or error.column == column
+
+
+def test_parentheses_and_the_depth_allowed_are_fine() -> None:
+    where = Q + "COUNT(*) FROM s [ROWS 1] WHERE "
+    assert read(STREAM + where + "(" * 10_000 + "b" + ")" * 10_000).queries
+    assert read(STREAM + where + "NOT " * (MAX_DEPTH - 1) + "b").queries
+    nested = "x"
+    for _ in range(60):
+        nested = f"({nested}) BETWEEN 0 AND 1"
+    assert "left side of BETWEEN" in error_of(STREAM + where + nested).message
+
+
+def test_bytes_that_are_not_utf_8_are_placed(tmp_path: Path) -> None:
+    path = tmp_path / "latin.sql"
+    path.write_bytes(STREAM.encode() + "-- é caf".encode() + b"\xe9\n")
+    with pytest.raises(StatementError) as caught:
+        read(path)
+    error = caught.value
+    assert error.message == f"the byte 0xe9 at offset {len(STREAM) + 9} is not UTF-8"
+    assert (error.line, error.column, error.text) == (3, 9, "-- é caf")
+
+
+def test_a_long_line_is_shown_shortened() -> None:
+    error = error_of(STREAM + Q + "COUNT(*) FROM s [ROWS 1] WHERE j IN (" + "1, " * 500 + "'a')")
+    assert "'a'" in error.text
+    assert len(error.text) <= EXCERPT_LENGTH + 6
+
+
+WORDS = re.findall(
+    r"\S+",
+    """CREATE STREAM QUERY AS SELECT FROM WHERE GROUP BY HAVING WITHIN DROP RANGE ROWS SLIDE BETWEEN AND
+    PRECEDING PARTITION TIMESTAMP NOT IN IS NULL LIKE OR TRUE COUNT SUM QUANTILE DISTINCT ( ) [ ] , ; * + -
+    / = < <> 'a' '2013-01-01' s t k x b q "k" 1 0 0.5 1e400 99999999999999999999 HOURS
+    SECOND -- /* */ ' " . é # \0""",
+)
+STARTS = [
+    "",
+    STREAM,
+    STREAM + Q,
+    STREAM + Q + "COUNT(*) FROM s [",
+    STREAM + Q + "COUNT(*) FROM s [ROWS 1] WHERE ",
+]
+FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@FUZZ
+@given(
+    st.sampled_from(STARTS),
+    st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join) | st.text(max_size=30),
+)
+def test_any_text_is_read_or_refused_with_a_place(start: str, rest: str) -> None:
+    place = (1, 1)
+    try:
+        apply(read(STREAM), start.replace("STREAM s", "STREAM z") + rest)
+    except StatementError as error:
+        place = (error.line, error.column)
+    assert min(place) >= 1
+
+
+@FUZZ
+@given(st.text(max_size=40))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    with suppress(StatementError):
+        parse(text)
