@@ -40,18 +40,20 @@ class Bucket:
                 self._trees[number] = TreeState(plan, tree, None)
             self._trees[number].store.append(unpack_batch(content, self._job.schemas[number]))
 
-    def on_time(self, parts: Iterable[tuple[int, bytes]]) -> tuple[list[tuple[int, bytes]], int]:
-        """The partials whose slot is not wholly behind what has been answered, and the number of events dropped.
+    def on_time(
+        self, parts: Iterable[tuple[int, bytes]], watermark_us: int | None
+    ) -> tuple[list[tuple[int, bytes]], int]:
+        """The partials whose slot is not wholly behind the watermark, and the number of events dropped.
 
-        A slot that is only partly behind belongs to no window that was answered, so its events still count.
+        A slot that is only partly behind belongs to no window that is closed, so its events still count.
         """
-        if self.closed_us is None:
+        if watermark_us is None:
             return list(parts), 0
         kept, late = [], 0
         for number, content in parts:
             granularity = self._job.trees[number][1].granularity
             partials = unpack_batch(content, self._job.schemas[number])
-            timely = (np.asarray(partials.column("slot")) + 1) * granularity > self.closed_us
+            timely = (np.asarray(partials.column("slot")) + 1) * granularity > watermark_us
             if timely.all():
                 kept.append((number, content))
                 continue

@@ -101,7 +101,9 @@ class BucketProcessor(StatefulProcessor):
         progress = self._read_progress()
         cached = self._bucket(bucket_id, progress)
         bucket = cached.bucket
-        kept, late = bucket.on_time(parts)
+        # Before the first event Spark's watermark is 0: nothing is late yet, and nothing closes.
+        watermark_us = timers.getCurrentWatermarkInMs() * 1000 or None
+        kept, late = bucket.on_time(parts, watermark_us)
         next_entry = progress.next_entry
         if kept:
             bucket.append(kept)
@@ -109,9 +111,7 @@ class BucketProcessor(StatefulProcessor):
             self._log.updateValue((next_entry,), (expires_us, pack_parts(kept)))
             cached.expiries_us[next_entry] = expires_us
             next_entry += 1
-        # Before the first event Spark's watermark is 0: nothing is late yet, and nothing closes.
-        watermark_us = timers.getCurrentWatermarkInMs() * 1000
-        batches = list(bucket.close(watermark_us)) if watermark_us > 0 else []
+        batches = [] if watermark_us is None else list(bucket.close(watermark_us))
         self._forget(cached)
         timer_ms = self._set_timer(bucket, progress.timer_ms)
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
