@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-
 from tests.oracle import Answer
+
 from weft.language.model import Workload
 from weft.language.printer import label_of
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(value: Any) -> Any:
     """A timestamp as microseconds; anything else as it is."""
     if isinstance(value, datetime):
-        delta = (value if value.tzinfo else value.replace(tzinfo=timezone.utc)) - EPOCH
+        delta = (value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH
         return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
     return value
 

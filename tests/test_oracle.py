@@ -80,9 +80,7 @@ def query(window: Window, *calls: AggregateCall, by: tuple[str, ...] = (), **cla
 
 def at(*times: int, **columns: list[Value]) -> list[Event]:
     """Events at times t, in order of arrival, with the other attributes given by column."""
-    return [
-        {"t": time, **{name: column[i] for name, column in columns.items()}} for i, time in enumerate(times)
-    ]
+    return [{"t": time, **{name: column[i] for name, column in columns.items()}} for i, time in enumerate(times)]
 
 
 def windows_of(answers: list[Answer]) -> list[tuple[int, int, Value]]:
@@ -229,9 +227,7 @@ class TestRowWindows:
 
     def test_a_sliding_window_without_a_row_that_where_keeps_is_not_reported(self) -> None:
         positive = query(RowWindow(2, slide=2), where=Comparison(">", X, integer(0)))
-        assert windows_of(closed_answers(positive, "t", at(1, 2, 3, 4, x=[-1, -1, -1, 1]), None)) == [
-            (3, 4, 1)
-        ]
+        assert windows_of(closed_answers(positive, "t", at(1, 2, 3, 4, x=[-1, -1, -1, 1]), None)) == [(3, 4, 1)]
 
     def test_positions_are_of_the_whole_stream_when_only_grouped(self) -> None:
         answers = lookup(query(RowWindow(2), by=("k",)), "t", at(1, 2, 3, k=["a", "b", "b"]), 3)
@@ -294,9 +290,7 @@ class TestGroupsAndClauses:
 
     def test_having_may_use_what_select_does_not(self) -> None:
         rows = at(1, 2, 3, 4, k=["a", "a", "b", None], x=[1, 2, 3, None])
-        over_two = query(
-            TimeWindow(10), by=("k",), having=Comparison(">", AggregateCall("SUM", X), integer(2))
-        )
+        over_two = query(TimeWindow(10), by=("k",), having=Comparison(">", AggregateCall("SUM", X), integer(2)))
         assert values_by_group(lookup(over_two, "t", rows, 5)) == {("a",): 2, ("b",): 1}
         named_b = query(TimeWindow(10), by=("k",), having=Comparison("=", K, string("b")))
         assert values_by_group(lookup(named_b, "t", rows, 5)) == {("b",): 1}
@@ -310,9 +304,7 @@ class TestGroupsAndClauses:
     def test_an_overflow_names_the_query_the_window_and_the_group(self) -> None:
         total = query(TimeWindow(10, slide_us=10), AggregateCall("SUM", X), by=("k",))
         rows = at(1, 2, 11, k=["a", "a", "a"], x=[INT64_MAX, 1, 1])
-        with pytest.raises(
-            OverflowError, match=r"q, window 0 to 10, group {'k': 'a'}: the sum 9223372036854775808"
-        ):
+        with pytest.raises(OverflowError, match=r"q, window 0 to 10, group {'k': 'a'}: the sum 9223372036854775808"):
             closed_answers(total, "t", rows, None)
 
     def test_only_the_sum_of_the_window_itself_can_overflow(self) -> None:
@@ -692,9 +684,9 @@ class TestRandomWorkloads:
         for each in workload.queries.values():
             window, granularity = each.window, stream.granularity_us or 1
             if isinstance(window, TimeWindow):
-                assert {
-                    length % granularity for length in (window.left_us, window.right_us, window.slide_us or 0)
-                } == {0}
+                assert {length % granularity for length in (window.left_us, window.right_us, window.slide_us or 0)} == {
+                    0
+                }
             calls = [item.expression for item in each.select if isinstance(item.expression, AggregateCall)]
             assert calls
             assert len(calls) == len(set(calls))

@@ -357,9 +357,7 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
     """Any aggregate, over an attribute or over arithmetic."""
     any_type = list(stream.attributes)
     numbers = [name for name, type_ in stream.attributes.items() if type_.is_number]
-    ordered = [
-        name for name, type_ in stream.attributes.items() if type_.is_number or type_ is Type.TIMESTAMP
-    ]
+    ordered = [name for name, type_ in stream.attributes.items() if type_.is_number or type_ is Type.TIMESTAMP]
 
     def over(names: Sequence[str]) -> Expression:
         return draw_arithmetic(dice, stream) if one_in(dice, 5) else Attribute(dice.pick(names))
@@ -446,11 +444,7 @@ def draw_test(dice: Dice, stream: Stream, name: str) -> Expression:
 
 def draw_right_side(dice: Dice, stream: Stream, type_: Type) -> Expression:
     """Something to compare with a value of a type: another attribute, or a literal."""
-    kin = [
-        name
-        for name, other in stream.attributes.items()
-        if other is type_ or (other.is_number and type_.is_number)
-    ]
+    kin = [name for name, other in stream.attributes.items() if other is type_ or (other.is_number and type_.is_number)]
     if one_in(dice, 4):
         return Attribute(dice.pick(kin))
     return draw_literal(dice, dice.pick((Type.BIGINT, Type.DOUBLE)) if type_.is_number else type_)

@@ -21,10 +21,7 @@ An error occurred while calling o192.collectToPython.
 : org.apache.spark.SparkException: [FAILED_READ_FILE] Error while reading file a.parquet. SQLSTATE: KD001
 \tat org.apache.spark.sql.errors.A.b(A.scala:898)
 """
-CAUSED = (
-    JAVA
-    + "Caused by: java.io.IOException: No space left on device\n\tat java.base/B.c(B.java:1)\n\t... 12 more\n"
-)
+CAUSED = JAVA + "Caused by: java.io.IOException: No space left on device\n\tat java.base/B.c(B.java:1)\n\t... 12 more\n"
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,7 @@ def test_help_lists_the_commands() -> None:
 
 
 def test_help_loads_neither_spark_nor_numba() -> None:
-    program = (
-        "import sys, weft.cli.main; print([m for m in ('pyspark', 'numba', 'pyarrow') if m in sys.modules])"
-    )
+    program = "import sys, weft.cli.main; print([m for m in ('pyspark', 'numba', 'pyarrow') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -163,9 +161,7 @@ def test_unknown_benchmark() -> None:
 def test_benchmark_gets_what_follows_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import weft.cli.bench
 
-    (tmp_path / "echo.py").write_text(
-        "import sys; sys.exit(7 if sys.argv[1:] == ['--json', '--keys', '3'] else 1)"
-    )
+    (tmp_path / "echo.py").write_text("import sys; sys.exit(7 if sys.argv[1:] == ['--json', '--keys', '3'] else 1)")
     monkeypatch.setattr(weft.cli.bench, "benchmarks", lambda: {"echo": tmp_path / "echo.py"})
     assert runner.invoke(app, ["bench", "echo", "--json", "--keys", "3"]).exit_code == 7
 

@@ -51,9 +51,7 @@ def folder(tmp_path: Path) -> Path:
             {
                 "value": [float(second % 60) for second in seconds],
                 "unused": [0] * 1200,
-                "at": pa.array(
-                    [START + timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC")
-                ),
+                "at": pa.array([START + timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC")),
                 "sensor": ["ab"[second % 2] for second in seconds],
             }
         )

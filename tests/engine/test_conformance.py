@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import weft
 from tests import oracle
 from tests.answers import to_answers
 from tests.workloads import events, workloads
+
+import weft
 from weft.engine.columns import arrow_type
 from weft.language.model import Stream
 

@@ -31,26 +31,20 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 NAMES = st.one_of(
-    st.sampled_from(
-        ["x", "Delay", "select", "Range", "odd name", 'quo"te', "timestamp", "ſelect", "1st", "count"]
-    ),
+    st.sampled_from(["x", "Delay", "select", "Range", "odd name", 'quo"te', "timestamp", "ſelect", "1st", "count"]),
     st.text(st.characters(codec="utf-8"), min_size=1, max_size=5),
 )
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
 # Few characters, so that patterns and equalities match now and then.
 SHORT_TEXTS = st.text(st.sampled_from("ab%_\\é\n"), max_size=4)
 PATTERNS = SHORT_TEXTS.filter(lambda text: (len(text) - len(text.rstrip("\\"))) % 2 == 0)
-INTEGERS = st.one_of(
-    st.integers(-3, 3), st.integers(INT64_MIN, INT64_MAX), st.sampled_from([2**53, 2**53 + 1])
-)
+INTEGERS = st.one_of(st.integers(-3, 3), st.integers(INT64_MIN, INT64_MAX), st.sampled_from([2**53, 2**53 + 1]))
 FINITE = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, -2.5, 1e16, 1e-7, float(2**53)]),
     st.floats(allow_nan=False, allow_infinity=False),
 )
 TIMESTAMPS = st.one_of(st.integers(FIRST_US, LAST_US), st.sampled_from([0, 1, FIRST_US, LAST_US]))
-DURATIONS = st.one_of(
-    st.integers(1, 10**9), st.builds(lambda n: n * 60_000_000, st.integers(1, 10**6)), st.just(2**60)
-)
+DURATIONS = st.one_of(st.integers(1, 10**9), st.builds(lambda n: n * 60_000_000, st.integers(1, 10**6)), st.just(2**60))
 _VALUES: dict[Type, st.SearchStrategy[Any]] = {
     Type.BOOLEAN: st.booleans(),
     Type.BIGINT: INTEGERS,
@@ -69,12 +63,8 @@ def literals(kind: Type) -> st.SearchStrategy[Literal]:
 class Expressions:
     """Well-typed expressions over attributes, with aggregates as further leaves when `calls` are given."""
 
-    def __init__(
-        self, attributes: Mapping[str, Type], typed_calls: Sequence[tuple[AggregateCall, Type]] = ()
-    ) -> None:
-        self.leaves: list[tuple[Expression, Type]] = [
-            (Attribute(name), kind) for name, kind in attributes.items()
-        ]
+    def __init__(self, attributes: Mapping[str, Type], typed_calls: Sequence[tuple[AggregateCall, Type]] = ()) -> None:
+        self.leaves: list[tuple[Expression, Type]] = [(Attribute(name), kind) for name, kind in attributes.items()]
         self.leaves.extend(typed_calls)
 
     def value(self, kind: Type, depth: int) -> st.SearchStrategy[Expression]:
@@ -101,9 +91,7 @@ class Expressions:
         boolean = self.value(Type.BOOLEAN, below)
         negated = st.booleans()
         return st.one_of(
-            st.sampled_from(
-                [(k, k) for k in Type] + [(Type.BIGINT, Type.DOUBLE), (Type.DOUBLE, Type.BIGINT)]
-            ).flatmap(
+            st.sampled_from([(k, k) for k in Type] + [(Type.BIGINT, Type.DOUBLE), (Type.DOUBLE, Type.BIGINT)]).flatmap(
                 lambda kinds: st.builds(
                     Comparison,
                     st.sampled_from(["=", "<>", "<", "<=", ">", ">="]),
@@ -159,9 +147,7 @@ def windows(draw: st.DrawFn, granularity_us: int | None = None, keys: Sequence[s
     if form == "sliding":
         return RowWindow(rows, slide=draw(count))
     partition = tuple(draw(st.permutations(keys))[: draw(st.integers(0, len(keys)))]) if keys else ()
-    return RowWindow(
-        rows, draw(st.integers(0, rows - 1)) if form == "historical" else 0, partition_by=partition
-    )
+    return RowWindow(rows, draw(st.integers(0, rows - 1)) if form == "historical" else 0, partition_by=partition)
 
 
 @st.composite

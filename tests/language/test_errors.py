@@ -18,8 +18,7 @@ from weft.language.source import EXCERPT_LENGTH
 
 # Two lines, so that the statements under test begin on line 3.
 STREAM = (
-    "CREATE STREAM s (t TIMESTAMP, k STRING, j BIGINT, x DOUBLE, b BOOLEAN)\n"
-    "  TIMESTAMP BY t GRANULARITY 1 MINUTE;\n"
+    "CREATE STREAM s (t TIMESTAMP, k STRING, j BIGINT, x DOUBLE, b BOOLEAN)\n  TIMESTAMP BY t GRANULARITY 1 MINUTE;\n"
 )
 Q = "CREATE QUERY q AS SELECT "
 

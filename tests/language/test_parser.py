@@ -186,18 +186,14 @@ def test_every_function_and_synonym() -> None:
     assert len(query(both).select) == 4
 
 
-@pytest.mark.parametrize(
-    ("text", "width"), [("0.05", 0.05), ("5 PERCENT", 0.05), ("12.5 %", 0.125), ("5%", 0.05)]
-)
+@pytest.mark.parametrize(("text", "width"), [("0.05", 0.05), ("5 PERCENT", 0.05), ("12.5 %", 0.125), ("5%", 0.05)])
 def test_within(text: str, width: float) -> None:
     assert query(rest=f"WITHIN {text}").within == width
 
 
 def test_types_and_their_synonyms() -> None:
     attributes = ", ".join(f"a{n} {word.lower()}" for n, word in enumerate(TYPES))
-    stream = read(
-        f"CREATE STREAM s ({attributes}, t TIMESTAMP) TIMESTAMP BY t GRANULARITY 1 SECOND WATERMARK 1 DAY"
-    )
+    stream = read(f"CREATE STREAM s ({attributes}, t TIMESTAMP) TIMESTAMP BY t GRANULARITY 1 SECOND WATERMARK 1 DAY")
     assert list(stream.streams["s"].attributes.values())[:-1] == list(TYPES.values())
     assert (stream.streams["s"].granularity_us, stream.streams["s"].watermark_us) == (SECOND, 24 * HOUR)
 

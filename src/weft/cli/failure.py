@@ -9,9 +9,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _REST = re.compile(r"\n\s*at |\n=== |\n== |;\n'|\n\s*SQLSTATE: | SQLSTATE: |\n\nDriver stacktrace:")
 _WRAPPING = re.compile(r"^\[STREAM_FAILED\] .*?terminated with exception: ", re.DOTALL)
 _CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*: ")
-_NO_FORMAT_HINT = (
-    '\n  hint: Spark fetches the package of a format that is named as [spark] "spark.jars.packages"'
-)
+_NO_FORMAT_HINT = '\n  hint: Spark fetches the package of a format that is named as [spark] "spark.jars.packages"'
 
 
 def root_cause(error: BaseException) -> str:

@@ -97,9 +97,7 @@ def read_job(file: Path) -> Job:
     except OSError as error:
         raise JobError(file, "", f"the job file cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise JobError(
-            file, "", f"the job file is not UTF-8: byte {error.start} is {error.reason}"
-        ) from error
+        raise JobError(file, "", f"the job file is not UTF-8: byte {error.start} is {error.reason}") from error
     except tomllib.TOMLDecodeError as error:
         raise JobError(file, "", f"the job file is not TOML: {error}") from error
     return _job(_Table(file, "", content))
@@ -242,13 +240,9 @@ def _stream(root: _Table) -> StreamSettings:
     table.expect_keys(("checkpoint", "trigger"))
     settings = StreamSettings(table.path("checkpoint"), table.text("trigger") or AVAILABLE_NOW)
     if settings.trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(settings.trigger):
-        raise table.fail(
-            "trigger", f'must be "{AVAILABLE_NOW}" or like "10 seconds", got "{settings.trigger}"'
-        )
+        raise table.fail("trigger", f'must be "{AVAILABLE_NOW}" or like "10 seconds", got "{settings.trigger}"')
     if root.content.get("mode") != "batch" and settings.checkpoint is None:
-        raise table.fail(
-            "checkpoint", 'is missing; a stream keeps its progress there: checkpoint = "out/checkpoint"'
-        )
+        raise table.fail("checkpoint", 'is missing; a stream keeps its progress there: checkpoint = "out/checkpoint"')
     return settings
 
 
@@ -256,7 +250,5 @@ def _spark(table: _Table) -> dict[str, str]:
     settings = table.settings()
     for key in settings:
         if key != "master" and not key.startswith("spark."):
-            raise table.fail(
-                key, 'unknown key; write master, or a Spark setting such as "spark.executor.memory"'
-            )
+            raise table.fail(key, 'unknown key; write master, or a Spark setting such as "spark.executor.memory"')
     return settings

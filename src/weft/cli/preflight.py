@@ -37,9 +37,7 @@ def _check_sources_match_streams(job: Job, workload: Workload) -> None:
     if "" in job.sources:
         if len(streams) > 1:
             tables = ", ".join(f"[source.{stream}]" for stream in streams)
-            raise JobError(
-                job.file, "[source]", f"{job.queries.name} has {len(streams)} streams; write {tables}"
-            )
+            raise JobError(job.file, "[source]", f"{job.queries.name} has {len(streams)} streams; write {tables}")
         return
     for stream in job.sources:
         if stream not in streams:

@@ -37,9 +37,7 @@ class Batch:
             rows_in=progress["numInputRows"] or 0,
             rows_per_s=progress["processedRowsPerSecond"] or 0.0,
             # Spark has the epoch as the watermark until the first event was seen.
-            watermark=None
-            if watermark == _NO_WATERMARK
-            else watermark.replace("T", " ").removesuffix(".000Z"),
+            watermark=None if watermark == _NO_WATERMARK else watermark.replace("T", " ").removesuffix(".000Z"),
             late_events=counted.get("late_events"),
             answers=counted.get("answers"),
         )

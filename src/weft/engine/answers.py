@@ -1,8 +1,8 @@
 """Answers: one long table for all queries, and one query's answers wide.
 
 Columns: `query`, `window_start`, `window_end`, every group-by attribute of the workload (NULL where the query does not
-group by it), `aggregate` (its text or alias), `value` (DOUBLE) and `exact` (BIGINT; set where the answer is an integer or
-a timestamp in microseconds, so that nothing is lost above 2**53).
+group by it), `aggregate` (its text or alias), `value` (DOUBLE) and `exact` (BIGINT; set where the answer is an integer
+or a timestamp in microseconds, so that nothing is lost above 2**53).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from weft.aggregates.types import Type
 from weft.engine.columns import arrow_type
 from weft.engine.tables import KeyTable
 from weft.errors import WeftError
-from weft.language.typecheck import type_of
 from weft.language.evaluate import evaluate
 from weft.language.expressions import AggregateCall, Attribute, attributes_of
 from weft.language.model import Query, Stream, Workload
 from weft.language.printer import label_of
+from weft.language.typecheck import type_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -124,7 +124,9 @@ def to_batches(answers: Iterable[QueryAnswers], schema: pa.Schema) -> Iterator[p
 
 def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
     """Parts that share a key table, a row per window, group and selected aggregate."""
-    owners = [(part, item) for part in parts for item in part.query.select if isinstance(item.expression, AggregateCall)]
+    owners = [
+        (part, item) for part in parts for item in part.query.select if isinstance(item.expression, AggregateCall)
+    ]
     lowered = [part.lowered[item.expression] for part, item in owners if isinstance(item.expression, AggregateCall)]
     place = np.repeat(np.arange(len(owners), dtype=np.int32), [len(part) for part, _ in owners])
     absent = ~np.concatenate([answer.valid for answer in lowered])

@@ -7,7 +7,7 @@ that some query needs them and kept for the other queries with the same window a
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Column = Ints | Floats
+Column = npt.NDArray[Any]
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Fold:
     def _fold(self, kind: Kind, columns: list[Column]) -> tuple[Column, ...]:
         match kind:
             case Kind.SUM_FLOAT | Kind.SQUARES:
-                return tuple(fold_sum_pairs(*columns, self.low, self.high))
+                return fold_sum_pairs(columns[0], columns[1], self.low, self.high)
             case Kind.MIN | Kind.MAX:
                 return (fold_extreme(columns[0], self.low, self.high, kind is Kind.MAX),)
             case _:
@@ -87,20 +87,18 @@ class _FoldedInput:
         return self.input is not None and self.fold.plan.inputs[self.input].type is Type.DOUBLE
 
     def ints(self, kind: Kind) -> tuple[Ints, ...]:
-        return self.fold.component(Component(kind, self.input))  # type: ignore[return-value]
+        return self.fold.component(Component(kind, self.input))
 
     def floats(self, kind: Kind) -> tuple[Floats, ...]:
-        return self.fold.component(Component(kind, self.input))  # type: ignore[return-value]
+        return self.fold.component(Component(kind, self.input))
 
     def select(self, ranks: Ints) -> Column:
         runs = self.fold.runs(Component(Kind.VALUES, self.input))
-        selected: Column = select_ranks(runs.items, runs.counts, runs.offsets, self.fold.low, self.fold.high, ranks)
-        return selected
+        return select_ranks(runs.items, runs.counts, runs.offsets, self.fold.low, self.fold.high, ranks)
 
     def distinct(self) -> Ints:
         runs = self.fold.runs(Component(Kind.VALUES, self.input))
-        counted: Ints = count_distinct(runs.items, runs.offsets, self.fold.low, self.fold.high)
-        return counted
+        return count_distinct(runs.items, runs.offsets, self.fold.low, self.fold.high)
 
 
 @dataclass(frozen=True)

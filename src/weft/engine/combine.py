@@ -8,6 +8,7 @@ The batch has been projected: `time` (int64 microseconds), the key attributes, `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +28,9 @@ from weft.kernels.lifting import (
 from weft.planning.plan import BITS_PER_WORD, StreamPlan, Tree
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Column = npt.NDArray[Any]
+"""int64 or float64, by the type of what it holds."""
 
 _NOTHING_NULL = np.empty(0, np.bool_)
 
@@ -57,7 +59,7 @@ class Combiner:
         self._batch = batch
         self._length = batch.num_rows
         self._codes: dict[str, tuple[Ints, int]] = {}
-        self._numbers: dict[int, tuple[Ints | Floats, Bools]] = {}
+        self._numbers: dict[int, tuple[Column, Bools]] = {}
 
     def partials(self, tree: Tree, slots: Ints) -> pa.RecordBatch:
         """The partials of one tree; `slots` is the slot of each event."""
@@ -108,7 +110,7 @@ class Combiner:
             words.append(bits & np.int64(mask))
         return words
 
-    def _input(self, place: int) -> tuple[Ints | Floats, Bools]:
+    def _input(self, place: int) -> tuple[Column, Bools]:
         if place not in self._numbers:
             column = self._batch.column(f"input_{place}")
             if self._plan.inputs[place].type is Type.STRING:
@@ -118,7 +120,7 @@ class Combiner:
                 self._numbers[place] = numbers_of(column)
         return self._numbers[place]
 
-    def _lift(self, component: Component, index: Ints, size: int) -> Sequence[Ints | Floats]:
+    def _lift(self, component: Component, index: Ints, size: int) -> Sequence[Column]:
         if component.input is None:
             rows = np.zeros(size, np.int64)
             lift_count(index, _NOTHING_NULL, rows)
@@ -171,7 +173,7 @@ class Combiner:
         ]
 
 
-def _lift_extreme(index: Ints, values: Ints | Floats, valid: Bools, size: int, greatest: bool) -> Ints | Floats:
+def _lift_extreme(index: Ints, values: Column, valid: Bools, size: int, greatest: bool) -> Column:
     """MIN or MAX, from a start that any value replaces."""
     if values.dtype == np.float64:
         doubles = np.full(size, -np.inf if greatest else np.nan)

@@ -103,7 +103,7 @@ class Engine:
         return self._stream(stream).late
 
     def exact_from(self, query: str) -> int | None:
-        """From where on a query sees every event: a time in microseconds (a position for ROWS ... SLIDE); None: from the start."""
+        """From where on a query sees every event: microseconds, or a position for ROWS ... SLIDE; None: the start."""
         return self._stream(self._query(query).stream).exact_from(query)
 
     def wide(self, answers: pa.Table, query: str) -> pa.Table:

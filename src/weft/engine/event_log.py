@@ -130,7 +130,7 @@ class EventLog:
         return rank
 
     def covered(self, window: Window, at_us: int, since_us: int | None = None) -> Ints:
-        """The rows (of `events`) that an on-demand window covers at a time, for a query that sees events from `since_us`."""
+        """The rows of `events` that an on-demand window covers at a time; the query sees events from `since_us` on."""
         times = self.times
         begin = 0 if since_us is None else int(np.searchsorted(times, since_us, side="left"))
         count = max(begin, int(np.searchsorted(times, at_us, side="right")))

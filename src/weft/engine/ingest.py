@@ -52,8 +52,8 @@ def _columns(stream: Stream, events: object) -> Mapping[str, Any]:
         table = pa.table(events)
         return {name: table.column(name) for name in table.schema.names}
     raise EventsError(
-        f"stream {stream.name}: cannot read events from {type(events).__name__}; give an Arrow table or record batch, a "
-        f"pandas or Polars DataFrame, or a dict of arrays"
+        f"stream {stream.name}: cannot read events from {type(events).__name__}; give an Arrow table or record batch, "
+        f"a pandas or Polars DataFrame, or a dict of arrays"
     )
 
 
@@ -84,9 +84,7 @@ def _cast(column: pa.Array, kind: Type) -> pa.Array:
     if kind is Type.TIMESTAMP:
         return _microseconds(column)
     if kind is Type.STRING and not (
-        pa.types.is_string(column.type)
-        or pa.types.is_large_string(column.type)
-        or pa.types.is_string_view(column.type)
+        pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type)
     ):
         raise pa.ArrowTypeError("a string column is needed")
     if kind is Type.BOOLEAN and not pa.types.is_boolean(column.type):

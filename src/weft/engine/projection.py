@@ -26,7 +26,11 @@ def project(plan: StreamPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
     for place, column in enumerate(plan.inputs):
         values = evaluate(column.expression, raw, attributes)
         columns[f"input_{place}"] = values.cast(arrow_type(column.type))
-    return pa.RecordBatch.from_pydict(columns) if columns else pa.RecordBatch.from_pydict({"none": pa.nulls(batch.num_rows)})
+    return (
+        pa.RecordBatch.from_pydict(columns)
+        if columns
+        else pa.RecordBatch.from_pydict({"none": pa.nulls(batch.num_rows)})
+    )
 
 
 def holds(truth: pa.Array) -> npt.NDArray[np.bool_]:

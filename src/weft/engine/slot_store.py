@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from weft.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
 from weft.windows.slots import instances_closed, lengths_of
 
 Ints = npt.NDArray[np.int64]
-Column = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Column = npt.NDArray[Any]
 
 
 @dataclass
@@ -94,7 +95,7 @@ class SlotStore:
     @property
     def live_rows(self) -> int:
         """How many partials are held."""
-        return len(self._rows) + sum(batch.num_rows for batch in self._new)
+        return len(self._rows) + sum(int(batch.num_rows) for batch in self._new)
 
     @property
     def live_keys(self) -> int:
@@ -115,9 +116,7 @@ class SlotStore:
         if partials.num_rows:
             self._new.append(partials)
 
-    def close(
-        self, queries: Iterable[PlannedQuery], after: int | None, until: int | None
-    ) -> Iterator[ClosedWindows]:
+    def close(self, queries: Iterable[PlannedQuery], after: int | None, until: int | None) -> Iterator[ClosedWindows]:
         """The answers of each query's windows that end in (after, until]; None is the end of time on its side.
 
         Each query's folded windows come as one `ClosedWindows`; queries with the same window and predicate share the

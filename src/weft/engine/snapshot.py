@@ -68,7 +68,9 @@ def _unpack(blob: bytes) -> tuple[dict[str, Any], list[pa.Table]]:
         raise SnapshotError("this is no snapshot of a Weft engine; give the bytes that Engine.snapshot() returned")
     _, version, header_length = _PREFIX.unpack_from(blob)
     if version != FORMAT:
-        raise SnapshotError(f"the snapshot has format {version}, this Weft reads format {FORMAT}; use the Weft that wrote it")
+        raise SnapshotError(
+            f"the snapshot has format {version}, this Weft reads format {FORMAT}; use the Weft that wrote it"
+        )
     if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:
         raise SnapshotError(f"the snapshot of {len(blob)} bytes is truncated or damaged: its checksum does not match")
     at = _PREFIX.size + header_length
@@ -144,7 +146,10 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
     state = StreamState(stream, [])
     for name in ("watermark_us", "closed_us", "closed_rows", "newest_us", "accepted", "late"):
         setattr(state, name, description[name])
-    state.row_times = np.asarray(tables[description["row_times"]].column("time")), description["row_times_from"]
+    state.row_times = (
+        np.asarray(tables[description["row_times"]].column("time")),
+        description["row_times_from"],
+    )
     state.on_demand = {query.name: query for query in _queries(stream, description["on_demand"])}
     state.since_us = description["since_us"]
     state.generations = [_restore_generation(stream, part, tables) for part in description["generations"]]

@@ -71,13 +71,15 @@ class StreamState:
         """
         if self.watermark_us is not None and watermark_us < self.watermark_us:
             raise WeftError(
-                f"stream {self.stream.name}: the watermark stands at {show_time(self.watermark_us)} and cannot go back to "
-                f"{show_time(watermark_us)}"
+                f"stream {self.stream.name}: the watermark stands at {show_time(self.watermark_us)} and cannot go back "
+                f"to {show_time(watermark_us)}"
             )
         self.watermark_us = watermark_us
         if self.log is not None:
             self._finalize_rows(watermark_us)
-        answers = [answer for state in self._trees(Clock.TIME) for answer in time_answers(state, self.closed_us, watermark_us)]
+        answers = [
+            answer for state in self._trees(Clock.TIME) for answer in time_answers(state, self.closed_us, watermark_us)
+        ]
         rows = self.log.final_count if self.log is not None else 0
         for state in self._trees(Clock.ROWS):
             answers += self._row_answers(state, rows)
@@ -132,11 +134,14 @@ class StreamState:
             self.log = None
 
     def exact_from(self, name: str) -> int | None:
-        """From where on a query sees every event (a time, or a position for ROWS ... SLIDE); None: from the beginning."""
+        """From where on a query sees every event: a time, or a position for ROWS ... SLIDE; None: the beginning."""
         if name in self.since_us:
             return self.since_us[name]
         return next(
-            state.exact_from[name] for generation in self.generations for state in generation.trees if name in state.queries
+            state.exact_from[name]
+            for generation in self.generations
+            for state in generation.trees
+            if name in state.queries
         )
 
     @property

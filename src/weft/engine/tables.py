@@ -114,14 +114,13 @@ class ColumnTable:
             return self._ints.ids(bits_of(column, self._type)) + 1
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        return self._bytes.ids(column.dictionary)[np.asarray(column.indices)] + 1
+        places: Ints = np.asarray(column.indices)
+        return self._bytes.ids(column.dictionary)[places] + 1
 
     def decode(self, codes: Ints) -> pa.Array:
         """The values of codes."""
-        if self._type is Type.STRING:
-            stored = self._bytes.values
-        else:
-            stored = from_bits(self._ints.values, self._type)
+        is_string = self._type is Type.STRING
+        stored = self._bytes.values if is_string else from_bits(self._ints.values, self._type)
         indices = pa.array(np.maximum(codes - 1, 0), mask=codes == 0)
         return stored.take(indices)
 

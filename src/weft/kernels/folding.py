@@ -8,6 +8,8 @@ is ever subtracted. Source: the two-stacks queue, as in Tangwongsan, Hirzel and 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -66,7 +68,7 @@ def _greater(a: float, b: float) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def fold_extreme(values: npt.NDArray[np.generic], low: Ints, high: Ints, greatest: bool) -> npt.NDArray[np.generic]:
+def fold_extreme(values: npt.NDArray[Any], low: Ints, high: Ints, greatest: bool) -> npt.NDArray[Any]:
     """The least or the greatest value of each range; NaN is above all numbers."""
     out = np.empty(len(low), values.dtype)
     front = np.empty(len(values), values.dtype)

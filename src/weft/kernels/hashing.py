@@ -17,7 +17,7 @@ Words = npt.NDArray[np.uint64]
 
 
 @njit(inline="always")
-def mix(value: int) -> np.uint64:
+def mix(value: int | np.uint64) -> np.uint64:
     """Scatter the bits of a word (the finaliser of splitmix64)."""
     h = np.uint64(value)
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -97,7 +97,7 @@ def rehash_bytes(table: Ints, data: Bytes, offsets: Ints, count: int) -> None:
 def _same_bytes(a: Bytes, a_start: int, a_end: int, b: Bytes, b_start: int, b_end: int) -> bool:
     if a_end - a_start != b_end - b_start:
         return False
-    for i in range(a_end - a_start):
+    for i in range(a_end - a_start):  # noqa: SIM110 - numba compiles loops, not generators
         if a[a_start + i] != b[b_start + i]:
             return False
     return True

@@ -13,9 +13,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def closed_instances(
-    keys: Ints, slots: Ints, length: int, slide: int, first_k: int, last_k: int, out: Ints
-) -> int:
+def closed_instances(keys: Ints, slots: Ints, length: int, slide: int, first_k: int, last_k: int, out: Ints) -> int:
     """List the instances first_k .. last_k that cover some row of a key: (row of the key, k, first row, past last row).
 
     Two pointers move over each key's rows, so the cost is the rows plus the instances found. With an `out` of no

@@ -5,12 +5,14 @@ A range of rows is answered by gathering and sorting its runs: O(W log W) a rang
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 Ints = npt.NDArray[np.int64]
-Items = npt.NDArray[np.generic]
+Items = npt.NDArray[Any]
 
 
 @njit(cache=True, nogil=True)

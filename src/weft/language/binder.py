@@ -36,9 +36,7 @@ def bind(statements: Iterable[Statement], text: str, onto: Workload | None = Non
 def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stream:
     name = statement.name
     if name.text in streams:
-        raise PlacedError(
-            f"the stream {shortened(name.text)} exists already", name.span, "choose another name"
-        )
+        raise PlacedError(f"the stream {shortened(name.text)} exists already", name.span, "choose another name")
     _refuse_duplicates([definition.name for definition in statement.definitions], "attribute")
     attributes = {definition.name.text: definition.type for definition in statement.definitions}
     timestamp = statement.timestamp
@@ -95,9 +93,7 @@ def _bind_group_by(
     for name in statement.group_by:
         kind = type_of(Attribute(name.text, span=name.span), stream.attributes)
         # Answers of all queries share one table, in which a key column has one type.
-        rivals = {
-            other.name for other in streams.values() if other.attributes.get(name.text, kind) is not kind
-        }
+        rivals = {other.name for other in streams.values() if other.attributes.get(name.text, kind) is not kind}
         if rivals:
             _refuse_rival(name, kind, rivals, streams, queries)
     return tuple(name.text for name in statement.group_by)
@@ -139,9 +135,7 @@ def _check_window(statement: CreateQuery, stream: Stream, group_by: tuple[str, .
         type_of(Attribute(name.text, span=name.span), stream.attributes)
         if name.text not in group_by:
             hint = f"add it: GROUP BY {', '.join([*group_by, name.text])}"
-            raise PlacedError(
-                f"the query partitions by {shortened(name.text)} without grouping by it", name.span, hint
-            )
+            raise PlacedError(f"the query partitions by {shortened(name.text)} without grouping by it", name.span, hint)
 
 
 def _check_where(where: Expression, stream: Stream) -> None:
@@ -160,9 +154,7 @@ def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ..
         label = label_of(bound)
         if label in labels:
             place = item.alias.span if item.alias else item.expression.span
-            raise PlacedError(
-                f"two SELECT items are called {shortened(label)}", place, "name one of them with AS"
-            )
+            raise PlacedError(f"two SELECT items are called {shortened(label)}", place, "name one of them with AS")
         labels.add(label)
         select.append(bound)
     if not any(isinstance(item.expression, AggregateCall) for item in select):
@@ -185,9 +177,7 @@ def _check_having(having: Expression, stream: Stream, group_by: tuple[str, ...],
     for attribute in bare_attributes(having):
         if attribute.name in aliases and attribute.name not in stream.attributes:
             hint = "write the aggregate itself, for instance HAVING COUNT(*) > 10"
-            raise PlacedError(
-                f"HAVING cannot use the alias {shortened(attribute.name)}", attribute.span, hint
-            )
+            raise PlacedError(f"HAVING cannot use the alias {shortened(attribute.name)}", attribute.span, hint)
     _check_grouped(having, stream, group_by)
     expect_condition(having, stream.attributes, "HAVING")
 
@@ -200,16 +190,12 @@ def _check_grouped(expression: Expression, stream: Stream, group_by: tuple[str, 
         if attribute.name not in stream.attributes:
             raise unknown_attribute(attribute, stream.attributes)
         hint = f"add it to GROUP BY, or aggregate it: MAX({attribute.name})"
-        raise PlacedError(
-            f"{shortened(attribute.name)} is neither grouped by nor aggregated", attribute.span, hint
-        )
+        raise PlacedError(f"{shortened(attribute.name)} is neither grouped by nor aggregated", attribute.span, hint)
 
 
 def _refuse_duplicates(names: Sequence[Name], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name.text in seen:
-            raise PlacedError(
-                f"the {what} {shortened(name.text)} is named twice", name.span, "remove one of them"
-            )
+            raise PlacedError(f"the {what} {shortened(name.text)} is named twice", name.span, "remove one of them")
         seen.add(name.text)

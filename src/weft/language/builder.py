@@ -97,9 +97,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         if watermark is not None and watermark.us < 0:
             raise PlacedError("WATERMARK must not be negative", watermark.span, "0 SECONDS means no delay")
         if granularity is not None and granularity.us <= 0:
-            raise PlacedError(
-                "GRANULARITY must be positive", granularity.span, "for instance GRANULARITY 1 SECOND"
-            )
+            raise PlacedError("GRANULARITY must be positive", granularity.span, "for instance GRANULARITY 1 SECOND")
         return CreateStream(
             name,
             definitions,
@@ -123,9 +121,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
 
     def create_query(self, parts: list[Any]) -> CreateQuery:
         create, name, select, stream, window, where, group_by, having, within = parts
-        return CreateQuery(
-            name, stream, window, select, where, group_by or (), having, within, span_of(create)
-        )
+        return CreateQuery(name, stream, window, select, where, group_by or (), having, within, span_of(create))
 
     def drop_query(self, parts: list[Any]) -> DropQuery:
         drop, name = parts

@@ -27,9 +27,7 @@ def find_function(name: str, span: Span) -> str:
 def call_all_rows(function: str, span: Span) -> AggregateCall:
     """`COUNT(*)`."""
     if function != "COUNT":
-        raise PlacedError(
-            f"{function}(*) has no meaning", span, f"only COUNT takes *; write {function}(attribute)"
-        )
+        raise PlacedError(f"{function}(*) has no meaning", span, f"only COUNT takes *; write {function}(attribute)")
     return AggregateCall("COUNT_ALL", span=span)
 
 

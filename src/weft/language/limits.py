@@ -53,9 +53,7 @@ def _check_length(text: str, start: int, end: int) -> None:
     blank = _BLANK.match(text, start, end)
     start = blank.end() if blank else start
     if end - start > MAX_STATEMENT_CHARACTERS:
-        message = (
-            f"the statement is too long: {end - start:,} characters, at most {MAX_STATEMENT_CHARACTERS:,}"
-        )
+        message = f"the statement is too long: {end - start:,} characters, at most {MAX_STATEMENT_CHARACTERS:,}"
         raise PlacedError(message, span_at(text, start), "write several queries; end each statement with ;")
 
 

@@ -106,9 +106,7 @@ def read_duration(number: str, unit: str, span: Span, unit_span: Span) -> int:
     if us is None or abs(us) > LONGEST_DURATION_US:
         raise PlacedError(f"the duration {written} is too long", span, "at most 2**60 microseconds")
     if us.denominator != 1:
-        raise PlacedError(
-            f"{written} is no whole number of microseconds", span, "time is counted in microseconds"
-        )
+        raise PlacedError(f"{written} is no whole number of microseconds", span, "time is counted in microseconds")
     return int(us)
 
 

@@ -32,9 +32,7 @@ def _check_encodable(text: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         message = f"the character {text[error.start]!r} cannot be written as UTF-8"
-        raise PlacedError(
-            message, span_at(text, error.start), "decode the text with the right encoding"
-        ) from None
+        raise PlacedError(message, span_at(text, error.start), "decode the text with the right encoding") from None
 
 
 @lru_cache(maxsize=1)

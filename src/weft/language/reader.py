@@ -46,9 +46,7 @@ def _read_bytes(path: str | os.PathLike[str]) -> bytes:
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
-        message = (
-            f"no such file: {os.fspath(path)!r}. Text that is no path begins with CREATE or holds a semicolon"
-        )
+        message = f"no such file: {os.fspath(path)!r}. Text that is no path begins with CREATE or holds a semicolon"
         raise WeftError(message) from None
     except (OSError, ValueError) as error:
         raise WeftError(f"cannot read {os.fspath(path)!r}: {error}") from error

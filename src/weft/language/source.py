@@ -46,9 +46,7 @@ def located(text: str) -> Iterator[None]:
 def span_at(text: str, start: int, end: int | None = None) -> Span:
     """The span of the characters from `start` up to `end`, one character when `end` is not given."""
     line_start = text.rfind("\n", 0, start) + 1
-    return Span(
-        text.count("\n", 0, start) + 1, start - line_start + 1, start, start + 1 if end is None else end
-    )
+    return Span(text.count("\n", 0, start) + 1, start - line_start + 1, start, start + 1 if end is None else end)
 
 
 def joined(first: Span, last: Span) -> Span:

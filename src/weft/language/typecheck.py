@@ -66,9 +66,7 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
             operand = type_of(expression.operand, attributes)
             if operand not in (None, Type.STRING):
                 message = f"LIKE needs a STRING, {_written(expression.operand)} is {operand}"
-                raise PlacedError(
-                    message, expression.operand.span, "compare other types with = < > or BETWEEN"
-                )
+                raise PlacedError(message, expression.operand.span, "compare other types with = < > or BETWEEN")
         case _:
             raise TypeError(f"unknown kind of expression: {expression!r}")
     return Type.BOOLEAN
@@ -112,15 +110,11 @@ def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
 
 def _expect_number(expression: Expression, found: Type | None, place: str) -> None:
     if found is not None and not found.is_number:
-        hint = (
-            "compare timestamps with TIMESTAMP '...'" if found is Type.TIMESTAMP else "use BIGINT or DOUBLE"
-        )
+        hint = "compare timestamps with TIMESTAMP '...'" if found is Type.TIMESTAMP else "use BIGINT or DOUBLE"
         raise PlacedError(f"{place} needs numbers, {_written(expression)} is {found}", expression.span, hint)
 
 
-def _expect_comparable(
-    left: Expression, left_type: Type | None, right: Expression, right_type: Type | None
-) -> None:
+def _expect_comparable(left: Expression, left_type: Type | None, right: Expression, right_type: Type | None) -> None:
     if left_type is None or right_type is None or left_type is right_type:
         return
     if left_type.is_number and right_type.is_number:

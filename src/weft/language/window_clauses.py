@@ -26,9 +26,7 @@ def range_between(left: Duration, right: Duration) -> WindowClause:
     if right.us < 0:
         raise PlacedError("the end of a RANGE must not be negative", right.span, "0 SECONDS PRECEDING is now")
     if right.us >= left.us:
-        message = (
-            f"a RANGE must begin before it ends, got {print_duration(left.us)} and {print_duration(right.us)}"
-        )
+        message = f"a RANGE must begin before it ends, got {print_duration(left.us)} and {print_duration(right.us)}"
         raise PlacedError(
             message,
             right.span,

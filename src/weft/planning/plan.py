@@ -17,9 +17,9 @@ from typing import Any
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Component, Kind
 from weft.aggregates.types import Type
-from weft.language.typecheck import type_of
 from weft.language.expressions import AggregateCall, Expression
 from weft.language.model import Query, Stream, Workload
+from weft.language.typecheck import type_of
 from weft.windows import RowWindow, TimeWindow, Window
 from weft.windows.slots import granularity_of, lengths_of
 

@@ -1,7 +1,33 @@
-"""Weft on Spark: a DataFrame of events in, a DataFrame of answers out."""
+"""Weft on Spark: a DataFrame of events in, a DataFrame of answers out.
 
-from weft.spark.java import JavaRuntime, ensure_java
-from weft.spark.pipeline import answers, check_workload
-from weft.spark.settings import SETTINGS
+Names are loaded when they are first used: Spark starts a Python process for each query to learn its state, and what
+that process does not import, it does not wait for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.spark.java import JavaRuntime, ensure_java
+    from weft.spark.pipeline import answers, check_workload
+    from weft.spark.settings import SETTINGS
+
+_HOMES = {
+    "SETTINGS": "weft.spark.settings",
+    "JavaRuntime": "weft.spark.java",
+    "answers": "weft.spark.pipeline",
+    "check_workload": "weft.spark.pipeline",
+    "ensure_java": "weft.spark.java",
+}
 
 __all__ = ["SETTINGS", "JavaRuntime", "answers", "check_workload", "ensure_java"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'weft.spark' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

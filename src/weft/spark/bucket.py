@@ -1,7 +1,7 @@
 """A bucket: the trees' stores for one share of the keys, and what a batch does to them.
 
-It knows nothing of Spark. The stateful processor feeds it packed partials and a watermark; a batch job feeds it the whole
-history and the end of the stream.
+It knows nothing of Spark. The stateful processor feeds it packed partials and a watermark; a batch job feeds it the
+whole history and the end of the stream.
 """
 
 from __future__ import annotations

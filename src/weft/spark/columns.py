@@ -1,4 +1,4 @@
-"""Expressions as native Spark columns. The twin of `weft.language.evaluate`: both give the same truth for each event."""
+"""Expressions as native Spark columns: the twin of `weft.language.evaluate`, with the same truth for each event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark program uses
+from pyspark.sql import functions as F
 
 from weft.aggregates.types import Type
 from weft.language.expressions import (

@@ -11,7 +11,8 @@ import pyarrow as pa
 from weft.engine.combine import Combiner
 from weft.planning.plan import StreamPlan
 from weft.spark.buckets import bucket_places
-from weft.spark.job import Job, PackedJob
+from weft.spark.job import Job
+from weft.spark.packed_job import PackedJob
 from weft.spark.packing import pack_batch
 
 PACKED = "bucket INT, tree INT, partials BINARY, untimed BIGINT, busy_ns BIGINT"
@@ -31,7 +32,9 @@ ROWS_PER_COMBINE = 1 << 20
 """Events are gathered up to this number before they are combined: the more, the fewer partials."""
 
 
-def combine_partitions(packed: PackedJob, stream: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def combine_partitions(
+    packed: PackedJob, stream: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that `mapInArrow` applies to each partition of one stream's events."""
 
     def combine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

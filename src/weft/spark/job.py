@@ -1,8 +1,4 @@
-"""The job: all that the Python workers need to know, shipped as bytes and opened once in each worker.
-
-Plans of thousands of queries take longer to unpickle than a small batch takes to answer, so a worker keeps the jobs that
-it has opened. Only an importable module's globals survive from batch to batch in a worker; this is one.
-"""
+"""The job: a planned workload and its buckets, all that the Python workers need to know."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from weft.engine.combine import partials_schema
 from weft.language.model import Workload
 from weft.language.printer import print_workload
 from weft.planning.plan import Plan, StreamPlan, Tree, optimize
+from weft.spark.packed_job import PackedJob
 
 
 @dataclass(frozen=True)
@@ -47,25 +44,6 @@ class Job:
     def counting_trees(self) -> frozenset[int]:
         """One tree of each stream: the one whose partials are counted as the stream's events."""
         return frozenset(plan.trees[0].number for plan in self.plan.streams.values())
-
-
-@dataclass(frozen=True)
-class PackedJob:
-    """A job as bytes, and what identifies it: the statements, so that it is the same after a restart."""
-
-    content: bytes
-    fingerprint: str
-
-    def open(self) -> Job:
-        """The job, from this worker's memory when it was opened before."""
-        job = _OPENED.get(self.content)
-        if job is None:
-            job = pickle.loads(self.content)
-            _OPENED[self.content] = job
-        return job
-
-
-_OPENED: dict[bytes, Job] = {}
 
 
 def pack_job(workload: Workload, bucket_ids: list[int]) -> PackedJob:

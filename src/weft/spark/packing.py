@@ -44,7 +44,7 @@ def pack_stream(batches: Iterable[pa.RecordBatch]) -> bytes:
         writer.write_batch(batch)
     if writer is not None:
         writer.close()
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def unpack_stream(content: bytes) -> Iterator[pa.RecordBatch]:

@@ -13,14 +13,15 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as F
 
 from weft.errors import WeftError
 from weft.language.model import Workload
 from weft.spark.bucket import Bucket
 from weft.spark.buckets import bucket_ids
 from weft.spark.combine import PACKED, combine_partitions
-from weft.spark.job import PackedJob, pack_combine_job, pack_job
+from weft.spark.job import pack_combine_job, pack_job
+from weft.spark.packed_job import PackedJob
 from weft.spark.packing import pack_stream
 from weft.spark.processor import OUTPUT, BucketProcessor
 from weft.spark.projection import project
@@ -47,7 +48,7 @@ def check_workload(workload: Workload) -> None:
             )
         if not query.window.is_sliding:
             raise WeftError(
-                f"query {query.name}: its window is evaluated on demand, and a Spark job reports windows as they close; "
+                f"query {query.name}: its window is evaluated on demand, and on Spark windows report as they close; "
                 f"add SLIDE to the window, or look it up with weft.Engine"
             )
 
@@ -57,7 +58,8 @@ def answers(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> 
 
     `events` is one DataFrame, or one per stream by name when the workload has several; its columns are the stream's
     attributes. A streaming DataFrame gives a streaming one in append mode: windows are reported once, when the
-    watermark (from the stream's WATERMARK delay; do not set one yourself) closes them. A batch DataFrame gives every window.
+    watermark (from the stream's WATERMARK delay; do not set one yourself) closes them. A batch DataFrame gives every
+    window.
     """
     check_workload(workload)
     frames = _by_stream(events, workload)
@@ -108,7 +110,9 @@ def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload) 
             raise WeftError(f"no DataFrame for stream {missing[0]!r}; give one per stream: {{name: DataFrame}}")
         return {name: events[name] for name in needed}
     if len(needed) > 1:
-        raise WeftError(f"the queries read {len(needed)} streams ({', '.join(needed)}); give a DataFrame for each by name")
+        raise WeftError(
+            f"the queries read {len(needed)} streams ({', '.join(needed)}); give a DataFrame for each by name"
+        )
     return {needed[0]: events}
 
 
@@ -126,8 +130,7 @@ def answer_bucket(packed: PackedJob) -> Callable[[Iterator[pa.RecordBatch]], Ite
             untimed += sum(batch.column("untimed").to_pylist())
             busy_ns += sum(batch.column("busy_ns").to_pylist())
         rows = [
-            {"content": pack_stream([closed]), "answers": closed.num_rows}
-            for closed in bucket.close(END_OF_STREAM)
+            {"content": pack_stream([closed]), "answers": closed.num_rows} for closed in bucket.close(END_OF_STREAM)
         ] or [{"content": None, "answers": 0}]
         nothing = {"late_events": 0, "untimed_events": 0, "busy_ns": 0}
         rows = [{**row, **nothing} for row in rows]

@@ -1,8 +1,8 @@
 """The stateful processor: one call per bucket and batch.
 
-Durable state: a log of packed partials by sequence number, and one row of progress with a version that is new after each
-write. The bucket in the worker's memory is a cache of the log: it is used when its version is the one in the state store,
-and rebuilt from the log otherwise, so that a task may move, fail or be repeated anywhere.
+Durable state: a log of packed partials by sequence number, and one row of progress with a version that is new after
+each write. The bucket in the worker's memory is a cache of the log: it is used when its version is the one in the state
+store, and rebuilt from the log otherwise, so that a task may move, fail or be repeated anywhere.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from pyspark.sql import Row
@@ -22,9 +22,10 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from weft.errors import WeftError
-from weft.spark.bucket import Bucket
-from weft.spark.job import Job, PackedJob
-from weft.spark.packing import pack_parts, pack_stream, unpack_parts
+from weft.spark.packed_job import PackedJob
+
+if TYPE_CHECKING:
+    from weft.spark.bucket import Bucket
 
 OUTPUT = "content BINARY, answers BIGINT, late_events BIGINT, untimed_events BIGINT, busy_ns BIGINT"
 """Packed answers, and the counts that the progress of a batch shows."""
@@ -72,10 +73,12 @@ class BucketProcessor(StatefulProcessor):
         self._handle = handle
         self._log = handle.getMapState("log", _ENTRY_KEY, _ENTRY)
         self._progress = handle.getValueState("progress", _PROGRESS)
-        self._job: Job = self._packed.open()
 
-    def handleInputRows(  # noqa: N802 - Spark's name
-        self, key: Any, rows: Iterable[Row], timerValues: TimerValues  # noqa: N803
+    def handleInputRows(
+        self,
+        key: Any,
+        rows: Iterable[Row],
+        timerValues: TimerValues,
     ) -> Iterator[Row]:
         """Take in a batch's partials for one bucket, and answer what the watermark has closed."""
         parts, untimed, busy_ns = [], 0, 0
@@ -85,8 +88,11 @@ class BucketProcessor(StatefulProcessor):
             busy_ns += row.busy_ns
         yield from self._step(key[0], parts, timerValues, untimed, busy_ns)
 
-    def handleExpiredTimer(  # noqa: N802
-        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo  # noqa: N803
+    def handleExpiredTimer(
+        self,
+        key: Any,
+        timerValues: TimerValues,
+        expiredTimerInfo: ExpiredTimerInfo,
     ) -> Iterator[Row]:
         """Answer what the watermark has closed in a bucket that got no event."""
         yield from self._step(key[0], [], timerValues, 0, 0)
@@ -97,6 +103,9 @@ class BucketProcessor(StatefulProcessor):
     def _step(
         self, bucket_id: int, parts: list[tuple[int, bytes]], timers: TimerValues, untimed: int, busy_ns: int
     ) -> Iterator[Row]:
+        # Loaded here and not above: Spark opens the state of every new query in a process that gets no rows.
+        from weft.spark.packing import pack_parts, pack_stream
+
         began = perf_counter_ns()
         progress = self._read_progress()
         cached = self._bucket(bucket_id, progress)
@@ -145,10 +154,13 @@ class BucketProcessor(StatefulProcessor):
 
     def _bucket(self, bucket_id: int, progress: Progress) -> CachedBucket:
         """The bucket as the state store has it: from memory when the versions agree, else from the log."""
+        from weft.spark.bucket import Bucket
+        from weft.spark.packing import unpack_parts
+
         cached = _CACHE.get((self._run, bucket_id))
         if cached is not None and cached.version == progress.version and progress.version:
             return cached
-        cached = CachedBucket(Bucket(self._job), progress.version)
+        cached = CachedBucket(Bucket(self._packed.open()), progress.version)
         cached.bucket.closed_us = None if progress.closed_us == NEVER else progress.closed_us
         if progress.version:
             for (entry,), (expires_us, parts) in self._log.iterator():

@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from weft.aggregates.types import Type
 from weft.errors import WeftError

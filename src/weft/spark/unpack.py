@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 
 from weft.aggregates.types import Type
 from weft.language.model import Workload
-from weft.spark.job import PackedJob
+from weft.spark.packed_job import PackedJob
 from weft.spark.packing import unpack_stream
 
 _SPARK: dict[Type, DataType] = {

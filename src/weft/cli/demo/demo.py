@@ -1,0 +1,124 @@
+"""The demo from its first line to its last: replay, answers, plain Spark, and whether the two agree."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import typer
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from weft import spark as weft_spark
+from weft.cli.demo.compare import first_difference
+from weft.cli.demo.flights import load_flights, write_replay
+from weft.cli.demo.plain import PlainSpark, plain_statements
+from weft.cli.demo.quiet import quiet_children
+from weft.cli.demo.screen import Compared, ReplayBar, comparison, heading, summary, worst_hours
+from weft.cli.failure import root_cause
+from weft.cli.follow import follow, stop_requests
+from weft.cli.job import Job, Sink, Source, StreamSettings
+from weft.cli.progress import Lines, Totals
+from weft.cli.session import start_session
+from weft.cli.sinks import start_stream
+from weft.cli.sources import read_events
+from weft.cli.workload import read_workload
+from weft.engine.answers import wide
+from weft.errors import WeftError
+from weft.language.model import Workload
+from weft.spark.java import ensure_java
+
+QUERIES = Path(__file__).with_name("queries.sql")
+FILES = 8
+"""Batches of the replay: enough to watch it, and each costs Spark about a second."""
+
+
+def run_demo(console: Console | None = None, *, flights: int | None = None, files: int = FILES) -> None:
+    """Run the demo; a number of flights replays only the first ones. Raises when some answer differs."""
+    console = console or Console()
+    workload = read_workload(QUERIES)
+    events, cancelled = load_flights()
+    heading(console, workload, events, cancelled, QUERIES)
+    console.print(ensure_java().message, style="dim", highlight=False, soft_wrap=True)
+    with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
+        job = _job(Path(folder))
+        events = events.slice(0, flights)
+        write_replay(events, Path(folder) / "flights", files)
+        try:
+            _run(job, workload, events, console)
+        except (PySparkException, Py4JError) as error:
+            raise WeftError(f"the demo failed in Spark: {root_cause(error)}") from error
+
+
+def _job(folder: Path) -> Job:
+    """The replay as a job, as `weft run` would read it from a file."""
+    return Job(
+        file=folder / "demo.toml",
+        queries=QUERIES,
+        name="weft demo",
+        mode="stream",
+        sources={"": Source("parquet", str(folder / "flights"), options={"maxFilesPerTrigger": "1"})},
+        sink=Sink("parquet", str(folder / "answers")),
+        stream=StreamSettings(checkpoint=str(folder / "checkpoint")),
+    )
+
+
+def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> None:
+    with console.status("Starting Spark"), quiet_children(job.file.with_name("spark.log")):
+        spark = start_session(job, verbose=False)
+    try:
+        totals, weft_s = _replay(spark, job, workload, events.num_rows, console)
+        answers = pq.read_table(job.sink.path)
+        worst_hours(console, answers, workload)
+        summary(console, workload, totals, weft_s)
+        compared = _compare_all(spark, job, workload, events, answers, console)
+    finally:
+        spark.stop()
+    comparison(console, workload, compared, weft_s)
+    for query in compared:
+        if query.difference is not None:
+            raise WeftError(f"query {query.name}: Weft and plain Spark differ: {query.difference}")
+
+
+def _replay(spark: SparkSession, job: Job, workload: Workload, events: int, console: Console) -> tuple[Totals, float]:
+    """The stream from its first batch to its last, and how long that took."""
+    began = time.perf_counter()
+    display = ReplayBar(console, events) if console.is_terminal else Lines(console)
+    with stop_requests() as stop:
+        query = start_stream(weft_spark.answers(read_events(spark, job, workload), workload), job)
+        totals = follow(query, display, stop)
+        if stop.is_set():
+            console.print("stopped")
+            raise typer.Exit(130)
+    return totals, time.perf_counter() - began
+
+
+def _compare_all(
+    spark: SparkSession, job: Job, workload: Workload, events: pa.Table, answers: pa.Table, console: Console
+) -> list[Compared]:
+    """Plain Spark's answers to some of the queries beside Weft's."""
+    stream = workload.streams["flights"]
+    newest_us = pc.max(events.column(stream.timestamp)).cast(pa.int64()).as_py()
+    with console.status("Starting plain Spark") as status:
+        plain = PlainSpark(spark, Path(job.file).with_name("flights"))
+        compared = []
+        for name in plain_statements():
+            status.update(f"Plain Spark: {name}")
+            compared.append(_compare(plain, name, workload, answers, newest_us - stream.watermark_us))
+    return compared
+
+
+def _compare(plain: PlainSpark, name: str, workload: Workload, answers: pa.Table, closed_us: int) -> Compared:
+    """One query by plain Spark, and what it answers otherwise than Weft in the windows that the stream closed."""
+    asked = plain.answer(name)
+    ends = asked.answers.column(1).cast(pa.int64())
+    closed = asked.answers.filter(pc.less_equal(ends, closed_us))
+    keys = 2 + len(workload.queries[name].group_by)
+    difference = first_difference(wide(answers, workload, name), closed, keys)
+    return Compared(name, asked.seconds, asked.answers.num_rows, difference)

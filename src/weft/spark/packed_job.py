@@ -1,0 +1,33 @@
+"""A job as bytes, opened once in each worker.
+
+Plans of thousands of queries take longer to unpickle than a small batch takes to answer, so a worker keeps the jobs
+that it has opened. Only an importable module's globals survive from batch to batch in a worker; this is one.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.spark.job import Job
+
+
+@dataclass(frozen=True)
+class PackedJob:
+    """A job as bytes, and what identifies it: its statements, so that it is the same after a restart."""
+
+    content: bytes
+    fingerprint: str
+
+    def open(self) -> Job:
+        """The job, from this worker's memory when it was opened before."""
+        job = _OPENED.get(self.content)
+        if job is None:
+            job = pickle.loads(self.content)
+            _OPENED[self.content] = job
+        return job
+
+
+_OPENED: dict[bytes, Job] = {}
