@@ -241,14 +241,6 @@ class TestRowWindows:
             ((("k", "b"),), 2, 2, 10),
         ]
 
-    def test_partition_by_slides_in_each_substream(self) -> None:
-        by_key = query(RowWindow(2, slide=2, partition_by=("k",)), by=("k",))
-        answers = closed_answers(by_key, "t", at(1, 2, 3, 4, 5, k=["a", "b", "a", "b", "b"]), None)
-        assert [(a.group, *w) for a, w in zip(answers, windows_of(answers))] == [
-            ((("k", "a"),), 1, 3, 2),
-            ((("k", "b"),), 2, 4, 2),
-        ]
-
     def test_groups_finer_than_the_partition_have_its_times(self) -> None:
         finer = query(RowWindow(3, partition_by=("k",)), by=("k", "x"))
         answers = lookup(finer, "t", at(1, 2, 3, 4, k=["a", "a", "a", "b"], x=[7, 8, 7, 7]), 4)

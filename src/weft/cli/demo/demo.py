@@ -17,6 +17,7 @@ from rich.console import Console
 
 from weft import spark as weft_spark
 from weft.cli.demo.compare import first_difference
+from weft.cli.demo.compile import Compilation
 from weft.cli.demo.flights import load_flights, write_replay
 from weft.cli.demo.plain import PlainSpark, plain_statements
 from weft.cli.demo.quiet import quiet_children
@@ -35,21 +36,21 @@ from weft.language.model import Workload
 from weft.spark.java import ensure_java
 
 QUERIES = Path(__file__).with_name("queries.sql")
-FILES = 8
+FILES = 6
 """Batches of the replay: enough to watch it, and each costs Spark about a second."""
 
 
 def run_demo(console: Console | None = None, *, flights: int | None = None, files: int = FILES) -> None:
-    """Run the demo; a number of flights replays only the first ones. Raises when some answer differs."""
+    """Run the demo, over the first flights only when their number is given. Raises when some answer differs."""
     console = console or Console()
     workload = read_workload(QUERIES)
     events, cancelled = load_flights()
+    events = events.slice(0, flights)
     heading(console, workload, events, cancelled, QUERIES)
     console.print(ensure_java().message, style="dim", highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
         job = _job(Path(folder))
-        events = events.slice(0, flights)
-        write_replay(events, Path(folder) / "flights", files)
+        write_replay(events, _flights(job), files)
         try:
             _run(job, workload, events, console)
         except (PySparkException, Py4JError) as error:
@@ -69,9 +70,12 @@ def _job(folder: Path) -> Job:
     )
 
 
+def _flights(job: Job) -> Path:
+    return job.file.with_name("flights")
+
+
 def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> None:
-    with console.status("Starting Spark"), quiet_children(job.file.with_name("spark.log")):
-        spark = start_session(job, verbose=False)
+    spark = _start(job, workload, events, console)
     try:
         totals, weft_s = _replay(spark, job, workload, events.num_rows, console)
         answers = pq.read_table(job.sink.path)
@@ -86,7 +90,26 @@ def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> No
             raise WeftError(f"query {query.name}: Weft and plain Spark differ: {query.difference}")
 
 
-def _replay(spark: SparkSession, job: Job, workload: Workload, events: int, console: Console) -> tuple[Totals, float]:
+def _start(job: Job, workload: Workload, events: pa.Table, console: Console) -> SparkSession:
+    began = time.perf_counter()
+    with console.status("Starting Spark and compiling Weft's kernels"):
+        compilation = Compilation(workload, events)
+        compilation.start()
+        with quiet_children(job.file.with_name("spark.log")):
+            spark = start_session(job, verbose=False)
+        compilation.join()
+    console.print(
+        f"Spark started in {time.perf_counter() - began:.1f} s; meanwhile Weft's kernels were compiled, or loaded from "
+        f"the last run, in {compilation.seconds:.1f} s.",
+        style="dim",
+        highlight=False,
+    )
+    return spark
+
+
+def _replay(
+    spark: SparkSession, job: Job, workload: Workload, events: int, console: Console
+) -> tuple[Totals, float]:
     """The stream from its first batch to its last, and how long that took."""
     began = time.perf_counter()
     display = ReplayBar(console, events) if console.is_terminal else Lines(console)
@@ -105,8 +128,8 @@ def _compare_all(
     """Plain Spark's answers to some of the queries beside Weft's."""
     stream = workload.streams["flights"]
     newest_us = pc.max(events.column(stream.timestamp)).cast(pa.int64()).as_py()
-    with console.status("Starting plain Spark") as status:
-        plain = PlainSpark(spark, Path(job.file).with_name("flights"))
+    with console.status("Plain Spark") as status:
+        plain = PlainSpark(spark, _flights(job))
         compared = []
         for name in plain_statements():
             status.update(f"Plain Spark: {name}")
@@ -114,11 +137,13 @@ def _compare_all(
     return compared
 
 
-def _compare(plain: PlainSpark, name: str, workload: Workload, answers: pa.Table, closed_us: int) -> Compared:
+def _compare(
+    plain: PlainSpark, name: str, workload: Workload, answers: pa.Table, closed_us: int
+) -> Compared:
     """One query by plain Spark, and what it answers otherwise than Weft in the windows that the stream closed."""
     asked = plain.answer(name)
-    ends = asked.answers.column(1).cast(pa.int64())
-    closed = asked.answers.filter(pc.less_equal(ends, closed_us))
+    ends_us = asked.answers.column(1).cast(pa.int64())
+    closed = asked.answers.filter(pc.less_equal(ends_us, closed_us))
     keys = 2 + len(workload.queries[name].group_by)
     difference = first_difference(wide(answers, workload, name), closed, keys)
     return Compared(name, asked.seconds, asked.answers.num_rows, difference)

@@ -1,2 +1,66 @@
-CREATE OR REPLACE TEMPORARY VIEW traffic_1h_every_10min AS
-SELECT window.start, window.end, count(*), avg(delay) FROM flights GROUP BY window(scheduled, '1 hour', '10 minutes');
+-- Every twelfth query of queries.sql, from the seventh on, as one writes it for Spark: the same windows, conditions and
+-- answers, and columns in the same order. Between them Spark makes as many copies of events (range over slide, of those
+-- that pass the WHERE) as ten queries of the file make on the average.
+
+CREATE OR REPLACE TEMPORARY VIEW traffic_1d_every_20min AS
+  SELECT window.start, window.end, count(*)
+  FROM flights
+  GROUP BY window(scheduled, '1 day', '20 minutes');
+
+CREATE OR REPLACE TEMPORARY VIEW airline_12h_every_5h AS
+  SELECT window.start, window.end, carrier, avg(arrival_delay)
+  FROM flights
+  GROUP BY window(scheduled, '12 hours', '5 hours'), carrier;
+
+CREATE OR REPLACE TEMPORARY VIEW destination_30h_every_1d AS
+  SELECT window.start, window.end, dest, avg(arrival_delay)
+  FROM flights
+  GROUP BY window(scheduled, '30 hours', '1 day'), dest;
+
+CREATE OR REPLACE TEMPORARY VIEW watch_fl AS
+  SELECT window.start, window.end, origin, count(*), avg(delay)
+  FROM flights
+  WHERE carrier = 'FL'
+  GROUP BY window(scheduled, '1 day', '10 minutes'), origin
+  HAVING avg(delay) > 60;
+
+CREATE OR REPLACE TEMPORARY VIEW watch_sfo AS
+  SELECT window.start, window.end, carrier, count(*), avg(arrival_delay)
+  FROM flights
+  WHERE dest = 'SFO'
+  GROUP BY window(scheduled, '12 hours', '10 minutes'), carrier
+  HAVING count(*) >= 3 AND avg(arrival_delay) > 75;
+
+CREATE OR REPLACE TEMPORARY VIEW later_than_120min_by_airport AS
+  SELECT window.start, window.end, origin, count(*)
+  FROM flights
+  WHERE delay > 120
+  GROUP BY window(scheduled, '4 hours', '1 hour'), origin;
+
+-- Weft's QUANTILE is the element at position max(1, floor(phi * n)), and Spark's percentile_disc rounds up instead.
+CREATE OR REPLACE TEMPORARY VIEW delay_quantiles AS
+  SELECT start, end,
+    sorted[greatest(1, floor(0.5D * size(sorted))) - 1],
+    sorted[greatest(1, floor(0.9D * size(sorted))) - 1],
+    sorted[greatest(1, floor(0.99D * size(sorted))) - 1]
+  FROM (
+    SELECT window.start, window.end, sort_array(collect_list(delay)) AS sorted
+    FROM flights
+    GROUP BY window(scheduled, '3 hours', '1 hour')
+  );
+
+CREATE OR REPLACE TEMPORARY VIEW planes_by_airport AS
+  SELECT window.start, window.end, origin, count(DISTINCT tailnum), count(*)
+  FROM flights
+  GROUP BY window(scheduled, '12 hours', '2 hours'), origin;
+
+CREATE OR REPLACE TEMPORARY VIEW made_up_by_airline AS
+  SELECT window.start, window.end, carrier, avg(delay - arrival_delay)
+  FROM flights
+  GROUP BY window(scheduled, '1 day', '6 hours'), carrier;
+
+CREATE OR REPLACE TEMPORARY VIEW busy_airport AS
+  SELECT window.start, window.end, origin, count(*)
+  FROM flights
+  GROUP BY window(scheduled, '1 hour', '10 minutes'), origin
+  HAVING count(*) >= 25;

@@ -87,9 +87,9 @@ def worst_hours(console: Console, answers: pa.Table, workload: Workload) -> None
     """The hours with the longest delays, from the answers to one of the queries."""
     hours = wide(answers, workload, _WORST).sort_by([("AVG(delay)", "descending")]).to_pylist()
     table = Table(title=f"The worst hours of the year (query {_WORST})", title_justify="left")
-    for name in ("airport", "scheduled to leave from", "to"):
+    for name in ("airport", "from", "to"):
         table.add_column(name, no_wrap=True)
-    for name in ("flights", "average delay", "longest delay"):
+    for name in ("flights", "average delay", "longest"):
         table.add_column(name, justify="right", no_wrap=True)
     for hour in _apart(hours)[:HOURS_SHOWN]:
         table.add_row(
@@ -134,9 +134,8 @@ def summary(console: Console, workload: Workload, totals: Totals, seconds: float
     """What Weft did, in numbers."""
     console.print(
         f"[bold]Weft: {len(workload.queries)} queries, {totals.rows_in:,} events, {totals.answers:,} answers in "
-        f"{seconds:.1f} s[/bold], as a stream of {totals.batches} batches; {totals.late_events:,} events were late. "
-        "That is everything from the first file to the last answer on disk: Spark's Python workers were started and, if "
-        "this was the first run, Weft's kernels compiled.",
+        f"{seconds:.1f} s[/bold]: a stream of {totals.batches} batches with state and checkpoints, from the first file to "
+        f"the last answer on disk. {totals.late_events:,} events were late.",
         highlight=False,
     )
 
