@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ class PackedJob:
 
     def open(self) -> Job:
         """The job, from this worker's memory when it was opened before."""
-        job = _OPENED.get(self.content)
-        if job is None:
-            job = pickle.loads(self.content)
-            _OPENED[self.content] = job
-        return job
+        return _open(self.content)
 
 
-_OPENED: dict[bytes, Job] = {}
+@lru_cache(maxsize=8)
+def _open(content: bytes) -> Job:
+    job: Job = pickle.loads(content)
+    return job

@@ -7,6 +7,7 @@ store, and rebuilt from the log otherwise, so that a task may move, fail or be r
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -57,8 +58,11 @@ class CachedBucket:
     expiries_us: dict[int, int] = field(default_factory=dict)
 
 
-_CACHE: dict[tuple[str, int], CachedBucket] = {}
-"""The buckets of this worker process, by run and bucket id."""
+_CACHE: OrderedDict[tuple[str, int], CachedBucket] = OrderedDict()
+"""The buckets of this worker process, by run and bucket id, the least recently used first."""
+
+MAX_CACHED = 128
+"""Buckets that a worker keeps. Those that Spark moved elsewhere, or of a query that ended, are pushed out by others."""
 
 
 class BucketProcessor(StatefulProcessor):
@@ -157,8 +161,10 @@ class BucketProcessor(StatefulProcessor):
         from weft.spark.bucket import Bucket
         from weft.spark.packing import unpack_parts
 
-        cached = _CACHE.get((self._run, bucket_id))
+        place = (self._run, bucket_id)
+        cached = _CACHE.pop(place, None)
         if cached is not None and cached.version == progress.version and progress.version:
+            _CACHE[place] = cached
             return cached
         cached = CachedBucket(Bucket(self._packed.open()), progress.version)
         cached.bucket.closed_us = None if progress.closed_us == NEVER else progress.closed_us
@@ -166,7 +172,9 @@ class BucketProcessor(StatefulProcessor):
             for (entry,), (expires_us, parts) in self._log.iterator():
                 cached.bucket.append(unpack_parts(bytes(parts)))
                 cached.expiries_us[entry] = expires_us
-        _CACHE[self._run, bucket_id] = cached
+        _CACHE[place] = cached
+        while len(_CACHE) > MAX_CACHED:
+            _CACHE.popitem(last=False)
         return cached
 
     def _forget(self, cached: CachedBucket) -> None:
