@@ -320,7 +320,7 @@ def aggregate(call: Any, members: Sequence[Event]) -> tuple[Value, float]:
         case "QUANTILE":
             return _quantile(values, Fraction(repr(call.parameter))), 0.0
         case "MEDIAN":
-            return _quantile(values, Fraction(1, 2)), 0.0
+            return sorted(values, key=_sort_key)[(len(values) - 1) // 2], 0.0
         case "SUM":
             return _sum(values)
         case "AVG":

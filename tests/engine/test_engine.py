@@ -263,6 +263,24 @@ class TestLookups:
         with pytest.raises(weft.WeftError, match="query n slides"):
             engine_of(COUNT).lookup("n")
 
+    def test_lookups_still_work_at_the_end_of_the_stream(self) -> None:
+        engine = engine_of("CREATE QUERY l AS SELECT COUNT(*) FROM s [RANGE 10 SECONDS];")
+        engine.push("s", rows(*range(100)))
+        engine.advance("s", weft.END_OF_STREAM)
+        assert exact(engine.lookup("l")) == [10]
+
+    @pytest.mark.parametrize("keeps_rows_already", [True, False])
+    def test_row_windows_added_later_report_only_windows_that_they_saw_whole(self, keeps_rows_already: bool) -> None:
+        engine = engine_of(COUNT, "CREATE QUERY l AS SELECT COUNT(*) FROM s [ROWS 1];" if keeps_rows_already else "")
+        engine.push("s", rows(1, 2, 3))
+        engine.advance("s", 3 * SECOND + 1)
+        engine.add("CREATE QUERY r AS SELECT COUNT(*), MIN(t) FROM s [ROWS 3 SLIDE 1];")
+        assert engine.exact_from("r") == (3 if keeps_rows_already else 0)
+        engine.push("s", rows(4, 5, 6, 7))
+        found = engine.wide(engine.advance("s", weft.END_OF_STREAM), "r")
+        assert found.column("COUNT(*)").to_pylist() == [3, 3]
+        assert found.column("window_start").to_pylist() == [pd.Timestamp(s, unit="s", tz="UTC") for s in (4, 5)]
+
 
 class TestSnapshots:
     def test_a_blob_that_is_no_snapshot_is_refused(self) -> None:
@@ -311,6 +329,38 @@ def test_grouping_by_a_name_of_the_answers_table_is_refused() -> None:
             "CREATE STREAM s (t TIMESTAMP, value BIGINT) TIMESTAMP BY t;"
             "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 1 SECOND] GROUP BY value;"
         )
+
+
+def test_attributes_may_have_the_names_of_inner_columns() -> None:
+    names = ["slot", "rows", "time", "shard_0", "input_0", "key_0", "count_0"]
+    engine = weft.Engine(
+        f"CREATE STREAM s (t TIMESTAMP, {', '.join(f'{name} BIGINT' for name in names)}) TIMESTAMP BY t;"
+        f"CREATE QUERY q AS SELECT SUM(slot) FROM s [RANGE 1 SECOND SLIDE 1 SECOND] WHERE rows > 0 "
+        f"GROUP BY {', '.join(names)};"
+    )
+    engine.push("s", {"t": [1], **{name: [number + 1] for number, name in enumerate(names)}})
+    (row,) = engine.advance("s", weft.END_OF_STREAM).to_pylist()
+    assert [row[name] for name in names] == [1, 2, 3, 4, 5, 6, 7]
+    assert row["exact"] == 1
+
+
+def test_names_that_hide_other_columns_are_refused_and_swapped_names_are_not() -> None:
+    window = "FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k"
+    for alias in ("k", "window_start"):
+        with pytest.raises(weft.WeftError, match=f"query q: the name '{alias}' of a SELECT item hides another column"):
+            engine_of(f"CREATE QUERY q AS SELECT COUNT(*) AS {alias} {window};")
+    engine = engine_of(f"CREATE QUERY q AS SELECT k AS z, COUNT(*) AS k {window};")
+    engine.push("s", rows(1))
+    (row,) = engine.wide(engine.advance("s", weft.END_OF_STREAM), "q").to_pylist()
+    assert (row["z"], row["k"]) == ("a", 1)
+
+
+def test_nanoseconds_belong_to_the_microsecond_that_they_lie_in() -> None:
+    engine = engine_of("CREATE QUERY q AS SELECT COUNT(*), MIN(t) FROM s [RANGE 1 SECOND SLIDE 1 SECOND];")
+    times = pa.array([-1, 999], pa.timestamp("ns"))
+    engine.push("s", {"t": times, "k": ["a", "a"], "x": [1, 1], "y": [1.0, 1.0]})
+    table = engine.advance("s", weft.END_OF_STREAM)
+    assert engine.wide(table, "q").column("MIN(t)").cast(pa.int64()).to_pylist() == [-1, 0]
 
 
 def test_more_predicates_than_bits_in_a_word() -> None:

@@ -89,6 +89,33 @@ def test_a_checkpoint_of_another_workload_is_refused(spark: SparkSession, tmp_pa
         run_stream(spark, tmp_path / "events", changed, tmp_path / "other")
 
 
+def test_a_checkpoint_with_other_buckets_is_refused(spark: SparkSession, tmp_path: Path):
+    (stream,) = WORKLOAD.streams.values()
+    write_batches(tmp_path / "events", stream, [[event(0)]])
+    run_stream(spark, tmp_path / "events", WORKLOAD)
+    write_batches(tmp_path / "events", stream, [[event(1)]], 1)
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    try:
+        spark.conf.set(name, "3")
+        with pytest.raises(StreamingQueryException, match=r"spark.sql.shuffle.partitions was"):
+            run_stream(spark, tmp_path / "events", WORKLOAD)
+    finally:
+        spark.conf.set(name, before)
+
+
+def test_attributes_may_have_the_names_of_inner_columns(spark: SparkSession):
+    workload = weft.read(
+        "CREATE STREAM s (t TIMESTAMP, time STRING, weft_time STRING, slot BIGINT) TIMESTAMP BY t;"
+        "CREATE QUERY q AS SELECT SUM(slot) FROM s [RANGE 1 MINUTE SLIDE 1 MINUTE] GROUP BY time, weft_time, slot;"
+    )
+    frame = spark.createDataFrame(
+        public_table(workload.streams["s"], [{"t": START, "time": "a", "weft_time": "b", "slot": 3}])
+    )
+    (row,) = weft_spark.answers(frame, workload).collect()
+    assert (row.time, row.weft_time, row.slot, row.exact) == ("a", "b", 3, 3)
+
+
 def test_an_overflow_stops_the_stream_with_the_name_of_the_query(spark: SparkSession, tmp_path: Path):
     (stream,) = WORKLOAD.streams.values()
     write_batches(tmp_path / "events", stream, [[event(0, x=2**62), event(0, x=2**62)], [event(30)]])

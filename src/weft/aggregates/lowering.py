@@ -146,9 +146,9 @@ def quantile_ranks(counts: Ints, phi: float) -> Ints:
 
 
 def lower_quantile(folded: FoldedComponents, parameter: float | None) -> Lowered:
-    """QUANTILE(x, phi), and MEDIAN(x) with no parameter."""
+    """QUANTILE(x, phi), and with no parameter MEDIAN(x): the middle value, the lower one of two."""
     (count,) = folded.ints(Kind.COUNT)
-    selected = folded.select(quantile_ranks(count, 0.5 if parameter is None else parameter))
+    selected = folded.select((count + 1) // 2 if parameter is None else quantile_ranks(count, parameter))
     if folded.is_float:
         return Lowered(selected.astype(np.float64), None, count > 0)
     return _from_ints(selected.astype(np.int64), count > 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F  # noqa: N812 - the name that Spark users know
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from weft.cli.job import AVAILABLE_NOW, Job

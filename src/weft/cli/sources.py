@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that Spark users know
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
     DataType,

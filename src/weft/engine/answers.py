@@ -42,6 +42,8 @@ def public_type(kind: Type) -> pa.DataType:
 
 def answers_schema(workload: Workload) -> pa.Schema:
     """The columns of a workload's answers."""
+    for query in workload.queries.values():
+        _check_labels(query)
     attributes = workload.group_by_attributes
     clash = sorted(FIXED_COLUMNS & attributes.keys())
     if clash:
@@ -160,23 +162,38 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     bound = workload.queries[query]
     stream = workload.streams[bound.stream]
     rows = answers.filter(pc.equal(answers.column("query"), query))
-    items = [item for item in bound.select if isinstance(item.expression, AggregateCall)]
-    parts = [rows.filter(pc.equal(rows.column("aggregate"), label_of(item))) for item in items]
-    # Every part lists the same windows and groups; sorting makes their rows line up wherever they came from.
+    labels = {item: label_of(item) for item in bound.select}
+    # Every aggregate lists the same windows and groups; sorting makes their rows line up wherever they came from.
     by = [(name, "ascending") for name in ("window_start", "window_end", *bound.group_by)]
-    parts = [part.sort_by(by) for part in parts]
-    first = parts[0]
+    parts = {
+        item: rows.filter(pc.equal(rows.column("aggregate"), label)).sort_by(by)
+        for item, label in labels.items()
+        if isinstance(item.expression, AggregateCall)
+    }
+    first = next(iter(parts.values()))
     columns = {name: first.column(name) for name in ("window_start", "window_end")}
-    columns |= {name: first.column(name) for name in bound.group_by}
-    for item, part in zip(items, parts, strict=True):
-        assert isinstance(item.expression, AggregateCall)
-        kind = _result_type(item.expression, stream)
-        column = part.column("value") if kind is Type.DOUBLE else part.column("exact").cast(public_type(kind))
-        columns[label_of(item)] = column
-    for item in bound.select:
-        if isinstance(item.expression, Attribute) and item.alias is not None:
-            columns[item.alias] = columns.pop(item.expression.name)
+    selected = {item.expression.name for item in bound.select if isinstance(item.expression, Attribute)}
+    columns |= {name: first.column(name) for name in bound.group_by if name not in selected}
+    for item, label in labels.items():
+        if isinstance(item.expression, Attribute):
+            columns[label] = first.column(item.expression.name)
+        else:
+            kind = _result_type(item.expression, stream)
+            values, exact = parts[item].column("value"), parts[item].column("exact")
+            columns[label] = values if kind is Type.DOUBLE else exact.cast(public_type(kind))
     return pa.table(columns)
+
+
+def _check_labels(query: Query) -> None:
+    """Refuse names that would hide another column of the query's wide answers."""
+    selected = {item.expression.name for item in query.select if isinstance(item.expression, Attribute)}
+    taken = {"window_start", "window_end", *(name for name in query.group_by if name not in selected)}
+    for item in query.select:
+        if label_of(item) in taken:
+            raise WeftError(
+                f"query {query.name}: the name {label_of(item)!r} of a SELECT item hides another column of its "
+                f"answers; choose another name after AS"
+            )
 
 
 def _result_type(call: AggregateCall, stream: Stream) -> Type:

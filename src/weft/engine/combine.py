@@ -1,8 +1,8 @@
 """Combine: events into the partials of each execution tree. Stateless: it knows a plan and one batch of events.
 
-The batch has been projected: `time` (int64 microseconds), the key attributes, `shard_0`, ... (the predicate bits) and
-`input_0`, ... (what the aggregates read). A tree's partials are a record batch with `slot`, its key attributes,
-`shard_0`, ... and the columns of its components; multisets are lists.
+The batch has been projected: `key_0`, ... (the attributes that some tree groups by), `shard_0`, ... (predicate bits)
+and `input_0`, ... (what the aggregates read). A tree's partials are a record batch with `slot`, the `key_` columns of
+its attributes, `shard_0`, ... and the columns of its components; multisets are lists.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NOTHING_NULL = np.empty(0, np.bool_)
 def partials_schema(plan: StreamPlan, tree: Tree) -> pa.Schema:
     """The columns of a tree's partials."""
     fields = [pa.field("slot", pa.int64())]
-    fields += [pa.field(key, arrow_type(plan.stream.attributes[key])) for key in tree.group_by]
+    fields += [pa.field(plan.key_column(key), arrow_type(plan.stream.attributes[key])) for key in tree.group_by]
     fields += [pa.field(f"shard_{word}", pa.int64()) for word in range(plan.shard_words)]
     for component in tree.components:
         names = component.column_names()
@@ -67,7 +67,7 @@ class Combiner:
         size = len(first)
         columns: list[pa.Array] = [pa.array(slots[first])]
         rows = pa.array(first)
-        columns += [self._batch.column(key).take(rows) for key in tree.group_by]
+        columns += [self._batch.column(self._plan.key_column(key)).take(rows) for key in tree.group_by]
         columns += [pa.array(word[first]) for word in self._shard_words(tree)]
         for component in tree.components:
             if component.kind is Kind.VALUES:
@@ -97,7 +97,7 @@ class Combiner:
     def _key_codes(self, key: str) -> tuple[Ints, int]:
         if key not in self._codes:
             table = ColumnTable(self._plan.stream.attributes[key])
-            codes = table.codes(self._batch.column(key))
+            codes = table.codes(self._batch.column(self._plan.key_column(key)))
             self._codes[key] = codes, int(codes.max(initial=0)) + 1
         return self._codes[key]
 

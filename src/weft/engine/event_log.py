@@ -63,12 +63,16 @@ class EventLog:
     complete_from_us: int | None = None
     """Every event from this time on is held; None when none was ever let go."""
     trimmed_at_us: int | None = None
+    starts_us: int | None = None
+    """Set for a log that was opened while its stream was running: only events from here on are in it."""
     _events: pa.Table | None = None
     _new: list[pa.RecordBatch] = field(default_factory=list)
     final_held: int = 0
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Take in events at or after the watermark."""
+        """Take in events at or after the watermark; those before the log's start do not count."""
+        if self.starts_us is not None:
+            batch = batch.filter(pa.array(np.asarray(batch.column(self.stream.timestamp)) >= self.starts_us))
         self._new.append(batch)
 
     @property

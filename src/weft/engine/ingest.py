@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -105,5 +106,8 @@ def _microseconds(column: pa.Array) -> pa.Array:
         column = column.cast(pa.timestamp("ms"))
     if not pa.types.is_timestamp(column.type):
         raise pa.ArrowTypeError("a timestamp column, or int64 microseconds since 1970 UTC, is needed")
-    # Nanoseconds are cut off, not rounded, as Spark does.
-    return column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
+    if column.type.unit == "ns":
+        # An event belongs to the microsecond that it lies in, before the epoch too; Arrow's cast would round up there.
+        whole = np.floor_divide(np.asarray(column.cast(pa.int64()).fill_null(0)), 1000)
+        return pa.array(whole, mask=np.asarray(column.is_null()))
+    return column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())

@@ -16,7 +16,7 @@ def project(plan: StreamPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The time, the keys, the predicate bits and the inputs of each event."""
     attributes = plan.stream.attributes
     raw = {name: batch.column(name) for name in batch.schema.names}
-    columns: dict[str, pa.Array] = {key: raw[key] for key in plan.keys}
+    columns: dict[str, pa.Array] = {plan.key_column(key): raw[key] for key in plan.keys}
     for word in range(plan.shard_words):
         bits = np.zeros(batch.num_rows, np.int64)
         predicates = plan.predicates[word * BITS_PER_WORD : (word + 1) * BITS_PER_WORD]

@@ -245,7 +245,7 @@ class SlotStore:
                 multisets[component] = self._to_multisets(component, _one(batch, names[0]), _one(batch, names[1]))
             else:
                 columns.update({name: np.asarray(_one(batch, name)) for name in names})
-        keys = [_one(batch, key) for key in self.tree.group_by]
+        keys = [_one(batch, self.plan.key_column(key)) for key in self.tree.group_by]
         words = [_one(batch, f"shard_{word}") for word in range(self.plan.shard_words)]
         return Rows(
             self._keys.ids(keys, batch.num_rows),

@@ -132,6 +132,7 @@ def _describe_log(log: EventLog, tables: list[pa.Table]) -> dict[str, Any]:
         "final_held": log.final_held,
         "complete_from_us": log.complete_from_us,
         "trimmed_at_us": log.trimmed_at_us,
+        "starts_us": log.starts_us,
         "events": _keep(tables, log.events),
     }
 
@@ -160,6 +161,7 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
             final_count=part["final_count"],
             complete_from_us=part["complete_from_us"],
             trimmed_at_us=part["trimmed_at_us"],
+            starts_us=part["starts_us"],
             _events=tables[part["events"]],
             final_held=part["final_held"],
         )

@@ -117,8 +117,10 @@ class StreamState:
         seen = None if self.newest_us is None else self.newest_us + 1
         if self.watermark_us is not None:
             seen = max(self.watermark_us, seen if seen is not None else self.watermark_us)
-        rows = self.log.final_count if self.log is not None else 0
-        held_from = {Clock.TIME: seen, Clock.ROWS: rows or None}
+        rows = None
+        if self.log is not None and (self.log.final_count or self.log.starts_us is not None):
+            rows = self.log.final_count
+        held_from = {Clock.TIME: seen, Clock.ROWS: rows}
         self.generations.append(Generation(self.stream, remaining, held_from))
 
     def remove(self, name: str) -> None:
@@ -168,7 +170,9 @@ class StreamState:
             self.closed_rows = 0
             self._row_times, self._row_times_from = np.empty(0, np.int64), 0
             if self.accepted or self.watermark_us is not None:
-                self.log.complete_from_us = max(t for t in (self.newest_us, self.watermark_us) if t is not None) + 1
+                # Rows up to the newest event are not known, nor are the places of events that still come among them.
+                starts_us = max(t for t in (self.newest_us, self.watermark_us) if t is not None) + 1
+                self.log.starts_us = self.log.complete_from_us = starts_us
 
     def _finalize_rows(self, watermark_us: int) -> None:
         """Give positions to the events that became final, and combine them into the trees that count rows."""
@@ -205,5 +209,6 @@ class StreamState:
         keep_from = max(min(row_starts), self._row_times_from)
         self._row_times = self._row_times[keep_from - self._row_times_from :]
         self._row_times_from = keep_from
-        if self.log is not None:
+        # At the end of the stream nothing more comes in, and lookups of what was last held must still work.
+        if self.log is not None and self.closed_us != END_OF_STREAM:
             self.log.trim(Retention.of([query.window for query in self.on_demand.values()]), self.closed_us)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.types import Type
 from weft.language.expressions import AggregateCall, Attribute, Expression, aggregates_of, bare_attributes
 from weft.language.literals import print_duration
@@ -189,7 +190,8 @@ def _check_grouped(expression: Expression, stream: Stream, group_by: tuple[str, 
             continue
         if attribute.name not in stream.attributes:
             raise unknown_attribute(attribute, stream.attributes)
-        hint = f"add it to GROUP BY, or aggregate it: MAX({attribute.name})"
+        aggregate = "MAX" if CATALOGUE["MAX"].accepts(stream.attributes[attribute.name]) else "COUNT"
+        hint = f"add it to GROUP BY, or aggregate it: {aggregate}({attribute.name})"
         raise PlacedError(f"{shortened(attribute.name)} is neither grouped by nor aggregated", attribute.span, hint)
 
 

@@ -69,7 +69,9 @@ def _phi(argument: Expression) -> float:
     value = argument.value if isinstance(argument, Literal) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise PlacedError(
-            "the second argument of QUANTILE must be a number from 0 to 1", argument.span, "0.5 is the median"
+            "the second argument of QUANTILE must be a number from 0 to 1",
+            argument.span,
+            "0.9 is the value that 9 in 10 do not exceed",
         )
     # Adding zero turns -0.0 into 0.0.
     return float(value) + 0.0

@@ -95,6 +95,10 @@ class StreamPlan:
         """The type of each input."""
         return tuple(column.type for column in self.inputs)
 
+    def key_column(self, attribute: str) -> str:
+        """The name of a key attribute's column inside Weft, which can be no other column's name."""
+        return f"key_{self.keys.index(attribute)}"
+
     @property
     def shard_words(self) -> int:
         """How many BIGINT columns hold the predicate bits."""

@@ -58,7 +58,7 @@ def bucket_places(plan: StreamPlan, tree: Tree, partials: pa.RecordBatch, bucket
     hash_ints(np.full(partials.num_rows, tree.number), hashes)
     for key in tree.group_by:
         kind = plan.stream.attributes[key]
-        hash_ints(_words(partials.column(key), kind), hashes)
+        hash_ints(_words(partials.column(plan.key_column(key)), kind), hashes)
     return (hashes % np.uint64(buckets)).astype(np.int64)
 
 

@@ -60,18 +60,11 @@ def _combine(job: Job, plan: StreamPlan, batches: list[pa.RecordBatch]) -> pa.Re
     untimed = batch.column("time").null_count
     if untimed:
         batch = batch.filter(batch.column("time").is_valid())
-    columns: list[tuple[int, int, bytes]] = []
+    # The first bucket gets a row from every batch, with the counts: its state tells if the checkpoint fits the job.
+    columns = [(job.bucket_ids[0], plan.trees[0].number, b"")]
     if batch.num_rows:
-        columns = list(_packed_partials(job, plan, batch))
-    elif untimed:
-        # Nothing to combine, but the count must arrive somewhere.
-        tree = plan.trees[0]
-        empty = job.schemas[tree.number].empty_table().to_batches() or [
-            pa.RecordBatch.from_pylist([], job.schemas[tree.number])
-        ]
-        columns = [(job.bucket_ids[0], tree.number, pack_batch(empty[0]))]
-    count = len(columns)
-    first = np.arange(count) == 0
+        columns += _packed_partials(job, plan, batch)
+    first = np.arange(len(columns)) == 0
     busy = perf_counter_ns() - began
     return pa.RecordBatch.from_arrays(
         [

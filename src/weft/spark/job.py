@@ -49,7 +49,8 @@ class Job:
 def pack_job(workload: Workload, bucket_ids: list[int]) -> PackedJob:
     """Plan a workload and pack it for the workers."""
     job = Job(workload, optimize(workload), tuple(bucket_ids))
-    return PackedJob(pickle.dumps(job), sha256(print_workload(workload).encode()).hexdigest())
+    identity = f"{print_workload(workload)}\nbuckets {bucket_ids}"
+    return PackedJob(pickle.dumps(job), sha256(identity.encode()).hexdigest())
 
 
 def pack_combine_job(workload: Workload, bucket_ids: list[int]) -> PackedJob:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PackedJob:
-    """A job as bytes, and what identifies it: its statements, so that it is the same after a restart."""
+    """A job as bytes, and what identifies it after a restart: its statements and its buckets."""
 
     content: bytes
     fingerprint: str

@@ -126,6 +126,7 @@ def answer_bucket(packed: PackedJob) -> Callable[[Iterator[pa.RecordBatch]], Ite
             bucket.append(
                 (tree.as_py(), content.as_buffer())
                 for tree, content in zip(batch.column("tree"), batch.column("partials"))
+                if len(content.as_buffer())
             )
             untimed += sum(batch.column("untimed").to_pylist())
             busy_ns += sum(batch.column("busy_ns").to_pylist())

@@ -87,7 +87,8 @@ class BucketProcessor(StatefulProcessor):
         """Take in a batch's partials for one bucket, and answer what the watermark has closed."""
         parts, untimed, busy_ns = [], 0, 0
         for row in rows:
-            parts.append((row.tree, bytes(row.partials)))
+            if row.partials:
+                parts.append((row.tree, bytes(row.partials)))
             untimed += row.untimed
             busy_ns += row.busy_ns
         yield from self._step(key[0], parts, timerValues, untimed, busy_ns)
@@ -151,8 +152,8 @@ class BucketProcessor(StatefulProcessor):
         progress = Progress(*stored)
         if progress.workload != self._packed.fingerprint:
             raise WeftError(
-                "the checkpoint belongs to another workload: its queries or streams were changed since it was written; "
-                "start the changed workload with a new checkpoint directory"
+                "the checkpoint belongs to another workload or to other buckets: since it was written, the queries or "
+                "streams were changed, or spark.sql.shuffle.partitions was; undo that, or use a new checkpoint folder"
             )
         return progress
 

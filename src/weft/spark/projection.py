@@ -16,9 +16,6 @@ from weft.language.model import Stream
 from weft.planning.plan import BITS_PER_WORD, StreamPlan
 from weft.spark.columns import SPARK_TYPES, named, to_column
 
-TIME = "weft_time"
-"""The event time as Spark sees it, for the watermark."""
-
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
     Type.BOOLEAN: (T.BooleanType,),
@@ -32,10 +29,13 @@ _FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
 def project(events: DataFrame, plan: StreamPlan) -> DataFrame:
     """`time`, the keys, `shard_0`, ..., `input_0`, ...: everything of an event that some tree needs, and no more."""
     stream = plan.stream
-    timed = _typed(events, plan)
+    time = "weft_time"
+    while time in stream.attributes:
+        time += "_"
+    timed = _typed(events, plan, time)
     if events.isStreaming:
-        timed = timed.withWatermark(TIME, f"{stream.watermark_us} microseconds")
-    columns = [F.unix_micros(TIME).alias("time"), *(named(key) for key in plan.keys)]
+        timed = timed.withWatermark(time, f"{stream.watermark_us} microseconds")
+    columns = [F.unix_micros(time).alias("time"), *(named(key).alias(plan.key_column(key)) for key in plan.keys)]
     columns += [_shard_word(plan, word).alias(f"shard_{word}") for word in range(plan.shard_words)]
     for place, column in enumerate(plan.inputs):
         value = to_column(column.expression, stream.attributes).cast(SPARK_TYPES[column.type])
@@ -43,14 +43,14 @@ def project(events: DataFrame, plan: StreamPlan) -> DataFrame:
     return timed.select(*columns)
 
 
-def _typed(events: DataFrame, plan: StreamPlan) -> DataFrame:
-    """The attributes that the plan reads, in the stream's types, and the event time."""
+def _typed(events: DataFrame, plan: StreamPlan, time_name: str) -> DataFrame:
+    """The attributes that the plan reads, in the stream's types, and the event time as a timestamp of that name."""
     stream = plan.stream
     expressions: list[Expression] = [*plan.predicates, *(column.expression for column in plan.inputs)]
     names = dict.fromkeys([*plan.keys, *(name for expression in expressions for name in attributes_of(expression))])
     columns = [_typed_column(events, stream, name).alias(name) for name in names]
     time = F.timestamp_micros(_typed_column(events, stream, stream.timestamp))
-    return events.select(*columns, time.alias(TIME))
+    return events.select(*columns, time.alias(time_name))
 
 
 def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:

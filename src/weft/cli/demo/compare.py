@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 TOLERANCE = 1e-9
 """Relative, for floating numbers: sums were added up in different orders. All else must be equal."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One query as plain Spark answered it, and what differs from Weft's answers (None: nothing)."""
+
+    name: str
+    seconds: float
+    answers: int
+    difference: str | None
 
 
 def first_difference(ours: pa.Table, theirs: pa.Table, keys: int) -> str | None:

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from weft import spark as weft_spark
-from weft.cli.demo.compare import first_difference
+from weft.cli.demo.compare import Compared, first_difference
 from weft.cli.demo.compile import Compilation
 from weft.cli.demo.flights import load_flights, write_replay
 from weft.cli.demo.plain import PlainSpark, plain_statements
 from weft.cli.demo.quiet import quiet_children
-from weft.cli.demo.screen import Compared, ReplayBar, comparison, heading, summary, worst_hours
+from weft.cli.demo.screen import ReplayBar, comparison, heading, summary, worst_hours
 from weft.cli.failure import root_cause
 from weft.cli.follow import follow, stop_requests
 from weft.cli.job import Job, Sink, Source, StreamSettings
@@ -107,9 +107,7 @@ def _start(job: Job, workload: Workload, events: pa.Table, console: Console) -> 
     return spark
 
 
-def _replay(
-    spark: SparkSession, job: Job, workload: Workload, events: int, console: Console
-) -> tuple[Totals, float]:
+def _replay(spark: SparkSession, job: Job, workload: Workload, events: int, console: Console) -> tuple[Totals, float]:
     """The stream from its first batch to its last, and how long that took."""
     began = time.perf_counter()
     display = ReplayBar(console, events) if console.is_terminal else Lines(console)
@@ -137,9 +135,7 @@ def _compare_all(
     return compared
 
 
-def _compare(
-    plain: PlainSpark, name: str, workload: Workload, answers: pa.Table, closed_us: int
-) -> Compared:
+def _compare(plain: PlainSpark, name: str, workload: Workload, answers: pa.Table, closed_us: int) -> Compared:
     """One query by plain Spark, and what it answers otherwise than Weft in the windows that the stream closed."""
     asked = plain.answer(name)
     ends_us = asked.answers.column(1).cast(pa.int64())

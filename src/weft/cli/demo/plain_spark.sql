@@ -15,14 +15,15 @@ CREATE OR REPLACE TEMPORARY VIEW airline_12h_every_5h AS
 CREATE OR REPLACE TEMPORARY VIEW destination_30h_every_1d AS
   SELECT window.start, window.end, dest, avg(arrival_delay)
   FROM flights
-  GROUP BY window(scheduled, '30 hours', '1 day'), dest;
+  GROUP BY window(scheduled, '30 hours', '1 day'), dest
+  HAVING count(*) >= 10;
 
 CREATE OR REPLACE TEMPORARY VIEW watch_fl AS
   SELECT window.start, window.end, origin, count(*), avg(delay)
   FROM flights
   WHERE carrier = 'FL'
   GROUP BY window(scheduled, '1 day', '10 minutes'), origin
-  HAVING avg(delay) > 60;
+  HAVING avg(delay) > 75;
 
 CREATE OR REPLACE TEMPORARY VIEW watch_sfo AS
   SELECT window.start, window.end, carrier, count(*), avg(arrival_delay)
@@ -37,12 +38,13 @@ CREATE OR REPLACE TEMPORARY VIEW later_than_120min_by_airport AS
   WHERE delay > 120
   GROUP BY window(scheduled, '4 hours', '1 hour'), origin;
 
--- Weft's QUANTILE is the element at position max(1, floor(phi * n)), and Spark's percentile_disc rounds up instead.
+-- Spark's own median and percentiles interpolate, or round the other way. These are the elements that Weft picks:
+-- the middle one, the lower of two, and those at position max(1, floor(phi * n)).
 CREATE OR REPLACE TEMPORARY VIEW delay_quantiles AS
   SELECT start, end,
-    sorted[greatest(1, floor(0.5D * size(sorted))) - 1],
-    sorted[greatest(1, floor(0.9D * size(sorted))) - 1],
-    sorted[greatest(1, floor(0.99D * size(sorted))) - 1]
+    sorted[(size(sorted) + 1) DIV 2 - 1],
+    sorted[greatest(1, floor(0.9 * size(sorted))) - 1],
+    sorted[greatest(1, floor(0.99 * size(sorted))) - 1]
   FROM (
     SELECT window.start, window.end, sort_array(collect_list(delay)) AS sorted
     FROM flights
