@@ -107,7 +107,7 @@ def test_what_children_said_is_told_when_starting_them_fails(tmp_path) -> None:
 @pytest.mark.spark
 def test_the_demo_runs() -> None:
     # A process of its own: the demo stops its Spark session, which would be that of the other tests.
-    program = "from weft.cli.demo import run_demo; run_demo(flights=30_000, files=2)"
+    program = "from weft.cli.demo import run_demo; run_demo(flights=30_000, batches=2)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert "30,000 flights" in done.stdout

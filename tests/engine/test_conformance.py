@@ -44,7 +44,7 @@ def programs(draw):
     return workload, stream, steps
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(programs())
 def test_the_engine_agrees_with_the_oracle(program) -> None:
     workload, stream, steps = program

@@ -269,6 +269,15 @@ class TestLookups:
         engine.advance("s", weft.END_OF_STREAM)
         assert exact(engine.lookup("l")) == [10]
 
+    def test_row_windows_keep_their_times_over_an_advance_without_new_rows(self) -> None:
+        engine = engine_of("CREATE QUERY r AS SELECT COUNT(*) FROM s [ROWS 2 SLIDE 2];")
+        engine.push("s", rows(1))
+        for second in (2, 3):
+            engine.advance("s", second * SECOND)
+        engine.push("s", rows(4))
+        found = engine.wide(engine.advance("s", weft.END_OF_STREAM), "r")
+        assert found.column("window_start").to_pylist() == [pd.Timestamp(1, unit="s", tz="UTC")]
+
     @pytest.mark.parametrize("keeps_rows_already", [True, False])
     def test_row_windows_added_later_report_only_windows_that_they_saw_whole(self, keeps_rows_already: bool) -> None:
         engine = engine_of(COUNT, "CREATE QUERY l AS SELECT COUNT(*) FROM s [ROWS 1];" if keeps_rows_already else "")

@@ -33,10 +33,10 @@ class Case:
     having: str = ""
 
 
-def element(column: str, position: str) -> str:
-    """The value at a 1-based position among the sorted values of a column; {n} is how many there are."""
+def element(column: str, phi: str) -> str:
+    """Weft's QUANTILE in DuckDB: the element at the 1-based position max(1, floor(phi * n)), phi a decimal."""
     sorted_list = f"list_sort(list({column}) FILTER ({column} IS NOT NULL))"
-    return f"({sorted_list})[greatest(1, CAST({position.format(n=f'count({column})')} AS BIGINT))]"
+    return f"({sorted_list})[greatest(1, CAST(floor({phi} * count({column})) AS BIGINT))]"
 
 
 CASES = {
@@ -65,7 +65,7 @@ CASES = {
     ),
     "quantiles": Case(
         *(6, 1, "MEDIAN(delay), QUANTILE(delay, 0.9), QUANTILE(arrival_delay, 0.01)"),
-        ", ".join(["quantile_disc(delay, 0.5)", element("delay", 0.9), element("arrival_delay", 0.01)]),
+        ", ".join(["quantile_disc(delay, 0.5)", element("delay", "0.9"), element("arrival_delay", "0.01")]),
         group_by="origin",
     ),
     "different_values": Case(

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.kernels.folding import fold_extreme, fold_sum_int, fold_sum_pairs
+from weft.kernels.folding import fold_extreme, fold_sum_int, fold_sum_pairs, prefix_sums
 from weft.kernels.instances import closed_instances
 from weft.kernels.pairs import add_pairs, square, variance_of_pairs
 
@@ -38,7 +38,7 @@ def runs(draw, values):
 @given(runs(ints))
 def test_integer_sums_wrap_to_the_right_difference(case) -> None:
     column, low, high = case
-    found = fold_sum_int(np.array(column, np.int64), low, high)
+    found = fold_sum_int(prefix_sums(np.array(column, np.int64)), low, high)
     for value, a, b in zip(found, low, high):
         assert (int(value) - sum(column[a:b])) % 2**64 == 0
 
@@ -98,9 +98,10 @@ def test_closed_instances_are_those_that_cover_a_row(rows, length, slide, first,
     keys = np.array([key for key, _ in rows], np.int64)
     slots = np.array([slot for _, slot in rows], np.int64)
     last = first + more
-    count = closed_instances(keys, slots, length, slide, first, last, np.empty((0, 4), np.int64))
-    found = np.zeros((max(count, 1), 4), np.int64)
-    assert closed_instances(keys, slots, length, slide, first, last, found) == count
+    segments = np.append(np.flatnonzero(np.diff(keys, prepend=-1)), len(keys))
+    count = closed_instances(slots, segments, length, slide, first, last, np.empty((0, 4), np.int64))
+    found = np.zeros((count, 4), np.int64)
+    assert closed_instances(slots, segments, length, slide, first, last, found) == count
     expected = [
         (key, k, [place for place, (owner, slot) in enumerate(rows) if owner == key and 0 <= slot - k * slide < length])
         for key in sorted(set(keys.tolist()))

@@ -45,10 +45,10 @@ CREATE QUERY planes AS
 )
 
 
-def element(column: str, position: str) -> Column:
-    """The value at a 1-based position among the sorted values of a column; {n} is how many there are."""
-    place = f"greatest(1, CAST({position.format(n=f'count({column})')} AS INT))"
-    return F.expr(f"element_at(sort_array(collect_list({column})), {place})")
+def element(column: str, phi: str) -> Column:
+    """Weft's QUANTILE: the element at the 1-based position max(1, floor(phi * n)); collect_list skips NULL."""
+    position = f"greatest(1, CAST(floor({phi} * count({column})) AS INT))"
+    return F.expr(f"element_at(sort_array(collect_list({column})), {position})")
 
 
 def native(flights: DataFrame, name: str) -> DataFrame:
@@ -76,7 +76,7 @@ def native(flights: DataFrame, name: str) -> DataFrame:
             found = windows("1 day", "1 hour", "origin", "carrier", of=some, by=by)
             found = found.where("flights >= 10 AND average > 20")
         case "quantiles":
-            by = [F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY delay)"), element("arrival_delay", 0.9)]
+            by = [F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY delay)"), element("arrival_delay", "0.9")]
             found = windows("6 hours", "1 hour", "origin", by=by)
         case "planes":
             by = [F.countDistinct("tailnum"), F.max(F.col("distance") * 60 / F.col("air_time"))]

@@ -1,7 +1,8 @@
 """Closed windows: the folded partials of the instances that closed, lowered to answers when asked.
 
-A `Fold` knows, for each closed (key, instance), the range of rows it covers; components are folded the first time
-that some query needs them and kept for the other queries with the same window and predicate.
+A `View` is the rows that pass one predicate. A `Fold` knows, for each closed (key, instance) of one window over a view,
+the range of rows it covers. Columns are picked and components folded the first time that some query needs them, and
+kept for the other queries with the same predicate, and with the same window.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from weft.aggregates.components import Component, Kind
 from weft.aggregates.lowering import AnswerOverflowError, Lowered
 from weft.aggregates.types import Type
 from weft.engine.answers import Groups, QueryAnswers
-from weft.kernels.folding import fold_extreme, fold_sum_int, fold_sum_pairs
+from weft.kernels.folding import fold_extreme, fold_sum_int, fold_sum_pairs, prefix_sums
 from weft.kernels.multisets import count_distinct, select_ranks
 from weft.language.expressions import AggregateCall
 from weft.planning.plan import PlannedAggregate, PlannedQuery, StreamPlan
@@ -30,20 +31,56 @@ Floats = npt.NDArray[np.float64]
 Column = npt.NDArray[Any]
 
 
+class View:
+    """The rows that pass one predicate, sorted by (key, slot). Columns are picked when they are first needed."""
+
+    def __init__(self, rows: Rows, passing: Ints | None) -> None:
+        self._rows = rows
+        self._passing = passing
+        self._columns: dict[str, Column] = {}
+        self._prefixes: dict[str, Ints] = {}
+        self._runs: dict[Component, Multisets] = {}
+        self.keys: Ints = self._picked(rows.keys)
+        self.slots: Ints = self._picked(rows.slots)
+        starts = np.flatnonzero(np.diff(self.keys, prepend=-1))
+        self.segments: Ints = np.append(starts, len(self.keys))
+        """Where the rows of each key begin, and the number of rows."""
+
+    def column(self, name: str) -> Column:
+        """One column of a component."""
+        if name not in self._columns:
+            self._columns[name] = self._picked(self._rows.columns[name])
+        return self._columns[name]
+
+    def prefix(self, name: str) -> Ints:
+        """The prefix sums of an int64 column."""
+        if name not in self._prefixes:
+            self._prefixes[name] = prefix_sums(self.column(name))
+        return self._prefixes[name]
+
+    def runs(self, component: Component) -> Multisets:
+        """The multisets of a component."""
+        if component not in self._runs:
+            runs = self._rows.multisets[component]
+            self._runs[component] = runs if self._passing is None else runs.take(self._passing)
+        return self._runs[component]
+
+    def _picked(self, column: Column) -> Column:
+        return column if self._passing is None else column[self._passing]
+
+
 @dataclass
 class Fold:
-    """The instances of one window over the rows that pass one predicate."""
+    """The instances of one window over one view: for each, its key's number, and the range of rows that it covers."""
 
+    view: View
     keys: Ints
     instances: Ints
     low: Ints
     high: Ints
-    rows: Rows
-    passing: Ints | None
     plan: StreamPlan
     groups: Groups
     _folded: dict[Component, tuple[Column, ...]] = field(default_factory=dict)
-    _runs: dict[Component, Multisets] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.instances)
@@ -51,28 +88,18 @@ class Fold:
     def component(self, component: Component) -> tuple[Column, ...]:
         """The folded columns of a component, one value per instance."""
         if component not in self._folded:
-            columns = [self._passing(self.rows.columns[name]) for name in component.column_names()]
-            self._folded[component] = self._fold(component.kind, columns)
+            self._folded[component] = self._fold(component.kind, component.column_names())
         return self._folded[component]
 
-    def runs(self, component: Component) -> Multisets:
-        """The multisets of the rows that pass."""
-        if component not in self._runs:
-            runs = self.rows.multisets[component]
-            self._runs[component] = runs if self.passing is None else runs.take(self.passing)
-        return self._runs[component]
-
-    def _passing(self, column: Column) -> Column:
-        return column if self.passing is None else column[self.passing]
-
-    def _fold(self, kind: Kind, columns: list[Column]) -> tuple[Column, ...]:
+    def _fold(self, kind: Kind, names: tuple[str, ...]) -> tuple[Column, ...]:
+        view, low, high = self.view, self.low, self.high
         match kind:
             case Kind.SUM_FLOAT | Kind.SQUARES:
-                return fold_sum_pairs(columns[0], columns[1], self.low, self.high)
+                return fold_sum_pairs(view.column(names[0]), view.column(names[1]), low, high)
             case Kind.MIN | Kind.MAX:
-                return (fold_extreme(columns[0], self.low, self.high, kind is Kind.MAX),)
+                return (fold_extreme(view.column(names[0]), low, high, kind is Kind.MAX),)
             case _:
-                return tuple(fold_sum_int(column, self.low, self.high) for column in columns)
+                return tuple(fold_sum_int(view.prefix(name), low, high) for name in names)
 
 
 @dataclass(frozen=True)
@@ -93,11 +120,11 @@ class _FoldedInput:
         return self.fold.component(Component(kind, self.input))
 
     def select(self, ranks: Ints) -> Column:
-        runs = self.fold.runs(Component(Kind.VALUES, self.input))
+        runs = self.fold.view.runs(Component(Kind.VALUES, self.input))
         return select_ranks(runs.items, runs.counts, runs.offsets, self.fold.low, self.fold.high, ranks)
 
     def distinct(self) -> Ints:
-        runs = self.fold.runs(Component(Kind.VALUES, self.input))
+        runs = self.fold.view.runs(Component(Kind.VALUES, self.input))
         return count_distinct(runs.items, runs.offsets, self.fold.low, self.fold.high)
 
 

@@ -18,6 +18,7 @@ from weft.aggregates.components import Component, Kind
 from weft.aggregates.types import Type
 from weft.engine.columns import arrow_type, canonical, frozen, numbers_of
 from weft.engine.tables import ColumnTable, IntTable
+from weft.kernels.hashing import find_small_ints, first_places
 from weft.kernels.lifting import (
     lift_count,
     lift_extreme_float,
@@ -81,17 +82,17 @@ class Combiner:
         parts = [self._key_codes(key) for key in tree.group_by]
         if tree.predicates:
             parts += [_dense(word) for word in self._shard_words(tree)]
-        lowest = int(slots.min(initial=0))
+        lowest = int(slots.min()) if len(slots) else 0
         group = slots - lowest
         size = int(group.max(initial=0)) + 1
         for codes, cardinality in parts:
             if size * cardinality >= 2**62:
-                group, size = _dense(group)
+                group, size = _dense(group, size)
             group = group * cardinality + codes
             size *= cardinality
-        index, count = _dense(group)
+        index, count = _dense(group, size)
         first = np.empty(count, np.int64)
-        first[index[::-1]] = np.arange(self._length - 1, -1, -1)
+        first_places(index, first)
         return index, first
 
     def _key_codes(self, key: str) -> tuple[Ints, int]:
@@ -190,7 +191,10 @@ def _input_type(plan: StreamPlan, component: Component) -> Type:
     return plan.inputs[component.input].type
 
 
-def _dense(values: Ints) -> tuple[Ints, int]:
-    """Dense ids for values, and how many different ones there are."""
+def _dense(values: Ints, size: int | None = None) -> tuple[Ints, int]:
+    """Dense ids for values in order of first appearance, and how many there are; `size` is above all values."""
+    if size is not None and size <= 4 * len(values) + 1024:
+        ids = np.empty(len(values), np.int64)
+        return ids, find_small_ints(values, np.full(size, -1), ids)
     table = IntTable()
     return table.ids(values), len(table)

@@ -20,13 +20,14 @@ import pyarrow as pa
 from weft.aggregates.components import Component, Kind
 from weft.aggregates.types import Type
 from weft.engine.answers import Groups
-from weft.engine.closed import ClosedWindows, Fold
+from weft.engine.closed import ClosedWindows, Fold, View
 from weft.engine.columns import frozen
 from weft.engine.combine import partials_schema
 from weft.engine.tables import ColumnTable, IntTable, KeyTable
 from weft.kernels.instances import closed_instances
 from weft.kernels.multisets import gather_runs
 from weft.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
+from weft.windows import Window
 from weft.windows.slots import instances_closed, lengths_of
 
 Ints = npt.NDArray[np.int64]
@@ -123,15 +124,17 @@ class SlotStore:
         search for instances and every component that they have in common.
         """
         self._sort()
-        shared: dict[tuple[int | None, object], Fold] = {}
+        views: dict[int | None, View] = {}
+        folds: dict[tuple[int | None, Window], Fold] = {}
         for planned in queries:
-            window = planned.query.window
-            share = shared.get((planned.predicate, window))
-            if share is None:
-                share = self._fold(planned, after, until)
-                shared[planned.predicate, window] = share
-            if len(share):
-                yield ClosedWindows(planned, share)
+            predicate, window = planned.predicate, planned.query.window
+            if predicate not in views:
+                views[predicate] = View(self._rows, self._passing(predicate))
+            if (predicate, window) not in folds:
+                folds[predicate, window] = self._fold(views[predicate], window, after, until)
+            fold = folds[predicate, window]
+            if len(fold):
+                yield ClosedWindows(planned, fold)
 
     def evict(self, oldest: int) -> None:
         """Forget the slots before `oldest`, and the keys that have no slot left."""
@@ -177,30 +180,21 @@ class SlotStore:
             assert runs.offsets[-1] == len(runs.items) == len(runs.counts)
             assert np.all(runs.counts > 0)
 
-    def _fold(self, planned: PlannedQuery, after: int | None, until: int | None) -> Fold:
-        """The instances of a query's window that close, each with its range of the rows that pass its predicate."""
+    def _fold(self, view: View, window: Window, after: int | None, until: int | None) -> Fold:
+        """The instances of a window that close, each with its range of the view's rows."""
         granularity = self.tree.granularity
-        window = planned.query.window
         length, slide = (value // granularity for value in lengths_of(window))
         first, last = instances_closed(window, granularity, after, until)
-        passing = self._passing(planned.predicate)
-        keys = self._rows.keys if passing is None else self._rows.keys[passing]
-        slots = self._rows.slots if passing is None else self._rows.slots[passing]
-        nothing = np.empty((0, 4), np.int64)
-        count = closed_instances(keys, slots, length, slide, first, last, nothing)
-        found = np.empty((count, 4), np.int64)
-        if count:
-            closed_instances(keys, slots, length, slide, first, last, found)
-        return Fold(
-            keys=keys[found[:, 0]],
-            instances=found[:, 1].copy(),
-            low=found[:, 2].copy(),
-            high=found[:, 3].copy(),
-            rows=self._rows,
-            passing=passing,
-            plan=self.plan,
-            groups=Groups(self.tree.group_by, self._keys),
-        )
+        # Enough room in most cases: one instance a key when few close, one a row when many do.
+        room = min(len(view.slots), (len(view.segments) - 1) * (last - first + 1)) if last >= first else 0
+        found = np.empty((room, 4), np.int64)
+        count = closed_instances(view.slots, view.segments, length, slide, first, last, found)
+        if count > room:
+            found = np.empty((count, 4), np.int64)
+            closed_instances(view.slots, view.segments, length, slide, first, last, found)
+        owner, instances, low, high = (np.ascontiguousarray(column) for column in found[:count].T)
+        groups = Groups(self.tree.group_by, self._keys)
+        return Fold(view, view.keys[owner], instances, low, high, self.plan, groups)
 
     def _passing(self, predicate: int | None) -> Ints | None:
         """The rows whose shard satisfies a predicate; None for all rows."""

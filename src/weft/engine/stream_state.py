@@ -179,8 +179,10 @@ class StreamState:
         assert self.log is not None
         first = self.log.final_count
         fresh = self.log.advance(watermark_us)
-        if not fresh.num_rows or not any(self._trees(Clock.ROWS)):
+        if not any(self._trees(Clock.ROWS)):
             self._row_times, self._row_times_from = self._row_times[:0], self.log.final_count
+            return
+        if not fresh.num_rows:
             return
         batch = fresh.combine_chunks().to_batches()[0]
         positions = np.arange(first, first + fresh.num_rows)

@@ -20,15 +20,16 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
+def prefix_sums(values: Ints) -> Ints:
+    """The sums of the first 0, 1, ... values. They may wrap; differences of them do not care."""
+    prefix = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=prefix[1:])
+    return prefix
+
+
 @njit(cache=True, nogil=True)
-def fold_sum_int(values: Ints, low: Ints, high: Ints) -> Ints:
-    """Sums by differences of a prefix. The prefix may wrap; the difference does not care."""
-    prefix = np.empty(len(values) + 1, np.int64)
-    total = np.int64(0)
-    prefix[0] = 0
-    for i in range(len(values)):
-        total += values[i]
-        prefix[i + 1] = total
+def fold_sum_int(prefix: Ints, low: Ints, high: Ints) -> Ints:
+    """Sums by differences of prefix sums."""
     out = np.empty(len(low), np.int64)
     for i in range(len(low)):
         out[i] = prefix[high[i]] - prefix[low[i]]

@@ -83,6 +83,30 @@ def find_ints(values: Ints, begin: int, table: Ints, stored: Ints, count: int, i
 
 
 @njit(cache=True, nogil=True)
+def find_small_ints(values: Ints, table: Ints, ids: Ints) -> int:
+    """Give each value its id by direct addressing; values lie in [0, len(table)), and the table starts all -1."""
+    count = 0
+    for i in range(len(values)):
+        found = table[values[i]]
+        if found < 0:
+            found = count
+            table[values[i]] = count
+            count += 1
+        ids[i] = found
+    return count
+
+
+@njit(cache=True, nogil=True)
+def first_places(ids: Ints, out: Ints) -> None:
+    """The place at which each id appears first; ids are dense and numbered in order of first appearance."""
+    seen = 0
+    for i in range(len(ids)):
+        if ids[i] == seen:
+            out[seen] = i
+            seen += 1
+
+
+@njit(cache=True, nogil=True)
 def rehash_bytes(table: Ints, data: Bytes, offsets: Ints, count: int) -> None:
     """Enter the stored runs of bytes into an empty table."""
     mask = len(table) - 1

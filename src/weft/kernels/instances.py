@@ -12,22 +12,31 @@ from numba import njit
 Ints = npt.NDArray[np.int64]
 
 
+@njit(inline="always")
+def _first_at(slots: Ints, low: int, high: int, wanted: int) -> int:
+    """The first row of [low, high) whose slot is not before the wanted one."""
+    while low < high:
+        middle = (low + high) // 2
+        if slots[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @njit(cache=True, nogil=True)
-def closed_instances(keys: Ints, slots: Ints, length: int, slide: int, first_k: int, last_k: int, out: Ints) -> int:
+def closed_instances(slots: Ints, segments: Ints, length: int, slide: int, first_k: int, last_k: int, out: Ints) -> int:
     """List the instances first_k .. last_k that cover some row of a key: (row of the key, k, first row, past last row).
 
-    Two pointers move over each key's rows, so the cost is the rows plus the instances found. With an `out` of no
-    rows it only counts.
+    `segments` holds where each key's rows begin, and the number of rows at its end. Two pointers move over the rows of
+    a key from the first that an instance may cover, so the cost is those rows plus the instances found. Returns how
+    many there are; what does not fit into `out` is only counted.
     """
-    n = len(slots)
     found = 0
-    begin = 0
-    while begin < n:
-        end = begin + 1
-        while end < n and keys[end] == keys[begin]:
-            end += 1
-        low = begin
-        high = begin
+    for segment in range(len(segments) - 1):
+        begin, end = segments[segment], segments[segment + 1]
+        low = _first_at(slots, begin, end, first_k * slide)
+        high = low
         k = first_k
         while low < end:
             # The first instance that reaches past the first row not yet left behind.
@@ -44,12 +53,11 @@ def closed_instances(keys: Ints, slots: Ints, length: int, slide: int, first_k: 
             while high < end and slots[high] < start + length:
                 high += 1
             if high > low:
-                if len(out) > 0:
+                if found < len(out):
                     out[found, 0] = begin
                     out[found, 1] = k
                     out[found, 2] = low
                     out[found, 3] = high
                 found += 1
                 k += 1
-        begin = end
     return found

@@ -21,11 +21,11 @@ from weft.cli.demo.compile import Compilation
 from weft.cli.demo.flights import load_flights, write_replay
 from weft.cli.demo.plain import PlainSpark, plain_statements
 from weft.cli.demo.quiet import quiet_children
-from weft.cli.demo.screen import ReplayBar, comparison, heading, summary, worst_hours
+from weft.cli.demo.screen import Nothing, ReplayBar, comparison, heading, note, summary, worst_hours
 from weft.cli.failure import root_cause
 from weft.cli.follow import follow, stop_requests
 from weft.cli.job import Job, Sink, Source, StreamSettings
-from weft.cli.progress import Lines, Totals
+from weft.cli.progress import Display, Lines, Totals
 from weft.cli.session import start_session
 from weft.cli.sinks import start_stream
 from weft.cli.sources import read_events
@@ -36,21 +36,25 @@ from weft.language.model import Workload
 from weft.spark.java import ensure_java
 
 QUERIES = Path(__file__).with_name("queries.sql")
-FILES = 6
-"""Batches of the replay: enough to watch it, and each costs Spark about a second."""
+WARM_UP = 5_000
+"""Flights of the warm-up."""
+BATCHES = 4
+"""Enough to watch, and each costs Spark a second or two of its own."""
+FILES_PER_BATCH = 2
+"""A file is read by one task, so a batch of one file would keep only one core busy."""
 
 
-def run_demo(console: Console | None = None, *, flights: int | None = None, files: int = FILES) -> None:
+def run_demo(console: Console | None = None, *, flights: int | None = None, batches: int = BATCHES) -> None:
     """Run the demo, over the first flights only when their number is given. Raises when some answer differs."""
     console = console or Console()
     workload = read_workload(QUERIES)
     events, cancelled = load_flights()
     events = events.slice(0, flights)
     heading(console, workload, events, cancelled, QUERIES)
-    console.print(ensure_java().message, style="dim", highlight=False, soft_wrap=True)
+    note(console, ensure_java().message)
     with tempfile.TemporaryDirectory(prefix="weft-demo-") as folder:
         job = _job(Path(folder))
-        write_replay(events, _flights(job), files)
+        write_replay(events, _flights(job), batches * FILES_PER_BATCH)
         try:
             _run(job, workload, events, console)
         except (PySparkException, Py4JError) as error:
@@ -58,13 +62,13 @@ def run_demo(console: Console | None = None, *, flights: int | None = None, file
 
 
 def _job(folder: Path) -> Job:
-    """The replay as a job, as `weft run` would read it from a file."""
+    """A replay as a job, as `weft run` would read it from a file."""
     return Job(
         file=folder / "demo.toml",
         queries=QUERIES,
         name="weft demo",
         mode="stream",
-        sources={"": Source("parquet", str(folder / "flights"), options={"maxFilesPerTrigger": "1"})},
+        sources={"": Source("parquet", str(folder / "flights"), options={"maxFilesPerTrigger": str(FILES_PER_BATCH)})},
         sink=Sink("parquet", str(folder / "answers")),
         stream=StreamSettings(checkpoint=str(folder / "checkpoint")),
     )
@@ -77,7 +81,9 @@ def _flights(job: Job) -> Path:
 def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> None:
     spark = _start(job, workload, events, console)
     try:
-        totals, weft_s = _replay(spark, job, workload, events.num_rows, console)
+        _warm_up(spark, workload, events, console)
+        display = ReplayBar(console, events.num_rows) if console.is_terminal else Lines(console)
+        totals, weft_s = _replay(spark, job, workload, display)
         answers = pq.read_table(job.sink.path)
         worst_hours(console, answers, workload)
         summary(console, workload, totals, weft_s)
@@ -98,25 +104,31 @@ def _start(job: Job, workload: Workload, events: pa.Table, console: Console) -> 
         with quiet_children(job.file.with_name("spark.log")):
             spark = start_session(job, verbose=False)
         compilation.join()
-    console.print(
-        f"Spark started in {time.perf_counter() - began:.1f} s; meanwhile Weft's kernels were compiled, or loaded from "
-        f"the last run, in {compilation.seconds:.1f} s.",
-        style="dim",
-        highlight=False,
-    )
+    took = f"Spark started in {time.perf_counter() - began:.1f} s"
+    note(console, f"{took}, Weft's kernels were compiled or found compiled in {compilation.seconds:.1f} s")
     return spark
 
 
-def _replay(spark: SparkSession, job: Job, workload: Workload, events: int, console: Console) -> tuple[Totals, float]:
-    """The stream from its first batch to its last, and how long that took."""
+def _warm_up(spark: SparkSession, workload: Workload, events: pa.Table, console: Console) -> None:
+    """The same stream over few events: Spark plans it, starts its Python workers, and Java compiles what it runs."""
+    few = events.slice(0, WARM_UP)
+    with console.status("Warming up"), tempfile.TemporaryDirectory(prefix="weft-warm-up-") as folder:
+        job = _job(Path(folder))
+        write_replay(few, _flights(job), FILES_PER_BATCH)
+        _, seconds = _replay(spark, job, workload, Nothing())
+    note(
+        console, f"Warmed up on {few.num_rows:,} flights in {seconds:.1f} s, as plain Spark will be; not counted below"
+    )
+
+
+def _replay(spark: SparkSession, job: Job, workload: Workload, display: Display) -> tuple[Totals, float]:
+    """A stream from its first batch to its last, and how long that took."""
     began = time.perf_counter()
-    display = ReplayBar(console, events) if console.is_terminal else Lines(console)
     with stop_requests() as stop:
         query = start_stream(weft_spark.answers(read_events(spark, job, workload), workload), job)
         totals = follow(query, display, stop)
         if stop.is_set():
-            console.print("stopped")
-            raise typer.Exit(130)
+            raise typer.Abort
     return totals, time.perf_counter() - began
 
 

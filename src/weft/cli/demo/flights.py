@@ -51,7 +51,7 @@ def load_flights() -> tuple[pa.Table, int]:
 
 
 def write_replay(flights: pa.Table, folder: Path, files: int) -> None:
-    """The flights as Parquet files of equal length; Spark takes them in their order, one a batch."""
+    """The flights as Parquet files of equal length; a stream takes them in their order."""
     folder.mkdir(parents=True, exist_ok=True)
     length = -(-flights.num_rows // files)
     for place in range(files):

@@ -12,20 +12,20 @@ CREATE STREAM flights (
 
 CREATE QUERY traffic_1h_every_10min AS
   SELECT COUNT(*) FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES];
-CREATE QUERY traffic_90min_every_20min AS
-  SELECT COUNT(*) FROM flights [RANGE 90 MINUTES SLIDE 20 MINUTES];
-CREATE QUERY traffic_2h_every_20min AS
-  SELECT COUNT(*) FROM flights [RANGE 2 HOURS SLIDE 20 MINUTES];
+CREATE QUERY traffic_90min_every_30min AS
+  SELECT COUNT(*) FROM flights [RANGE 90 MINUTES SLIDE 30 MINUTES];
+CREATE QUERY traffic_2h_every_30min AS
+  SELECT COUNT(*) FROM flights [RANGE 2 HOURS SLIDE 30 MINUTES];
 CREATE QUERY traffic_3h_every_20min AS
   SELECT COUNT(*) FROM flights [RANGE 3 HOURS SLIDE 20 MINUTES];
-CREATE QUERY traffic_6h_every_20min AS
-  SELECT COUNT(*) FROM flights [RANGE 6 HOURS SLIDE 20 MINUTES];
-CREATE QUERY traffic_12h_every_20min AS
-  SELECT COUNT(*) FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES];
+CREATE QUERY traffic_6h_every_30min AS
+  SELECT COUNT(*) FROM flights [RANGE 6 HOURS SLIDE 30 MINUTES];
+CREATE QUERY traffic_12h_every_30min AS
+  SELECT COUNT(*) FROM flights [RANGE 12 HOURS SLIDE 30 MINUTES];
 CREATE QUERY traffic_1d_every_20min AS
   SELECT COUNT(*) FROM flights [RANGE 1 DAY SLIDE 20 MINUTES];
-CREATE QUERY traffic_2d_every_20min AS
-  SELECT COUNT(*) FROM flights [RANGE 2 DAYS SLIDE 20 MINUTES];
+CREATE QUERY traffic_2d_every_30min AS
+  SELECT COUNT(*) FROM flights [RANGE 2 DAYS SLIDE 30 MINUTES];
 
 -- The same for each airport. Five hours are no multiple of two: such windows are as good as any other.
 
@@ -33,18 +33,18 @@ CREATE QUERY airport_1h_every_1h AS
   SELECT origin, AVG(delay) FROM flights [RANGE 1 HOUR SLIDE 1 HOUR] GROUP BY origin;
 CREATE QUERY airport_2h_every_1h AS
   SELECT origin, AVG(delay) FROM flights [RANGE 2 HOURS SLIDE 1 HOUR] GROUP BY origin;
-CREATE QUERY airport_3h_every_1h AS
-  SELECT origin, AVG(delay) FROM flights [RANGE 3 HOURS SLIDE 1 HOUR] GROUP BY origin;
+CREATE QUERY airport_3h_every_2h AS
+  SELECT origin, AVG(delay) FROM flights [RANGE 3 HOURS SLIDE 2 HOURS] GROUP BY origin;
 CREATE QUERY airport_5h_every_2h AS
   SELECT origin, AVG(delay) FROM flights [RANGE 5 HOURS SLIDE 2 HOURS] GROUP BY origin;
-CREATE QUERY airport_6h_every_1h AS
-  SELECT origin, AVG(delay) FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] GROUP BY origin;
-CREATE QUERY airport_12h_every_1h AS
-  SELECT origin, AVG(delay) FROM flights [RANGE 12 HOURS SLIDE 1 HOUR] GROUP BY origin;
-CREATE QUERY airport_1d_every_1h AS
-  SELECT origin, AVG(delay) FROM flights [RANGE 1 DAY SLIDE 1 HOUR] GROUP BY origin;
-CREATE QUERY airport_2d_every_1h AS
-  SELECT origin, AVG(delay) FROM flights [RANGE 2 DAYS SLIDE 1 HOUR] GROUP BY origin;
+CREATE QUERY airport_6h_every_90min AS
+  SELECT origin, AVG(delay) FROM flights [RANGE 6 HOURS SLIDE 90 MINUTES] GROUP BY origin;
+CREATE QUERY airport_12h_every_2h AS
+  SELECT origin, AVG(delay) FROM flights [RANGE 12 HOURS SLIDE 2 HOURS] GROUP BY origin;
+CREATE QUERY airport_1d_every_2h AS
+  SELECT origin, AVG(delay) FROM flights [RANGE 1 DAY SLIDE 2 HOURS] GROUP BY origin;
+CREATE QUERY airport_2d_every_2h AS
+  SELECT origin, AVG(delay) FROM flights [RANGE 2 DAYS SLIDE 2 HOURS] GROUP BY origin;
 
 -- Airlines.
 
@@ -63,8 +63,8 @@ CREATE QUERY airline_2d_every_12h AS
 
 -- Each airline at each airport.
 
-CREATE QUERY airline_at_airport_6h_every_12h AS
-  SELECT origin, carrier, AVG(delay) FROM flights [RANGE 6 HOURS SLIDE 12 HOURS] GROUP BY origin, carrier;
+CREATE QUERY airline_at_airport_6h_every_1d AS
+  SELECT origin, carrier, AVG(delay) FROM flights [RANGE 6 HOURS SLIDE 1 DAY] GROUP BY origin, carrier;
 CREATE QUERY airline_at_airport_12h_every_12h AS
   SELECT origin, carrier, AVG(delay) FROM flights [RANGE 12 HOURS SLIDE 12 HOURS] GROUP BY origin, carrier;
 CREATE QUERY airline_at_airport_1d_every_1d AS
@@ -87,147 +87,146 @@ CREATE QUERY destination_1d_every_1d AS
 CREATE QUERY destination_30h_every_1d AS
   SELECT dest, AVG(arrival_delay)
   FROM flights [RANGE 30 HOURS SLIDE 1 DAY] GROUP BY dest HAVING COUNT(*) >= 10;
-CREATE QUERY destination_2d_every_12h AS
-  SELECT dest, AVG(arrival_delay)
-  FROM flights [RANGE 2 DAYS SLIDE 12 HOURS] GROUP BY dest HAVING COUNT(*) >= 10;
+CREATE QUERY destination_2d_every_1d AS
+  SELECT dest, AVG(arrival_delay) FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY dest HAVING COUNT(*) >= 10;
 
 -- Watched airlines: the airports at which they have been late for half a day, and the smaller ones for a day.
 
 CREATE QUERY watch_ua AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
   WHERE carrier = 'UA' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 75;
 CREATE QUERY watch_b6 AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
   WHERE carrier = 'B6' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 75;
 CREATE QUERY watch_ev AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
   WHERE carrier = 'EV' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 75;
 CREATE QUERY watch_dl AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
   WHERE carrier = 'DL' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 75;
 CREATE QUERY watch_aa AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
   WHERE carrier = 'AA' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 75;
 CREATE QUERY watch_mq AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
   WHERE carrier = 'MQ' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 75;
 CREATE QUERY watch_us AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
   WHERE carrier = 'US' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 75;
 CREATE QUERY watch_9e AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
   WHERE carrier = '9E' GROUP BY origin HAVING COUNT(*) >= 5 AND AVG(delay) > 75;
 CREATE QUERY watch_wn AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] WHERE carrier = 'WN' GROUP BY origin HAVING AVG(delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES] WHERE carrier = 'WN' GROUP BY origin HAVING AVG(delay) > 75;
 CREATE QUERY watch_vx AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] WHERE carrier = 'VX' GROUP BY origin HAVING AVG(delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES] WHERE carrier = 'VX' GROUP BY origin HAVING AVG(delay) > 75;
 CREATE QUERY watch_fl AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] WHERE carrier = 'FL' GROUP BY origin HAVING AVG(delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES] WHERE carrier = 'FL' GROUP BY origin HAVING AVG(delay) > 75;
 CREATE QUERY watch_as AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] WHERE carrier = 'AS' GROUP BY origin HAVING AVG(delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES] WHERE carrier = 'AS' GROUP BY origin HAVING AVG(delay) > 75;
 CREATE QUERY watch_f9 AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] WHERE carrier = 'F9' GROUP BY origin HAVING AVG(delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES] WHERE carrier = 'F9' GROUP BY origin HAVING AVG(delay) > 75;
 CREATE QUERY watch_yv AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] WHERE carrier = 'YV' GROUP BY origin HAVING AVG(delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES] WHERE carrier = 'YV' GROUP BY origin HAVING AVG(delay) > 75;
 CREATE QUERY watch_ha AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] WHERE carrier = 'HA' GROUP BY origin HAVING AVG(delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES] WHERE carrier = 'HA' GROUP BY origin HAVING AVG(delay) > 75;
 CREATE QUERY watch_oo AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] WHERE carrier = 'OO' GROUP BY origin HAVING AVG(delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES] WHERE carrier = 'OO' GROUP BY origin HAVING AVG(delay) > 75;
 
 -- Watched destinations: the airlines that have been late on the way there.
 
 CREATE QUERY watch_ord AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES]
-  WHERE dest = 'ORD' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES]
+  WHERE dest = 'ORD' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_atl AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES]
-  WHERE dest = 'ATL' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES]
+  WHERE dest = 'ATL' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_lax AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES]
-  WHERE dest = 'LAX' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES]
+  WHERE dest = 'LAX' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_bos AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES]
-  WHERE dest = 'BOS' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES]
+  WHERE dest = 'BOS' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_mco AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES]
-  WHERE dest = 'MCO' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES]
+  WHERE dest = 'MCO' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_clt AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES]
-  WHERE dest = 'CLT' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 1 DAY SLIDE 20 MINUTES]
+  WHERE dest = 'CLT' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_sfo AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
-  WHERE dest = 'SFO' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'SFO' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_fll AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
-  WHERE dest = 'FLL' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'FLL' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_mia AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
-  WHERE dest = 'MIA' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'MIA' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_dca AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
-  WHERE dest = 'DCA' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'DCA' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_dtw AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
-  WHERE dest = 'DTW' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'DTW' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 CREATE QUERY watch_dfw AS
   SELECT carrier, COUNT(*), AVG(arrival_delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES]
-  WHERE dest = 'DFW' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 75;
+  FROM flights [RANGE 12 HOURS SLIDE 20 MINUTES]
+  WHERE dest = 'DFW' GROUP BY carrier HAVING COUNT(*) >= 3 AND AVG(arrival_delay) > 90;
 
 -- Late departures: how many, and how bad.
 
 CREATE QUERY later_than_15min_by_airport AS
-  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 15 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 6 HOURS SLIDE 90 MINUTES] WHERE delay > 15 GROUP BY origin;
 CREATE QUERY later_than_15min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 15 HAVING COUNT(*) >= 100;
+  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 15 HAVING COUNT(*) >= 133;
 CREATE QUERY later_than_30min_by_airport AS
-  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 30 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 6 HOURS SLIDE 90 MINUTES] WHERE delay > 30 GROUP BY origin;
 CREATE QUERY later_than_30min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 30 HAVING COUNT(*) >= 50;
+  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 30 HAVING COUNT(*) >= 66;
 CREATE QUERY later_than_60min_by_airport AS
-  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 60 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 6 HOURS SLIDE 90 MINUTES] WHERE delay > 60 GROUP BY origin;
 CREATE QUERY later_than_60min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 60 HAVING COUNT(*) >= 25;
+  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 60 HAVING COUNT(*) >= 33;
 CREATE QUERY later_than_120min_by_airport AS
-  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 120 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 6 HOURS SLIDE 90 MINUTES] WHERE delay > 120 GROUP BY origin;
 CREATE QUERY later_than_120min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 120 HAVING COUNT(*) >= 12;
+  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 120 HAVING COUNT(*) >= 16;
 CREATE QUERY later_than_180min_by_airport AS
-  SELECT origin, COUNT(*) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] WHERE delay > 180 GROUP BY origin;
+  SELECT origin, COUNT(*) FROM flights [RANGE 6 HOURS SLIDE 90 MINUTES] WHERE delay > 180 GROUP BY origin;
 CREATE QUERY later_than_180min_rush AS
   SELECT COUNT(*), MAX(delay)
-  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 180 HAVING COUNT(*) >= 10;
+  FROM flights [RANGE 6 HOURS SLIDE 10 MINUTES] WHERE delay > 180 HAVING COUNT(*) >= 15;
 
 -- Short and long flights: time in the air and miles flown.
 
@@ -260,9 +259,9 @@ CREATE QUERY delay_quantiles AS
 CREATE QUERY delay_quantiles_day AS
   SELECT MEDIAN(delay), QUANTILE(delay, 0.9), QUANTILE(delay, 0.99) FROM flights [RANGE 1 DAY SLIDE 2 HOURS];
 CREATE QUERY median_by_airport AS
-  SELECT origin, MEDIAN(arrival_delay) FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] GROUP BY origin;
+  SELECT origin, MEDIAN(arrival_delay) FROM flights [RANGE 6 HOURS SLIDE 2 HOURS] GROUP BY origin;
 CREATE QUERY worst_tenth_by_airport AS
-  SELECT origin, QUANTILE(delay, 0.9) FROM flights [RANGE 4 HOURS SLIDE 1 HOUR] GROUP BY origin;
+  SELECT origin, QUANTILE(delay, 0.9) FROM flights [RANGE 5 HOURS SLIDE 2 HOURS] GROUP BY origin;
 CREATE QUERY median_by_airline AS
   SELECT carrier, MEDIAN(delay) FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY carrier;
 CREATE QUERY worst_tenth_by_airline AS
@@ -277,16 +276,16 @@ CREATE QUERY median_by_destination AS
   FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY dest HAVING COUNT(*) >= 20;
 CREATE QUERY worst_tenth_long_haul AS
   SELECT origin, QUANTILE(delay, 0.9)
-  FROM flights [RANGE 6 HOURS SLIDE 1 HOUR] WHERE distance > 1500 GROUP BY origin;
+  FROM flights [RANGE 8 HOURS SLIDE 2 HOURS] WHERE distance > 1500 GROUP BY origin;
 
 -- Different planes, airlines and destinations.
 
 CREATE QUERY planes AS
   SELECT COUNT(DISTINCT tailnum) FROM flights [RANGE 6 HOURS SLIDE 1 HOUR];
 CREATE QUERY planes_day AS
-  SELECT COUNT(DISTINCT tailnum), COUNT(*) FROM flights [RANGE 1 DAY SLIDE 1 HOUR];
+  SELECT COUNT(DISTINCT tailnum), COUNT(*) FROM flights [RANGE 1 DAY SLIDE 2 HOURS];
 CREATE QUERY planes_by_airport AS
-  SELECT origin, COUNT(DISTINCT tailnum), COUNT(*) FROM flights [RANGE 12 HOURS SLIDE 2 HOURS] GROUP BY origin;
+  SELECT origin, COUNT(DISTINCT tailnum), COUNT(*) FROM flights [RANGE 12 HOURS SLIDE 3 HOURS] GROUP BY origin;
 CREATE QUERY planes_by_airline AS
   SELECT carrier, COUNT(DISTINCT tailnum) FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY carrier;
 CREATE QUERY planes_by_destination AS
@@ -298,22 +297,22 @@ CREATE QUERY destinations_by_airline AS
   SELECT carrier, COUNT(DISTINCT dest) FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY carrier;
 CREATE QUERY airlines_by_destination AS
   SELECT dest, COUNT(DISTINCT carrier)
-  FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY dest HAVING COUNT(DISTINCT carrier) >= 4;
+  FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY dest HAVING COUNT(DISTINCT carrier) >= 5;
 
 -- How steady the timetable is.
 
 CREATE QUERY spread AS
-  SELECT MIN(delay), MAX(delay), VAR_POP(delay), VAR_SAMP(delay) FROM flights [RANGE 8 HOURS SLIDE 2 HOURS];
+  SELECT MIN(delay), MAX(delay), VAR_POP(delay), VAR_SAMP(delay) FROM flights [RANGE 8 HOURS SLIDE 3 HOURS];
 CREATE QUERY spread_by_airport AS
   SELECT origin, STDDEV_POP(delay) FROM flights [RANGE 12 HOURS SLIDE 90 MINUTES] GROUP BY origin;
 CREATE QUERY spread_by_airline AS
   SELECT carrier, STDDEV_SAMP(arrival_delay) FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY carrier;
 CREATE QUERY spread_by_destination AS
   SELECT dest, COUNT(air_time), STDDEV_SAMP(air_time)
-  FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY dest HAVING COUNT(air_time) >= 20;
+  FROM flights [RANGE 2 DAYS SLIDE 1 DAY] GROUP BY dest HAVING COUNT(air_time) >= 40;
 CREATE QUERY spread_of_early_flights AS
   SELECT origin, MIN(delay), VAR_SAMP(delay)
-  FROM flights [RANGE 8 HOURS SLIDE 3 HOURS] WHERE delay < 0 GROUP BY origin;
+  FROM flights [RANGE 8 HOURS SLIDE 5 HOURS] WHERE delay < 0 GROUP BY origin;
 
 -- Aggregates of expressions: time made up in the air, speed in miles per hour.
 
@@ -326,7 +325,7 @@ CREATE QUERY made_up_by_destination AS
   FROM flights [RANGE 2 DAYS SLIDE 12 HOURS] GROUP BY dest HAVING COUNT(*) >= 40;
 CREATE QUERY speed AS
   SELECT AVG(distance * 60 / air_time), MAX(distance * 60 / air_time)
-  FROM flights [RANGE 6 HOURS SLIDE 1 HOUR];
+  FROM flights [RANGE 6 HOURS SLIDE 90 MINUTES];
 CREATE QUERY speed_by_airline AS
   SELECT carrier, AVG(distance * 60 / air_time)
   FROM flights [RANGE 1 DAY SLIDE 12 HOURS] WHERE distance > 500 GROUP BY carrier;
@@ -344,10 +343,10 @@ CREATE QUERY bad_hour_at_airport AS
   FROM flights [RANGE 1 HOUR SLIDE 10 MINUTES] GROUP BY origin HAVING COUNT(*) >= 10 AND AVG(delay) > 60;
 CREATE QUERY airport_in_trouble AS
   SELECT origin, COUNT(*), AVG(delay)
-  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES] GROUP BY origin HAVING COUNT(*) >= 30 AND AVG(delay) > 60;
+  FROM flights [RANGE 12 HOURS SLIDE 10 MINUTES] GROUP BY origin HAVING COUNT(*) >= 30 AND AVG(delay) > 75;
 CREATE QUERY airline_in_trouble AS
   SELECT carrier, COUNT(*), AVG(delay), MAX(delay)
-  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] GROUP BY carrier HAVING COUNT(*) >= 30 AND AVG(delay) > 60;
+  FROM flights [RANGE 1 DAY SLIDE 10 MINUTES] GROUP BY carrier HAVING COUNT(*) >= 30 AND AVG(delay) > 75;
 CREATE QUERY airline_in_trouble_at_airport AS
   SELECT origin, carrier, COUNT(*), AVG(delay)
   FROM flights [RANGE 1 DAY SLIDE 20 MINUTES]
@@ -371,7 +370,7 @@ CREATE QUERY everything_on_time AS
 CREATE QUERY rush_of_late_flights_to_chicago AS
   SELECT carrier, COUNT(*), AVG(delay)
   FROM flights [RANGE 1 DAY SLIDE 20 MINUTES]
-  WHERE dest IN ('ORD', 'MDW') AND delay > 30 GROUP BY carrier HAVING COUNT(*) >= 5;
+  WHERE dest IN ('ORD', 'MDW') AND delay > 30 GROUP BY carrier HAVING COUNT(*) >= 10;
 CREATE QUERY evening_after_a_bad_day AS
   SELECT origin, COUNT(*), AVG(delay), QUANTILE(delay, 0.75)
-  FROM flights [RANGE 8 HOURS SLIDE 20 MINUTES] GROUP BY origin HAVING AVG(delay) > 45;
+  FROM flights [RANGE 8 HOURS SLIDE 20 MINUTES] GROUP BY origin HAVING AVG(delay) > 60;

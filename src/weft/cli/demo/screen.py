@@ -48,7 +48,25 @@ def heading(console: Console, workload: Workload, events: pa.Table, cancelled: i
         f"{cancelled:,} cancelled flights never left and are not in the stream.",
         highlight=False,
     )
-    console.print(f"The queries: {queries}", style="dim", highlight=False, soft_wrap=True)
+    note(console, f"The queries: {queries}")
+
+
+def note(console: Console, text: str) -> None:
+    """A line on the side."""
+    console.print(text, style="dim", highlight=False, soft_wrap=True)
+
+
+class Nothing:
+    """A display that shows nothing."""
+
+    def __enter__(self) -> Nothing:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        return None
+
+    def show(self, batch: Batch, totals: Totals) -> None:
+        """Keep quiet."""
 
 
 @dataclass
