@@ -13,7 +13,7 @@ from tests.flights import all_flights
 from weft.aggregates.catalogue import CATALOGUE
 from weft.cli.demo.compare import first_difference
 from weft.cli.demo.demo import QUERIES
-from weft.cli.demo.plain import plain_statements
+from weft.cli.demo.plain import plain_selects
 from weft.cli.demo.quiet import quiet_children
 from weft.errors import WeftError
 from weft.language.model import Workload
@@ -49,8 +49,8 @@ def test_the_queries_are_mixed(workload: Workload) -> None:
 
 
 def test_plain_spark_answers_every_twelfth(workload: Workload) -> None:
-    assert list(plain_statements()) == list(workload.queries)[SAMPLE]
-    assert len(plain_statements()) == 10
+    assert list(plain_selects()) == list(workload.queries)[SAMPLE]
+    assert len(plain_selects()) == 10
 
 
 def test_flights_are_out_of_order_but_never_by_the_watermark(workload: Workload) -> None:

@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import typer
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from weft import spark as weft_spark
 from weft.cli.demo.compare import Compared, first_difference
 from weft.cli.demo.compile import Compilation
 from weft.cli.demo.flights import load_flights, write_replay
-from weft.cli.demo.plain import PlainSpark, plain_statements
+from weft.cli.demo.plain import PlainSpark, plain_selects
 from weft.cli.demo.quiet import quiet_children
 from weft.cli.demo.screen import Nothing, ReplayBar, comparison, heading, note, summary, worst_hours
 from weft.cli.failure import root_cause
@@ -81,9 +81,10 @@ def _flights(job: Job) -> Path:
 def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> None:
     spark = _start(job, workload, events, console)
     try:
-        _warm_up(spark, workload, events, console)
         display = ReplayBar(console, events.num_rows) if console.is_terminal else Lines(console)
-        totals, weft_s = _replay(spark, job, workload, display)
+        began = time.perf_counter()
+        totals = _replay(_answers(spark, job, workload), job, display)
+        weft_s = time.perf_counter() - began
         answers = pq.read_table(job.sink.path)
         worst_hours(console, answers, workload)
         summary(console, workload, totals, weft_s)
@@ -97,39 +98,40 @@ def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> No
 
 
 def _start(job: Job, workload: Workload, events: pa.Table, console: Console) -> SparkSession:
+    """A warm session: Python workers run, Java has compiled what it runs most, and numba Weft's kernels."""
     began = time.perf_counter()
-    with console.status("Starting Spark and compiling Weft's kernels"):
-        compilation = Compilation(workload, events)
-        compilation.start()
-        with quiet_children(job.file.with_name("spark.log")):
-            spark = start_session(job, verbose=False)
+    compilation = Compilation(workload, events)
+    compilation.start()
+    with console.status("Starting Spark"), quiet_children(job.file.with_name("spark.log")):
+        spark = start_session(job, verbose=False)
+    started_s = time.perf_counter() - began
+    few = events.slice(0, WARM_UP)
+    with console.status("Warming up"), tempfile.TemporaryDirectory(prefix="weft-warm-up-") as folder:
+        warm_up = _job(Path(folder))
+        write_replay(few, _flights(warm_up), FILES_PER_BATCH)
+        answers = _answers(spark, warm_up, workload)
+        # From here on workers would compile for themselves what is not yet compiled.
         compilation.join()
-    took = f"Spark started in {time.perf_counter() - began:.1f} s"
-    note(console, f"{took}, Weft's kernels were compiled or found compiled in {compilation.seconds:.1f} s")
+        _replay(answers, warm_up, Nothing())
+    note(
+        console,
+        f"Spark started in {started_s:.1f} s; Weft's kernels, compiled or loaded, in {compilation.seconds:.1f} s.",
+    )
+    note(console, f"Ready after {time.perf_counter() - began:.1f} s, with a warm-up on {few.num_rows:,} flights.")
     return spark
 
 
-def _warm_up(spark: SparkSession, workload: Workload, events: pa.Table, console: Console) -> None:
-    """The same stream over few events: Spark plans it, starts its Python workers, and Java compiles what it runs."""
-    few = events.slice(0, WARM_UP)
-    with console.status("Warming up"), tempfile.TemporaryDirectory(prefix="weft-warm-up-") as folder:
-        job = _job(Path(folder))
-        write_replay(few, _flights(job), FILES_PER_BATCH)
-        _, seconds = _replay(spark, job, workload, Nothing())
-    note(
-        console, f"Warmed up on {few.num_rows:,} flights in {seconds:.1f} s, as plain Spark will be; not counted below"
-    )
+def _answers(spark: SparkSession, job: Job, workload: Workload) -> DataFrame:
+    return weft_spark.answers(read_events(spark, job, workload), workload)
 
 
-def _replay(spark: SparkSession, job: Job, workload: Workload, display: Display) -> tuple[Totals, float]:
-    """A stream from its first batch to its last, and how long that took."""
-    began = time.perf_counter()
+def _replay(answers: DataFrame, job: Job, display: Display) -> Totals:
+    """Run a stream from its first batch to its last."""
     with stop_requests() as stop:
-        query = start_stream(weft_spark.answers(read_events(spark, job, workload), workload), job)
-        totals = follow(query, display, stop)
+        totals = follow(start_stream(answers, job), display, stop)
         if stop.is_set():
             raise typer.Abort
-    return totals, time.perf_counter() - began
+    return totals
 
 
 def _compare_all(
@@ -141,7 +143,7 @@ def _compare_all(
     with console.status("Plain Spark") as status:
         plain = PlainSpark(spark, _flights(job))
         compared = []
-        for name in plain_statements():
+        for name in plain_selects():
             status.update(f"Plain Spark: {name}")
             compared.append(_compare(plain, name, workload, answers, newest_us - stream.watermark_us))
     return compared
