@@ -22,7 +22,7 @@ from weft.planning.plan import optimize
 from weft.spark.pipeline import check_workload
 
 SAMPLE = slice(6, None, 12)
-"""Which queries plain Spark answers: every twelfth, so that nobody picked them."""
+"""Which queries plain Spark answers: every twelfth, one in twelve."""
 
 
 @pytest.fixture(scope="module")

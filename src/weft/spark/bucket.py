@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from weft.aggregates.components import Component, Kind
 from weft.engine.answers import to_batches
 from weft.engine.generation import TreeState, time_answers
 from weft.spark.job import Job
-from weft.spark.packing import pack_batch, unpack_batch
+from weft.spark.packing import Part, pack
 from weft.windows.clock import END_OF_STREAM
 from weft.windows.slots import lengths_of
 
@@ -30,19 +29,17 @@ class Bucket:
         self._job = job
         self._trees: dict[int, TreeState] = {}
         self.closed_us: int | None = None
-        """Windows that end up to here have been answered."""
+        """Windows that end up to here have been answered, here or elsewhere; what they needed may still be held."""
 
-    def append(self, parts: Iterable[tuple[int, bytes]]) -> None:
-        """Take in packed partials, by tree."""
-        for number, content in parts:
-            if number not in self._trees:
-                plan, tree = self._job.trees[number]
-                self._trees[number] = TreeState(plan, tree, None)
-            self._trees[number].store.append(unpack_batch(content, self._job.schemas[number]))
+    def append(self, parts: Iterable[Part]) -> None:
+        """Take in partials."""
+        for part in parts:
+            if part.tree not in self._trees:
+                plan, tree = self._job.trees[part.tree]
+                self._trees[part.tree] = TreeState(plan, tree, None)
+            self._trees[part.tree].store.append(part.partials)
 
-    def on_time(
-        self, parts: Iterable[tuple[int, bytes]], watermark_us: int | None
-    ) -> tuple[list[tuple[int, bytes]], int]:
+    def on_time(self, parts: Iterable[Part], watermark_us: int | None) -> tuple[list[Part], int]:
         """The partials whose slot is not wholly behind the watermark, and the number of events dropped.
 
         A slot that is only partly behind belongs to no window that is closed, so its events still count.
@@ -50,17 +47,17 @@ class Bucket:
         if watermark_us is None:
             return list(parts), 0
         kept, late = [], 0
-        for number, content in parts:
-            granularity = self._job.trees[number][1].granularity
-            partials = unpack_batch(content, self._job.schemas[number])
-            timely = (np.asarray(partials.column("slot")) + 1) * granularity > watermark_us
+        for part in parts:
+            granularity = self._job.trees[part.tree][1].granularity
+            timely = (np.asarray(part.partials.column("slot")) + 1) * granularity > watermark_us
             if timely.all():
-                kept.append((number, content))
+                kept.append(part)
                 continue
-            if number in self._job.counting_trees:
-                late += int(np.asarray(partials.column(_ROWS))[~timely].sum())
+            if part.tree in self._job.counting_trees:
+                late += int(np.asarray(part.partials.column(_ROWS))[~timely].sum())
             if timely.any():
-                kept.append((number, pack_batch(partials.filter(pa.array(timely)))))
+                partials = part.partials.filter(pa.array(timely))
+                kept.append(Part(part.tree, pack(partials), partials))
         return kept, late
 
     def close(self, watermark_us: int) -> Iterator[pa.RecordBatch]:
@@ -76,17 +73,13 @@ class Bucket:
                 state.evict(watermark_us)
         self.closed_us = watermark_us
 
-    def expires_us(self, parts: Iterable[tuple[int, bytes]]) -> int:
+    def expires_us(self, parts: Iterable[Part]) -> int:
         """When the last window that covers some of these partials closes."""
-        ends = [-(2**63)]
-        for number, content in parts:
-            tree = self._job.trees[number][1]
-            partials = unpack_batch(content, self._job.schemas[number])
-            newest = pc.max(partials.column("slot")).as_py()
-            if newest is None:
-                continue
-            longest = max(lengths_of(window)[0] for window in tree.windows)
-            ends.append(newest * tree.granularity + longest)
+        ends = []
+        for part in parts:
+            tree = self._job.trees[part.tree][1]
+            newest = int(np.asarray(part.partials.column("slot")).max())
+            ends.append(newest * tree.granularity + max(lengths_of(window)[0] for window in tree.windows))
         return max(ends)
 
     def next_end_us(self) -> int | None:

@@ -13,7 +13,7 @@ from weft.planning.plan import StreamPlan
 from weft.spark.buckets import bucket_places
 from weft.spark.job import Job
 from weft.spark.packed_job import PackedJob
-from weft.spark.packing import pack_batch
+from weft.spark.packing import pack
 
 PACKED = "bucket INT, tree INT, partials BINARY, untimed BIGINT, busy_ns BIGINT"
 """A row of packed partials; `untimed` counts the events without a time, `busy_ns` the time spent in Weft's own code."""
@@ -90,4 +90,4 @@ def _packed_partials(job: Job, plan: StreamPlan, batch: pa.RecordBatch) -> Itera
         bounds = np.searchsorted(places[order], np.arange(len(job.bucket_ids) + 1))
         for bucket, low, high in zip(job.bucket_ids, bounds[:-1], bounds[1:]):
             if high > low:
-                yield bucket, tree.number, pack_batch(partials.slice(low, high - low))
+                yield bucket, tree.number, pack(partials.slice(low, high - low))

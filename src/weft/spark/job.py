@@ -10,7 +10,6 @@ from hashlib import sha256
 import pyarrow as pa
 
 from weft.engine.answers import answers_schema
-from weft.engine.combine import partials_schema
 from weft.language.model import Workload
 from weft.language.printer import print_workload
 from weft.planning.plan import Plan, StreamPlan, Tree, optimize
@@ -34,11 +33,6 @@ class Job:
     def trees(self) -> dict[int, tuple[StreamPlan, Tree]]:
         """Every tree by number, with the plan of its stream."""
         return {tree.number: (plan, tree) for plan in self.plan.streams.values() for tree in plan.trees}
-
-    @cached_property
-    def schemas(self) -> dict[int, pa.Schema]:
-        """The columns of each tree's partials."""
-        return {number: partials_schema(plan, tree) for number, (plan, tree) in self.trees.items()}
 
     @cached_property
     def counting_trees(self) -> frozenset[int]:

@@ -1,53 +1,58 @@
-"""Packing: record batches as bytes and back, for the trip through Spark's rows and for the state's log."""
+"""Packing: record batches as bytes and back, for the trip through Spark's rows and for the state's log.
+
+The bytes are Arrow IPC with LZ4: partials are full of small numbers and zero words, and every byte passes several
+sockets and the state's files.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 
-_PART = struct.Struct("<iq")
+_HEAD = struct.Struct("<iq")
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def pack_batch(batch: pa.RecordBatch) -> bytes:
-    """A batch without its schema, for a reader that knows it."""
-    return bytes(batch.serialize())
-
-
-def unpack_batch(content: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The inverse of `pack_batch`."""
-    return pa.ipc.read_record_batch(pa.py_buffer(content), schema)
-
-
-def pack_parts(parts: Iterable[tuple[int, bytes]]) -> bytes:
-    """Several numbered blobs as one."""
-    return b"".join(piece for number, content in parts for piece in (_PART.pack(number, len(content)), content))
-
-
-def unpack_parts(blob: bytes) -> Iterator[tuple[int, bytes]]:
-    """The inverse of `pack_parts`."""
-    at = 0
-    while at < len(blob):
-        number, length = _PART.unpack_from(blob, at)
-        at += _PART.size
-        yield number, blob[at : at + length]
-        at += length
-
-
-def pack_stream(batches: Iterable[pa.RecordBatch]) -> bytes:
-    """Batches of one schema with that schema and their dictionaries."""
+def pack(batch: pa.RecordBatch) -> bytes:
+    """A batch with its schema and dictionaries."""
     sink = pa.BufferOutputStream()
-    writer = None
-    for batch in batches:
-        writer = writer or pa.ipc.new_stream(sink, batch.schema)
+    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
         writer.write_batch(batch)
-    if writer is not None:
-        writer.close()
     return bytes(sink.getvalue())
 
 
-def unpack_stream(content: bytes) -> Iterator[pa.RecordBatch]:
-    """The inverse of `pack_stream`."""
-    with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
-        yield from reader
+def unpack(content: bytes | pa.Buffer) -> pa.RecordBatch:
+    """The inverse of `pack`."""
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_next_batch()
+
+
+class Part(NamedTuple):
+    """The partials of one tree, packed and unpacked."""
+
+    tree: int
+    content: bytes
+    partials: pa.RecordBatch
+
+    @staticmethod
+    def of(tree: int, content: bytes) -> Part:
+        """A part from its bytes."""
+        return Part(tree, content, unpack(content))
+
+
+def pack_parts(parts: Iterable[Part]) -> bytes:
+    """Several parts as one entry of the log."""
+    return b"".join(piece for part in parts for piece in (_HEAD.pack(part.tree, len(part.content)), part.content))
+
+
+def unpack_parts(entry: bytes) -> Iterator[Part]:
+    """The inverse of `pack_parts`."""
+    at = 0
+    while at < len(entry):
+        tree, length = _HEAD.unpack_from(entry, at)
+        at += _HEAD.size
+        yield Part.of(tree, entry[at : at + length])
+        at += length

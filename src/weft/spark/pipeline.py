@@ -22,7 +22,7 @@ from weft.spark.buckets import bucket_ids
 from weft.spark.combine import PACKED, combine_partitions
 from weft.spark.job import pack_combine_job, pack_job
 from weft.spark.packed_job import PackedJob
-from weft.spark.packing import pack_stream
+from weft.spark.packing import Part, pack
 from weft.spark.processor import OUTPUT, BucketProcessor
 from weft.spark.projection import project
 from weft.spark.settings import STATE_STORE
@@ -124,15 +124,15 @@ def answer_bucket(packed: PackedJob) -> Callable[[Iterator[pa.RecordBatch]], Ite
         untimed = busy_ns = 0
         for batch in batches:
             bucket.append(
-                (tree.as_py(), content.as_buffer())
-                for tree, content in zip(batch.column("tree"), batch.column("partials"))
-                if len(content.as_buffer())
+                Part.of(tree, content)
+                for tree, content in zip(batch.column("tree").to_pylist(), batch.column("partials").to_pylist())
+                if content
             )
             untimed += sum(batch.column("untimed").to_pylist())
             busy_ns += sum(batch.column("busy_ns").to_pylist())
-        rows = [
-            {"content": pack_stream([closed]), "answers": closed.num_rows} for closed in bucket.close(END_OF_STREAM)
-        ] or [{"content": None, "answers": 0}]
+        rows = [{"content": pack(closed), "answers": closed.num_rows} for closed in bucket.close(END_OF_STREAM)] or [
+            {"content": None, "answers": 0}
+        ]
         nothing = {"late_events": 0, "untimed_events": 0, "busy_ns": 0}
         rows = [{**row, **nothing} for row in rows]
         rows[0] |= {"untimed_events": untimed, "busy_ns": busy_ns}

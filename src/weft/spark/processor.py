@@ -2,7 +2,8 @@
 
 Durable state: a log of packed partials by sequence number, and one row of progress with a version that is new after
 each write. The bucket in the worker's memory is a cache of the log: it is used when its version is the one in the state
-store, and rebuilt from the log otherwise, so that a task may move, fail or be repeated anywhere.
+store; where it has only fallen behind, it catches up from the log; otherwise it is rebuilt. So a task may move, fail or
+be repeated anywhere.
 """
 
 from __future__ import annotations
@@ -45,8 +46,15 @@ class Progress(NamedTuple):
 
 
 _PROGRESS = "version STRING, workload STRING, next_entry BIGINT, closed_us BIGINT, timer_ms BIGINT"
-_ENTRY_KEY = "entry BIGINT"
+_ENTRY_KEY = "number BIGINT, token STRING"
 _ENTRY = "expires_us BIGINT, parts BINARY"
+
+
+class EntryKey(NamedTuple):
+    """What names an entry of the log: its number, and a token that no other attempt at the same batch writes."""
+
+    number: int
+    token: str
 
 
 @dataclass
@@ -55,7 +63,13 @@ class CachedBucket:
 
     bucket: Bucket
     version: str = ""
-    expiries_us: dict[int, int] = field(default_factory=dict)
+    expiries_us: dict[EntryKey, int] = field(default_factory=dict)
+
+    def leads_to(self, log: set[EntryKey], closed_us: int) -> bool:
+        """Whether the state store's log can be reached by appending: nothing is here that was never written there."""
+        here_us = NEVER if self.bucket.closed_us is None else self.bucket.closed_us
+        gone = self.expiries_us.keys() - log
+        return here_us <= closed_us and all(self.expiries_us[key] <= closed_us for key in gone)
 
 
 _CACHE: OrderedDict[tuple[str, int], CachedBucket] = OrderedDict()
@@ -109,7 +123,7 @@ class BucketProcessor(StatefulProcessor):
         self, bucket_id: int, parts: list[tuple[int, bytes]], timers: TimerValues, untimed: int, busy_ns: int
     ) -> Iterator[Row]:
         # Loaded here and not above: Spark opens the state of every new query in a process that gets no rows.
-        from weft.spark.packing import pack_parts, pack_stream
+        from weft.spark.packing import Part, pack, pack_parts
 
         began = perf_counter_ns()
         progress = self._read_progress()
@@ -117,13 +131,14 @@ class BucketProcessor(StatefulProcessor):
         bucket = cached.bucket
         # Before the first event Spark's watermark is 0: nothing is late yet, and nothing closes.
         watermark_us = timers.getCurrentWatermarkInMs() * 1000 or None
-        kept, late = bucket.on_time(parts, watermark_us)
+        kept, late = bucket.on_time([Part.of(*part) for part in parts], watermark_us)
         next_entry = progress.next_entry
         if kept:
             bucket.append(kept)
             expires_us = bucket.expires_us(kept)
-            self._log.updateValue((next_entry,), (expires_us, pack_parts(kept)))
-            cached.expiries_us[next_entry] = expires_us
+            key = EntryKey(next_entry, uuid4().hex)
+            self._log.updateValue(key, (expires_us, pack_parts(kept)))
+            cached.expiries_us[key] = expires_us
             next_entry += 1
         batches = [] if watermark_us is None else list(bucket.close(watermark_us))
         self._forget(cached)
@@ -131,7 +146,7 @@ class BucketProcessor(StatefulProcessor):
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
         cached.version = uuid4().hex
         self._progress.update(Progress(cached.version, self._packed.fingerprint, next_entry, closed_us, timer_ms))
-        content = [pack_stream([batch]) for batch in batches]
+        content = [pack(batch) for batch in batches]
         busy_ns += perf_counter_ns() - began
         if not batches and (late or untimed or busy_ns):
             yield Row(content=None, answers=0, late_events=late, untimed_events=untimed, busy_ns=busy_ns)
@@ -158,34 +173,41 @@ class BucketProcessor(StatefulProcessor):
         return progress
 
     def _bucket(self, bucket_id: int, progress: Progress) -> CachedBucket:
-        """The bucket as the state store has it: from memory when the versions agree, else from the log."""
+        """The bucket as the state store has it: from memory, brought up to date where it has fallen behind."""
         from weft.spark.bucket import Bucket
         from weft.spark.packing import unpack_parts
 
         place = (self._run, bucket_id)
         cached = _CACHE.pop(place, None)
-        if cached is not None and cached.version == progress.version and progress.version:
-            _CACHE[place] = cached
-            return cached
-        cached = CachedBucket(Bucket(self._packed.open()), progress.version)
-        cached.bucket.closed_us = None if progress.closed_us == NEVER else progress.closed_us
-        if progress.version:
-            for (entry,), (expires_us, parts) in self._log.iterator():
+        if cached is None or cached.version != progress.version:
+            log = {EntryKey(*key) for key in self._log.keys()} if progress.version else set()  # noqa: SIM118 - no dict
+            if cached is None or not cached.leads_to(log, progress.closed_us):
+                cached = CachedBucket(Bucket(self._packed.open()))
+            for key in sorted(log - cached.expiries_us.keys()):
+                expires_us, parts = self._entry(key)
                 cached.bucket.append(unpack_parts(bytes(parts)))
-                cached.expiries_us[entry] = expires_us
+                cached.expiries_us[key] = expires_us
+            cached.expiries_us = {key: cached.expiries_us[key] for key in log}
+            cached.bucket.closed_us = None if progress.closed_us == NEVER else progress.closed_us
         _CACHE[place] = cached
         while len(_CACHE) > MAX_CACHED:
             _CACHE.popitem(last=False)
         return cached
+
+    def _entry(self, key: EntryKey) -> tuple[int, bytes]:
+        """An entry of the log."""
+        stored = self._log.getValue(key)
+        assert stored is not None, "the state store listed this key"
+        return stored[0], stored[1]
 
     def _forget(self, cached: CachedBucket) -> None:
         """Take entries out of the log that no open window covers."""
         closed_us = cached.bucket.closed_us
         if closed_us is None:
             return
-        for entry in [entry for entry, expires_us in cached.expiries_us.items() if expires_us <= closed_us]:
-            self._log.removeKey((entry,))
-            del cached.expiries_us[entry]
+        for key in [key for key, expires_us in cached.expiries_us.items() if expires_us <= closed_us]:
+            self._log.removeKey(key)
+            del cached.expiries_us[key]
 
     def _set_timer(self, bucket: Bucket, current_ms: int) -> int:
         """Keep one timer, at the next end of a window, so that a bucket without events is answered too."""

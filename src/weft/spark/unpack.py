@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 from weft.aggregates.types import Type
 from weft.language.model import Workload
 from weft.spark.packed_job import PackedJob
-from weft.spark.packing import unpack_stream
+from weft.spark.packing import unpack
 
 _SPARK: dict[Type, DataType] = {
     Type.BOOLEAN: BooleanType(),
@@ -48,11 +48,10 @@ def answers_type(workload: Workload) -> StructType:
 def unpack_partitions(packed: PackedJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that `mapInArrow` applies to each partition of packed answers."""
 
-    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def unpack_answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = packed.open().answers_schema
         for batch in batches:
             for content in batch.column("content").drop_null():
-                for answers in unpack_stream(content.as_buffer()):
-                    yield answers.cast(schema)
+                yield unpack(content.as_buffer()).cast(schema)
 
-    return unpack
+    return unpack_answers
