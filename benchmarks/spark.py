@@ -3,7 +3,8 @@
 For 1, 10, 100 and 1000 queries over generated events, the time that Weft takes in streaming mode; for 1 and 10, the
 time that plain Spark takes for the same queries, each as a streaming aggregation of its own (Spark allows one window an
 operator). Everything is warm: each way first runs twice over a quarter as many events. The answers of both ways are
-summed up by the same native expressions (rows, a hash of identities and exact values, the sum of values) and must agree.
+summed up by the same native expressions (rows, a hash of identities and exact values, the sum of values) and must
+agree.
 
 Prints a JSON line per measurement with --json, a table otherwise. Run: weft bench spark --json
 """
@@ -234,7 +235,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument("--events", type=int, default=4_000_000)
     parser.add_argument("--keys", type=int, default=1000)
-    parser.add_argument("--batches", type=int, default=2, help="micro-batches")
+    parser.add_argument("--batches", type=int, default=4, help="micro-batches")
     parser.add_argument("--queries", type=int, nargs="+", default=[1, 10, 100, 1000])
     parser.add_argument("--plain", type=int, nargs="*", default=[1, 10], help="numbers of queries for plain Spark")
     parser.add_argument("--repeat", type=int, default=3, help="runs of Weft of which the median is taken")

@@ -22,7 +22,7 @@ from weft.planning.plan import optimize
 from weft.spark.pipeline import check_workload
 
 SAMPLE = slice(6, None, 12)
-"""Which queries plain Spark answers: every twelfth, one in twelve."""
+"""Which queries plain Spark answers: every twelfth of the file."""
 
 
 @pytest.fixture(scope="module")
