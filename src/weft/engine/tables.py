@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates.types import Type
-from weft.engine.columns import arrow_type, bits_of, bytes_of, from_bits, from_bytes, frozen
+from weft.engine.columns import bits_of, bytes_of, from_bits, from_bytes, frozen
 from weft.kernels.hashing import find_bytes, find_ints, rehash_bytes, rehash_ints
 
 Ints = npt.NDArray[np.int64]
@@ -153,7 +153,3 @@ class KeyTable:
             columns.append(table.decode(pair & 0xFFFFFFFF))
             group = pair >> 32
         return columns[::-1]
-
-    def empty_columns(self) -> list[pa.Array]:
-        """Its columns with no row, for their types."""
-        return [pa.array([], arrow_type(kind)) for kind in self._types]
