@@ -111,8 +111,8 @@ def write_events(folder: Path, events: int, keys: int, batches: int, seed: int) 
 
 
 def start_session(cores: int) -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     weft_spark.ensure_java()
+    weft_spark.choose_worker_python()
     settings = weft_spark.SETTINGS | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

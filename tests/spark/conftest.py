@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -14,8 +12,8 @@ from weft import spark as weft_spark
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     weft_spark.ensure_java()
+    weft_spark.choose_worker_python()
     settings = weft_spark.SETTINGS | {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",

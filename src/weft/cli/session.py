@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 
 from pyspark.logger import PySparkLogger
@@ -12,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from weft.cli.job import Job
 from weft.spark.settings import SETTINGS
+from weft.spark.worker_python import choose_worker_python
 
 _ERROR_ECHOES = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers by which PySpark prints, as JSON with a stack trace, an error that it raises all the same."""
@@ -19,8 +19,7 @@ _ERROR_ECHOES = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 def start_session(job: Job, *, verbose: bool) -> SparkSession:
     """Start Spark for a job. Unless verbose, its log is off: what goes wrong reaches us as exceptions."""
-    # Without this the workers would run whichever python3 comes first on the PATH, which need not have Weft.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    choose_worker_python()
     if not verbose:
         for name in _ERROR_ECHOES:
             PySparkLogger.getLogger(name).disabled = True

@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from weft.spark.java import JavaRuntime, ensure_java
     from weft.spark.pipeline import answers, check_workload
     from weft.spark.settings import SETTINGS
+    from weft.spark.worker_python import choose_worker_python
 
 _HOMES = {
     "SETTINGS": "weft.spark.settings",
     "JavaRuntime": "weft.spark.java",
     "answers": "weft.spark.pipeline",
     "check_workload": "weft.spark.pipeline",
+    "choose_worker_python": "weft.spark.worker_python",
     "ensure_java": "weft.spark.java",
 }
 
-__all__ = ["SETTINGS", "JavaRuntime", "answers", "check_workload", "ensure_java"]
+__all__ = ["SETTINGS", "JavaRuntime", "answers", "check_workload", "choose_worker_python", "ensure_java"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from time import perf_counter_ns
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.engine.combine import Combiner
 from weft.planning.plan import StreamPlan
@@ -15,8 +16,12 @@ from weft.spark.job import Job
 from weft.spark.packed_job import PackedJob
 from weft.spark.packing import pack
 
-PACKED = "bucket INT, tree INT, partials BINARY, untimed BIGINT, busy_ns BIGINT"
-"""A row of packed partials; `untimed` counts the events without a time, `busy_ns` the time spent in Weft's own code."""
+PACKED = "bucket INT, tree INT, partials BINARY, untimed BIGINT, busy_ns BIGINT, newest TIMESTAMP"
+"""A row of packed partials; `untimed` counts the events without a time, `busy_ns` the time spent in Weft's own code,
+and `newest` is the time of the newest event, from which Spark's watermark follows."""
+
+NO_TIME = -62_135_596_800_000_000
+"""The time that stands for none: Spark's earliest, which moves no watermark."""
 
 _SCHEMA = pa.schema(
     [
@@ -25,6 +30,7 @@ _SCHEMA = pa.schema(
         ("partials", pa.binary()),
         ("untimed", pa.int64()),
         ("busy_ns", pa.int64()),
+        ("newest", pa.timestamp("us", "UTC")),
     ]
 )
 
@@ -64,6 +70,7 @@ def _combine(job: Job, plan: StreamPlan, batches: list[pa.RecordBatch]) -> pa.Re
     columns = [(job.bucket_ids[0], plan.trees[0].number, b"")]
     if batch.num_rows:
         columns += _packed_partials(job, plan, batch)
+    newest = pc.max(batch.column("time")).as_py() if batch.num_rows else NO_TIME
     first = np.arange(len(columns)) == 0
     busy = perf_counter_ns() - began
     return pa.RecordBatch.from_arrays(
@@ -73,6 +80,7 @@ def _combine(job: Job, plan: StreamPlan, batches: list[pa.RecordBatch]) -> pa.Re
             pa.array([content for _, _, content in columns], pa.binary()),
             pa.array(np.where(first, untimed, 0)),
             pa.array(np.where(first, busy, 0)),
+            pa.array([newest] * len(columns), pa.int64()).cast(_SCHEMA.field("newest").type),
         ],
         schema=_SCHEMA,
     )

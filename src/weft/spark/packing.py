@@ -7,7 +7,7 @@ sockets and the state's files.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -48,11 +48,12 @@ def pack_parts(parts: Iterable[Part]) -> bytes:
     return b"".join(piece for part in parts for piece in (_HEAD.pack(part.tree, len(part.content)), part.content))
 
 
-def unpack_parts(entry: bytes) -> Iterator[Part]:
+def unpack_parts(entry: bytes) -> list[Part]:
     """The inverse of `pack_parts`."""
-    at = 0
+    parts, at = [], 0
     while at < len(entry):
         tree, length = _HEAD.unpack_from(entry, at)
         at += _HEAD.size
-        yield Part.of(tree, entry[at : at + length])
+        parts.append(Part.of(tree, entry[at : at + length]))
         at += length
+    return parts

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from weft.errors import WeftError
 from weft.language.model import Workload
+from weft.planning.plan import StreamPlan
 from weft.spark.bucket import Bucket
 from weft.spark.buckets import bucket_ids
 from weft.spark.combine import PACKED, combine_partitions
@@ -73,13 +74,7 @@ def answers(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> 
     packed = pack_job(workload, ids)
     combining = pack_combine_job(workload, ids)
     plans = packed.open().plan.streams
-    partials = reduce(
-        DataFrame.union,
-        [
-            project(frames[name], plan).mapInArrow(combine_partitions(combining, name), PACKED)
-            for name, plan in plans.items()
-        ],
-    )
+    partials = reduce(DataFrame.union, [_partials(frames[name], plan, combining) for name, plan in plans.items()])
     grouped = partials.groupBy("bucket")
     if streaming:
         if "RocksDB" not in (session.conf.get(STATE_STORE) or ""):
@@ -99,6 +94,18 @@ def answers(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> 
         ),
     )
     return closed.mapInArrow(unpack_partitions(packed), answers_type(workload))
+
+
+def _partials(events: DataFrame, plan: StreamPlan, combining: PackedJob) -> DataFrame:
+    """One stream's events as packed partials."""
+    stream = plan.stream
+    packed = project(events, plan).mapInArrow(combine_partitions(combining, stream.name), PACKED)
+    if events.isStreaming:
+        # Spark takes the watermark from the newest time of a batch, and a few packed rows show it as well as all the
+        # events do, without a step of its own for each of them.
+        packed = packed.withWatermark("newest", f"{stream.watermark_us} microseconds")
+    # Without the column: Spark would drop rows behind the watermark by it, and what is late is for Weft to count.
+    return packed.drop("newest")
 
 
 def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> dict[str, DataFrame]:

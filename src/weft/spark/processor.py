@@ -2,8 +2,8 @@
 
 Durable state: a log of packed partials by sequence number, and one row of progress with a version that is new after
 each write. The bucket in the worker's memory is a cache of the log: it is used when its version is the one in the state
-store; where it has only fallen behind, it catches up from the log; otherwise it is rebuilt. So a task may move, fail or
-be repeated anywhere.
+store; where it has only fallen behind, because Spark handed the bucket to another worker for a while, it catches up
+from the log; otherwise it is rebuilt. So a task may move, fail or be repeated anywhere.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
     TimerValues,
 )
+from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from weft.errors import WeftError
+from weft.spark import local_entries
 from weft.spark.packed_job import PackedJob
 
 if TYPE_CHECKING:
     from weft.spark.bucket import Bucket
+    from weft.spark.packing import Part
 
 OUTPUT = "content BINARY, answers BIGINT, late_events BIGINT, untimed_events BIGINT, busy_ns BIGINT"
 """Packed answers, and the counts that the progress of a batch shows."""
@@ -45,9 +48,17 @@ class Progress(NamedTuple):
     timer_ms: int
 
 
-_PROGRESS = "version STRING, workload STRING, next_entry BIGINT, closed_us BIGINT, timer_ms BIGINT"
-_ENTRY_KEY = "number BIGINT, token STRING"
-_ENTRY = "expires_us BIGINT, parts BINARY"
+# Types and not text: Spark would ask the JVM to parse a text in every task.
+_PROGRESS = (
+    StructType()
+    .add("version", StringType())
+    .add("workload", StringType())
+    .add("next_entry", LongType())
+    .add("closed_us", LongType())
+    .add("timer_ms", LongType())
+)
+_ENTRY_KEY = StructType().add("number", LongType()).add("token", StringType())
+_ENTRY = StructType().add("parts", BinaryType())
 
 
 class EntryKey(NamedTuple):
@@ -64,6 +75,11 @@ class CachedBucket:
     bucket: Bucket
     version: str = ""
     expiries_us: dict[EntryKey, int] = field(default_factory=dict)
+
+    def append(self, key: EntryKey, parts: list[Part]) -> None:
+        """Take in an entry of the log."""
+        self.bucket.append(parts)
+        self.expiries_us[key] = self.bucket.expires_us(parts)
 
     def leads_to(self, log: set[EntryKey], closed_us: int) -> bool:
         """Whether the state store's log can be reached by appending: nothing is here that was never written there."""
@@ -134,11 +150,11 @@ class BucketProcessor(StatefulProcessor):
         kept, late = bucket.on_time([Part.of(*part) for part in parts], watermark_us)
         next_entry = progress.next_entry
         if kept:
-            bucket.append(kept)
-            expires_us = bucket.expires_us(kept)
             key = EntryKey(next_entry, uuid4().hex)
-            self._log.updateValue(key, (expires_us, pack_parts(kept)))
-            cached.expiries_us[key] = expires_us
+            content = pack_parts(kept)
+            self._log.updateValue(key, (content,))
+            local_entries.put(key.token, content)
+            cached.append(key, kept)
             next_entry += 1
         batches = [] if watermark_us is None else list(bucket.close(watermark_us))
         self._forget(cached)
@@ -146,14 +162,14 @@ class BucketProcessor(StatefulProcessor):
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
         cached.version = uuid4().hex
         self._progress.update(Progress(cached.version, self._packed.fingerprint, next_entry, closed_us, timer_ms))
-        content = [pack(batch) for batch in batches]
+        packed = [pack(batch) for batch in batches]
         busy_ns += perf_counter_ns() - began
         if not batches and (late or untimed or busy_ns):
             yield Row(content=None, answers=0, late_events=late, untimed_events=untimed, busy_ns=busy_ns)
         for place, batch in enumerate(batches):
             first = place == 0
             yield Row(
-                content=content[place],
+                content=packed[place],
                 answers=batch.num_rows,
                 late_events=late if first else 0,
                 untimed_events=untimed if first else 0,
@@ -184,9 +200,7 @@ class BucketProcessor(StatefulProcessor):
             if cached is None or not cached.leads_to(log, progress.closed_us):
                 cached = CachedBucket(Bucket(self._packed.open()))
             for key in sorted(log - cached.expiries_us.keys()):
-                expires_us, parts = self._entry(key)
-                cached.bucket.append(unpack_parts(bytes(parts)))
-                cached.expiries_us[key] = expires_us
+                cached.append(key, unpack_parts(local_entries.get(key.token) or self._entry(key)))
             cached.expiries_us = {key: cached.expiries_us[key] for key in log}
             cached.bucket.closed_us = None if progress.closed_us == NEVER else progress.closed_us
         _CACHE[place] = cached
@@ -194,11 +208,11 @@ class BucketProcessor(StatefulProcessor):
             _CACHE.popitem(last=False)
         return cached
 
-    def _entry(self, key: EntryKey) -> tuple[int, bytes]:
-        """An entry of the log."""
+    def _entry(self, key: EntryKey) -> bytes:
+        """An entry of the log, from the state store."""
         stored = self._log.getValue(key)
         assert stored is not None, "the state store listed this key"
-        return stored[0], stored[1]
+        return bytes(stored[0])
 
     def _forget(self, cached: CachedBucket) -> None:
         """Take entries out of the log that no open window covers."""
@@ -207,6 +221,7 @@ class BucketProcessor(StatefulProcessor):
             return
         for key in [key for key, expires_us in cached.expiries_us.items() if expires_us <= closed_us]:
             self._log.removeKey(key)
+            local_entries.drop(key.token)
             del cached.expiries_us[key]
 
     def _set_timer(self, bucket: Bucket, current_ms: int) -> int:

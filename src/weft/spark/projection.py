@@ -33,9 +33,7 @@ def project(events: DataFrame, plan: StreamPlan) -> DataFrame:
     while time in stream.attributes:
         time += "_"
     timed = _typed(events, plan, time)
-    if events.isStreaming:
-        timed = timed.withWatermark(time, f"{stream.watermark_us} microseconds")
-    columns = [F.unix_micros(time).alias("time"), *(named(key).alias(plan.key_column(key)) for key in plan.keys)]
+    columns = [F.col(time).alias("time"), *(named(key).alias(plan.key_column(key)) for key in plan.keys)]
     columns += [_shard_word(plan, word).alias(f"shard_{word}") for word in range(plan.shard_words)]
     for place, column in enumerate(plan.inputs):
         value = to_column(column.expression, stream.attributes).cast(SPARK_TYPES[column.type])
@@ -44,13 +42,12 @@ def project(events: DataFrame, plan: StreamPlan) -> DataFrame:
 
 
 def _typed(events: DataFrame, plan: StreamPlan, time_name: str) -> DataFrame:
-    """The attributes that the plan reads, in the stream's types, and the event time as a timestamp of that name."""
+    """The attributes that the plan reads, in the stream's types, and the event time in microseconds by that name."""
     stream = plan.stream
     expressions: list[Expression] = [*plan.predicates, *(column.expression for column in plan.inputs)]
     names = dict.fromkeys([*plan.keys, *(name for expression in expressions for name in attributes_of(expression))])
     columns = [_typed_column(events, stream, name).alias(name) for name in names]
-    time = F.timestamp_micros(_typed_column(events, stream, stream.timestamp))
-    return events.select(*columns, time.alias(time_name))
+    return events.select(*columns, _typed_column(events, stream, stream.timestamp).alias(time_name))
 
 
 def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:

@@ -38,7 +38,7 @@ from weft.spark.java import ensure_java
 QUERIES = Path(__file__).with_name("queries.sql")
 WARM_UP = 5_000
 """Flights of the warm-up."""
-BATCHES = 4
+BATCHES = 3
 """Enough to watch, and each costs Spark a second or two of its own."""
 FILES_PER_BATCH = 2
 """A file is read by one task, so a batch of one file would keep only one core busy."""
