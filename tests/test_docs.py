@@ -21,6 +21,8 @@ import pytest
 
 import weft
 from weft.cli.job import read_job
+from weft.structures import EVERY_STRUCTURE
+from weft.structures.sheet import sheets_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -115,6 +117,11 @@ def _anchors(page: Path) -> set[str]:
     """The headings of a page as anchors: in lower case, hyphens for spaces, no other signs."""
     headings = re.findall(r"^#+ +(.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_data_sheets_are_those_of_the_code() -> None:
+    table = sheets_table(kind.sheet for kind in EVERY_STRUCTURE)
+    assert table in (ROOT / "docs" / "structures.md").read_text(encoding="utf-8"), f"put this in:\n{table}"
 
 
 def test_there_are_examples() -> None:

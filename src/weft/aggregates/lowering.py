@@ -134,15 +134,21 @@ def lower_extreme(kind: Kind) -> Callable[[FoldedComponents, float | None], Lowe
     return lower
 
 
-def quantile_ranks(counts: Ints, phi: float) -> Ints:
-    """The 1-based rank max(1, floor(phi * n)) for each n; 0 where n is 0.
+def quantile_ranks(counts: Ints, phi: float | Floats) -> Ints:
+    """The 1-based rank max(1, floor(phi * n)) for each n; 0 where n is 0. One phi, or one for each n.
 
     phi is taken as the decimal that it was written as, so that 0.29 of 100 is rank 29, not 28.
     """
-    fraction = Fraction(repr(phi))
-    sizes, places = np.unique(counts, return_inverse=True)
-    ranks = [max(1, int(n) * fraction.numerator // fraction.denominator) if n else 0 for n in sizes]
-    return np.array(ranks, np.int64)[places]
+    phis = np.broadcast_to(np.asarray(phi, np.float64), counts.shape)
+    products = phis * counts
+    ranks = np.floor(products).astype(np.int64)
+    # Rounding can only matter next to an integer, and there the decimal decides.
+    fractions: dict[float, Fraction] = {}
+    for place in np.flatnonzero(np.abs(products - np.rint(products)) <= products * 1e-15).tolist():
+        value = float(phis[place])
+        fraction = fractions.setdefault(value, Fraction(repr(value)))
+        ranks[place] = int(counts[place]) * fraction.numerator // fraction.denominator
+    return np.where(counts > 0, np.maximum(ranks, 1), 0)
 
 
 def lower_quantile(folded: FoldedComponents, parameter: float | None) -> Lowered:

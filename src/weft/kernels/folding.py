@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from weft.kernels.operations import is_greater
 from weft.kernels.pairs import add_pairs
 
 Ints = npt.NDArray[np.int64]
@@ -62,12 +63,6 @@ def fold_sum_pairs(values_high: Floats, values_low: Floats, low: Ints, high: Int
     return out_high, out_low
 
 
-@njit(inline="always")
-def _greater(a: float, b: float) -> bool:
-    """Whether a is above b, NaN being above all; for integers the last test is never true."""
-    return a > b or (a != a and b == b)
-
-
 @njit(cache=True, nogil=True)
 def fold_extreme(values: npt.NDArray[Any], low: Ints, high: Ints, greatest: bool) -> npt.NDArray[Any]:
     """The least or the greatest value of each range; NaN is above all numbers."""
@@ -80,15 +75,15 @@ def fold_extreme(values: npt.NDArray[Any], low: Ints, high: Ints, greatest: bool
             middle = end = high[i]
             for j in range(middle - 1, low[i] - 1, -1):
                 front[j] = values[j]
-                if j + 1 < middle and _greater(front[j + 1], values[j]) == greatest:
+                if j + 1 < middle and is_greater(front[j + 1], values[j]) == greatest:
                     front[j] = front[j + 1]
             back = -1
         for j in range(end, high[i]):
-            if back < 0 or _greater(values[j], values[back]) == greatest:
+            if back < 0 or is_greater(values[j], values[back]) == greatest:
                 back = j
         end = high[i]
         best = front[low[i]]
-        if back >= 0 and _greater(values[back], best) == greatest:
+        if back >= 0 and is_greater(values[back], best) == greatest:
             best = values[back]
         out[i] = best
     return out

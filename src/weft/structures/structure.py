@@ -1,0 +1,516 @@
+"""A structure: one aggregate over one sequence of elements, shared by every window.
+
+Positions, NULLs, types, history, snapshots and lowering are the same for all structures and live here. An algorithm
+adds a `Column` (how elements are stored and folded) and a data sheet.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.components import Kind
+from weft.aggregates.lowering import Lowered, quantile_ranks
+from weft.aggregates.types import Type
+from weft.aggregates.user import UserAggregate
+from weft.errors import WeftError
+from weft.kernels.every_event import fold_at_every_event
+from weft.kernels.rings import window_ranges
+from weft.structures.column import Column, Operation, ValuesColumn, WindowError, Windows
+from weft.structures.lifting import LiftedValues, lift_values
+from weft.structures.sheet import DataSheet
+from weft.structures.snapshot import Packed, pack, unpack
+
+Ints = npt.NDArray[np.int64]
+Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
+
+NARROW_LIMIT = 2.0**62
+"""While the largest window times the largest |value| stays below, one int64 word holds every window's sum."""
+
+_PARAMETRIC = ("QUANTILE",)
+
+
+class HistoryError(WeftError):
+    """A lookup that needs elements which are no longer held, or never were."""
+
+
+class Structure(ABC):
+    """One aggregate over all windows of one stream.
+
+    `update(values)` appends elements; `lookup(left, right)` answers windows [left, right] counted back from the end:
+    positions m - left + 1 .. m - right of the m elements so far. Both take whole arrays. NULLs come as masked arrays or
+    Arrow arrays; answers are masked where they are NULL.
+    """
+
+    sheet: ClassVar[DataSheet]
+
+    def __init__(
+        self,
+        aggregate: str | UserAggregate,
+        windows: Iterable[tuple[int, int]] = (),
+        *,
+        type: Type | None = None,
+    ) -> None:
+        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else _known(aggregate)
+        problem = self.sheet.why_not(self.aggregate)
+        if problem is not None:
+            raise WeftError(f"{problem}; see the data sheets in docs/structures.md for one that can")
+        self._windows = Windows(windows)
+        self.length = 0
+        """m: how many elements there have been."""
+        self.held_from = 0
+        """The first position of which anything is known."""
+        self._type = self.aggregate.type if isinstance(self.aggregate, UserAggregate) else type
+        self._columns: dict[Kind | None, list[Column]] = {}
+        self._values: ValuesColumn | None = None
+        self._nulls: Column | None = None
+        self._greatest = 0.0
+        if self._type is not None:
+            self._open(self._type)
+
+    @property
+    def name(self) -> str:
+        """The name that `build` knows it by."""
+        return self.sheet.name
+
+    @property
+    def type(self) -> Type | None:
+        """The type of the values; until it is given, or there are some, None."""
+        return self._type
+
+    @property
+    def windows(self) -> list[tuple[int, int]]:
+        """The windows that it serves, in order."""
+        return self._windows.every
+
+    @property
+    def largest(self) -> int:
+        """Nmax: how many of the newest elements are held."""
+        return self._windows.largest
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all elements and their combinations."""
+        return sum(array.nbytes for column in self._every_column() for array in column.arrays())
+
+    def update(self, values: npt.ArrayLike | pa.Array) -> None:
+        """Append elements."""
+        lifted = lift_values(values, self._type, self.aggregate)
+        if self._type is None:
+            self._open(lifted.type)
+        self._append(lifted)
+
+    def lookup(self, left: npt.ArrayLike, right: npt.ArrayLike = 0, parameter: npt.ArrayLike | None = None) -> Answers:
+        """The answers of windows [left, right], as many as there are in the arrays; `parameter` is phi for QUANTILE."""
+        return self._answer(*self._ranges(left, right), parameter)
+
+    def lookup_ranges(self, low: Ints, high: Ints, parameter: npt.ArrayLike | None = None) -> Answers:
+        """The answers over positions low .. high - 1 counted from the stream's beginning; none where low = high."""
+        covered = low < high
+        if np.any(covered & ((low < self.held_from) | (high > self.length))):
+            raise HistoryError(f"positions {self.held_from} to {self.length - 1} are held, and a range lies outside")
+        return self._answer(low, np.maximum(low, high), int(np.count_nonzero(~covered)), parameter)
+
+    def is_held(self, left: npt.ArrayLike, right: npt.ArrayLike = 0) -> npt.NDArray[np.bool_]:
+        """Whether windows can be answered: whether all they cover is still held."""
+        lefts, rights = _window_arrays(left, right)
+        low, high = np.maximum(self.length - lefts, 0), self.length - rights
+        held: npt.NDArray[np.bool_] = (low >= self.held_from) | (high <= low)
+        return held
+
+    def add_window(self, left: int, right: int = 0) -> None:
+        """Serve one more window. Elements that have left do not come back: see `is_held`."""
+        self._windows.add((left, right))
+        self._fit()
+
+    def remove_window(self, left: int, right: int = 0) -> None:
+        """Serve one window less; what only it needed is let go."""
+        self._windows.remove((left, right))
+        self._fit()
+
+    def hold(self, elements: int) -> None:
+        """Serve any window within so many of the newest elements, besides its own windows."""
+        self._windows.at_least = max(1, elements)
+        self._fit()
+
+    def answers_at_every_event(self, values: npt.ArrayLike | pa.Array) -> Answers:
+        """Append elements; give the answers of every window after each of them, a row per window as in `windows`."""
+        lifted = lift_values(values, self._type, self.aggregate)
+        if self._type is None:
+            self._open(lifted.type)
+        if self._values is not None:
+            raise WeftError(f"{self._label()} at every event is not offered; look up the windows after each update")
+        history = self._history(max(self.held_from, self.length - self.largest))
+        self._append(lifted)
+        every = _EveryEvent(self, history, lifted)
+        if not every.has_empty and self._nulls is None and (plain := self._plain_columns()) is not None:
+            (folded,) = every.columns(plain)
+            return np.ma.MaskedArray(folded.reshape(every.shape), np.ma.nomask)
+        return self._lower(every, None).reshape(every.shape)
+
+    def check_invariants(self) -> None:
+        """Assert what must hold between two calls."""
+        assert 0 <= self.held_from <= self.length
+        assert self.length - self.held_from <= self.largest
+        for column in self._every_column():
+            column.check(self.held_from, self.length)
+
+    def snapshot(self) -> bytes:
+        """The state as bytes; nothing is pickled."""
+        start, end = self.held_from, self.length
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for kind, columns in self._columns.items():
+            for place, column in enumerate(columns):
+                arrays[f"{kind.value if kind else 'user'} {place}"] = column.elements(start, end)
+        if self._nulls is not None:
+            arrays["nulls"] = self._nulls.elements(start, end)
+        if self._values is not None:
+            arrays["values"], arrays["valid"] = self._values.elements(start, end)
+        header = {
+            "structure": self.name,
+            "aggregate": self._label(),
+            "type": None if self._type is None else self._type.value,
+            "windows": self.windows,
+            "at_least": self._windows.at_least,
+            "length": self.length,
+            "held_from": self.held_from,
+            "greatest": self._greatest,
+        }
+        return pack(header, arrays)
+
+    @classmethod
+    def from_snapshot(cls, packed: Packed, aggregate: str | UserAggregate) -> Self:
+        """The structure that a snapshot was taken of."""
+        header, arrays = packed
+        structure = cls(aggregate, [(left, right) for left, right in header["windows"]])
+        structure.hold(header["at_least"])
+        structure.length = structure.held_from = header["held_from"]
+        structure._greatest = header["greatest"]
+        if header["type"] is None:
+            return structure
+        if structure._type is None:
+            structure._open(Type(header["type"]))
+        structure._restore(arrays)
+        structure.length = header["length"]
+        return structure
+
+    @abstractmethod
+    def _column(self, operation: Operation) -> Column:
+        """A new column of this structure's algorithm."""
+
+    def _values_column(self, dtype: np.dtype[Any]) -> ValuesColumn:
+        """A new column of plain values; of structures that serve holistic aggregates only."""
+        raise NotImplementedError
+
+    def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        start = self.held_from
+        if "sum_int 1" in arrays:
+            self._columns[Kind.SUM_INT] = [self._column(Operation.add(np.int64)) for _ in range(2)]
+        for kind, columns in self._columns.items():
+            for place, column in enumerate(columns):
+                column.append(start, arrays[f"{kind.value if kind else 'user'} {place}"])
+        if "nulls" in arrays:
+            self._nulls = self._null_column()
+            self._nulls.append(start, arrays["nulls"])
+        if self._values is not None:
+            self._values.append(start, arrays["values"], arrays["valid"].astype(np.bool_))
+
+    def _open(self, type: Type) -> None:
+        """Make the columns, once the type of the values is known."""
+        if isinstance(self.aggregate, UserAggregate):
+            dtype = np.int64 if self.aggregate.type is Type.BIGINT else np.float64
+            self._columns[None] = [self._column(Operation.of_user(self.aggregate, dtype))]
+            return
+        entry = CATALOGUE[self.aggregate]
+        if not entry.accepts(type):
+            raise WeftError(f"{self.aggregate} of {type} values is not defined; give numbers, or another aggregate")
+        self._type = type
+        number = np.dtype(np.float64 if type is Type.DOUBLE else np.int64)
+        for kind in entry.kinds(type):
+            if kind is Kind.VALUES:
+                self._values = self._values_column(number)
+            elif kind is Kind.SUM_INT:
+                self._columns[kind] = [self._column(Operation.add(np.int64))]
+            elif kind in (Kind.SUM_FLOAT, Kind.SQUARES):
+                self._columns[kind] = [self._column(Operation.add(np.complex128))]
+            elif kind in (Kind.MIN, Kind.MAX):
+                self._columns[kind] = [self._column(Operation.extreme(number, greatest=kind is Kind.MAX))]
+
+    def _append(self, lifted: LiftedValues) -> None:
+        start, length = self.length, self.length + len(lifted)
+        self._widen_for(lifted)
+        if self._nulls is None and lifted.valid is not None:
+            self._nulls = self._null_column()
+            self._nulls.append(self.held_from, np.zeros(start - self.held_from, np.int64))
+        if self._nulls is not None:
+            self._nulls.append(start, lifted.nulls())
+        for kind, columns in self._columns.items():
+            for column, elements in zip(columns, lifted.elements(kind, columns[0].operation, words=len(columns))):
+                column.append(start, elements)
+        if self._values is not None:
+            self._values.append(start, lifted.values, lifted.validity())
+        self.length = length
+        self.held_from = max(self.held_from, length - self.largest)
+
+    def _widen_for(self, lifted: LiftedValues) -> None:
+        """Hold integer sums in two words before some window's sum might not fit in one."""
+        columns = self._columns.get(Kind.SUM_INT)
+        if columns is None:
+            return
+        self._greatest = max(self._greatest, lifted.greatest())
+        if len(columns) == 1 and self._greatest * self.largest >= NARROW_LIMIT:
+            narrow = columns[0].elements(self.held_from, self.length)
+            self._columns[Kind.SUM_INT] = wide = [self._column(Operation.add(np.int64)) for _ in range(2)]
+            for column, words in zip(wide, (narrow >> 32, narrow & 0xFFFFFFFF)):
+                column.append(self.held_from, words)
+
+    def _null_column(self) -> Column:
+        from weft.structures.running_intervals import RunningColumn
+
+        return RunningColumn(Operation.add(np.int64), self._windows)
+
+    def _fit(self) -> None:
+        for column in self._every_column():
+            column.fit(self._windows, self.held_from, self.length)
+        self.held_from = max(self.held_from, self.length - self.largest)
+        columns = self._columns.get(Kind.SUM_INT)
+        if columns is not None and len(columns) == 1 and self._greatest * self.largest >= NARROW_LIMIT:
+            self._widen_for(LiftedValues(np.empty(0, np.int64), None, Type.BIGINT))
+
+    def _ranges(self, left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints, int]:
+        lefts, rights = _window_arrays(left, right)
+        low, high = np.empty(len(lefts), np.int64), np.empty(len(lefts), np.int64)
+        empty, bad = window_ranges(lefts, rights, self.length, self.held_from, low, high)
+        if bad >= 0:
+            Windows([(lefts[bad], rights[bad])])
+            raise HistoryError(
+                f"window ({lefts[bad]}, {rights[bad]}) begins at position {max(self.length - lefts[bad], 0)} and "
+                f"elements are held from position {self.held_from} on; add the window before its elements come"
+            )
+        return low, high, empty
+
+    def _answer(self, low: Ints, high: Ints, empty: int, parameter: npt.ArrayLike | None) -> Answers:
+        if not empty and parameter is None and self._nulls is None:
+            plain = self._plain_fold(low, high)
+            if plain is not None:
+                return np.ma.MaskedArray(plain, np.ma.nomask)
+        return self._lower(_Folded(self, low, high), parameter)
+
+    def _plain_fold(self, low: Ints, high: Ints) -> npt.NDArray[Any] | None:
+        """The answers themselves where they are one folded column, which saves passes over the lookups."""
+        if self.aggregate in ("COUNT", "COUNT_ALL"):
+            return high - low
+        kind = self._plain_columns()
+        return None if kind is None else self._columns[kind][0].fold(low, high)
+
+    def _plain_columns(self) -> Kind | None:
+        """The component whose one column holds the answers as they are; None where answers must be lowered."""
+        kinds = {"SUM": Kind.SUM_INT, "MIN": Kind.MIN, "MAX": Kind.MAX}
+        kind = None if isinstance(self.aggregate, UserAggregate) else kinds.get(self.aggregate)
+        return kind if kind is not None and len(self._columns.get(kind, [])) == 1 else None
+
+    def _history(self, start: int) -> _History:
+        columns = {
+            kind: [column.elements(start, self.length) for column in several] for kind, several in self._columns.items()
+        }
+        nulls = None if self._nulls is None else self._nulls.elements(start, self.length)
+        return _History(start, self.length, columns, nulls)
+
+    def _lower(self, folded: _Folded | _EveryEvent, parameter: npt.ArrayLike | None) -> Answers:
+        if isinstance(self.aggregate, UserAggregate):
+            (elements,) = folded.columns(None)
+            answers = elements if self.aggregate.lower is None else self.aggregate.lower(elements)
+            return np.ma.MaskedArray(answers, folded.counts == 0)
+        if self.aggregate in _PARAMETRIC:
+            return _answers(_lower_quantiles(folded, parameter))
+        if parameter is not None:
+            raise WeftError(f"{self.aggregate} takes no parameter")
+        return _answers(CATALOGUE[self.aggregate].lower(folded, None))
+
+    def _every_column(self) -> list[Column | ValuesColumn]:
+        columns: list[Column | ValuesColumn] = [column for several in self._columns.values() for column in several]
+        return [*columns, *(column for column in (self._nulls, self._values) if column is not None)]
+
+    def _label(self) -> str:
+        return self.aggregate.name if isinstance(self.aggregate, UserAggregate) else self.aggregate
+
+
+@dataclass
+class _Folded:
+    """The folded components of some ranges, as an aggregate's lowering reads them."""
+
+    structure: Structure
+    low: Ints
+    high: Ints
+
+    @property
+    def is_float(self) -> bool:
+        return self.structure._type is Type.DOUBLE
+
+    @property
+    def counts(self) -> Ints:
+        """How many values that are not NULL each range has."""
+        widths = self.high - self.low
+        nulls = self.structure._nulls
+        return widths if nulls is None else widths - self._fold(nulls)
+
+    def columns(self, kind: Kind | None) -> tuple[npt.NDArray[Any], ...]:
+        """The folded columns of a component."""
+        return tuple(self._fold(column) for column in self.structure._columns[kind])
+
+    def ints(self, kind: Kind) -> tuple[Ints, ...]:
+        if kind is Kind.ROWS:
+            return (self.high - self.low,)
+        if kind is Kind.COUNT:
+            return (self.counts,)
+        folded = self.columns(kind)
+        if kind is Kind.SUM_INT and len(folded) == 1:
+            return folded[0] >> 32, folded[0] & 0xFFFFFFFF
+        return folded
+
+    def floats(self, kind: Kind) -> tuple[npt.NDArray[np.float64], ...]:
+        (folded,) = self.columns(kind)
+        return (folded.real, folded.imag) if folded.dtype == np.complex128 else (folded,)
+
+    def select(self, ranks: Ints) -> npt.NDArray[Any]:
+        assert self.structure._values is not None
+        return self.structure._values.select(self.low, self.high, ranks)
+
+    def distinct(self) -> Ints:
+        assert self.structure._values is not None
+        return self.structure._values.distinct(self.low, self.high)
+
+    def _fold(self, column: Column) -> npt.NDArray[Any]:
+        """A column's folds, with the neutral element where a range is empty."""
+        covered = self.high > self.low
+        if covered.all():
+            return column.fold(self.low, self.high)
+        out = np.full(len(self.low), column.operation.identity, column.operation.dtype)
+        out[covered] = column.fold(self.low[covered], self.high[covered])
+        return out
+
+
+@dataclass
+class _History:
+    """What a structure held before some elements came: positions start .. end - 1."""
+
+    start: int
+    end: int
+    columns: dict[Kind | None, list[npt.NDArray[Any]]]
+    nulls: Ints | None
+
+
+class _EveryEvent(_Folded):
+    """The folded components of every window after every new element, window after window."""
+
+    def __init__(self, structure: Structure, history: _History, lifted: LiftedValues) -> None:
+        self.structure = structure
+        self._before = history
+        self._lifted = lifted
+        self._windows = np.array(structure.windows, np.int64).reshape(-1, 2)
+        self.shape = (len(self._windows), len(lifted))
+        lefts, rights = self._windows.T
+        reach = np.maximum(history.end + 1 - lefts, 0)
+        if len(lifted) and np.any((reach < history.start) & (reach < history.end + len(lifted) - rights)):
+            raise HistoryError(
+                f"some window reaches back before position {history.start}, from which on elements are held; "
+                f"wait until it has filled, or add the window before its elements come"
+            )
+        self.has_empty = bool(np.any(history.end + 1 <= rights))
+        """Whether some window covers nothing after some element."""
+
+    @cached_property
+    def high(self) -> Ints:  # type: ignore[override]
+        """Where each window ends after each element."""
+        ends = self._before.end + 1 + np.arange(len(self._lifted), dtype=np.int64)
+        high: Ints = np.maximum(ends - self._windows[:, 1:], 0).ravel()
+        return high
+
+    @cached_property
+    def low(self) -> Ints:  # type: ignore[override]
+        """Where each window begins after each element."""
+        ends = self._before.end + 1 + np.arange(len(self._lifted), dtype=np.int64)
+        low: Ints = np.minimum(np.maximum(ends - self._windows[:, :1], 0).ravel(), self.high)
+        return low
+
+    def columns(self, kind: Kind | None) -> tuple[npt.NDArray[Any], ...]:
+        columns = self.structure._columns[kind]
+        lifted = self._lifted.elements(kind, columns[0].operation, words=len(columns))
+        before = self._before.columns[kind]
+        if len(before) < len(lifted):
+            before = [before[0] >> 32, before[0] & 0xFFFFFFFF]
+        return tuple(self._at_every_event(c.operation, b, new) for c, b, new in zip(columns, before, lifted))
+
+    def _fold(self, column: Column) -> npt.NDArray[Any]:
+        before = self._before.nulls
+        if before is None:
+            before = np.zeros(self._before.end - self._before.start, np.int64)
+        return self._at_every_event(column.operation, before, self._lifted.nulls())
+
+    def _at_every_event(
+        self, operation: Operation, before: npt.NDArray[Any], new: npt.NDArray[Any]
+    ) -> npt.NDArray[Any]:
+        return fold_at_every_event(
+            operation.code, operation.user, operation.identity, before, new, self._windows
+        ).ravel()
+
+
+def restore(blob: bytes, *, aggregate: UserAggregate | None = None) -> Structure:
+    """The structure that `snapshot` was taken of; a user-defined aggregate must be given again."""
+    from weft.structures import BY_NAME
+
+    packed = unpack(blob)
+    header = packed[0]
+    kind = BY_NAME.get(header["structure"])
+    if kind is None:
+        raise WeftError(f"the snapshot is of a structure {header['structure']!r} that this version does not have")
+    label = header["aggregate"]
+    if label in CATALOGUE:
+        return kind.from_snapshot(packed, label)
+    if aggregate is None or aggregate.name != label:
+        raise WeftError(
+            f"the snapshot is of the user-defined aggregate {label!r}; give it: restore(blob, aggregate=...)"
+        )
+    return kind.from_snapshot(packed, aggregate)
+
+
+def _known(aggregate: str) -> str:
+    name = aggregate.upper()
+    if name not in CATALOGUE:
+        raise WeftError(f"there is no aggregate {aggregate!r}; there are {', '.join(sorted(CATALOGUE))}")
+    return name
+
+
+def _window_arrays(left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints]:
+    lefts, rights = np.atleast_1d(np.asarray(left, np.int64)), np.atleast_1d(np.asarray(right, np.int64))
+    if lefts.shape != rights.shape:
+        lefts, rights = (np.ascontiguousarray(ends) for ends in np.broadcast_arrays(lefts, rights))
+    if lefts.ndim != 1:
+        raise WindowError(f"left and right must be numbers or arrays of one dimension, not {lefts.ndim}")
+    return lefts, rights
+
+
+def _answers(lowered: Lowered) -> Answers:
+    values = lowered.values if lowered.exact is None else lowered.exact
+    return np.ma.MaskedArray(values, np.ma.nomask if lowered.valid.all() else ~lowered.valid)
+
+
+def _lower_quantiles(folded: _Folded, parameter: npt.ArrayLike | None) -> Lowered:
+    """QUANTILE with a phi for each lookup."""
+    if parameter is None:
+        raise WeftError("QUANTILE needs phi: lookup(left, right, phi), one number or one for each window")
+    counts = folded.counts
+    phis = np.broadcast_to(np.asarray(parameter, np.float64), counts.shape)
+    if not np.all((phis > 0) & (phis <= 1)):
+        raise WeftError("phi must be above 0 and at most 1")
+    selected = folded.select(quantile_ranks(counts, phis))
+    exact = None if folded.is_float else selected.astype(np.int64)
+    return Lowered(selected.astype(np.float64), exact, counts > 0)

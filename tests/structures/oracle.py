@@ -1,0 +1,81 @@
+"""What every structure must answer, in plain Python: a list of all elements, and the window cut out of it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+Value = int | float | None
+
+
+def covered(elements: list[Value], left: int, right: int) -> list[Any]:
+    """The values of window [left, right] that are not NULL."""
+    m = len(elements)
+    return [value for value in elements[max(m - left, 0) : max(m - right, 0)] if value is not None]
+
+
+def _ordered(values: list[Any]) -> list[Any]:
+    return sorted(values, key=lambda value: (value != value, value if value == value else 0))
+
+
+def answer(aggregate: str, values: list[Any], phi: float | None = None, rows: int | None = None) -> Value:
+    """The aggregate of the values that are not NULL; `rows` counts the NULLs too."""
+    match aggregate:
+        case "COUNT_ALL":
+            return rows
+        case "COUNT":
+            return len(values)
+        case "COUNT_DISTINCT":
+            return len({"nan" if value != value else value for value in values})
+    if not values:
+        return None
+    match aggregate:
+        case "SUM":
+            return _sum(values)
+        case "AVG":
+            return _sum(values) / len(values)
+        case "MIN":
+            return _ordered(values)[0]
+        case "MAX":
+            return _ordered(values)[-1]
+        case "QUANTILE":
+            assert phi is not None
+            return _ordered(values)[max(1, math.floor(Fraction(repr(phi)) * len(values))) - 1]
+        case "MEDIAN":
+            return _ordered(values)[(len(values) + 1) // 2 - 1]
+    sample = aggregate.endswith("SAMP")
+    if len(values) <= sample:
+        return None
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    variance = float(sum((value - mean) ** 2 for value in exact) / (len(exact) - sample))
+    return math.sqrt(variance) if aggregate.startswith("STDDEV") else variance
+
+
+def _sum(values: list[Any]) -> Any:
+    if all(isinstance(value, int) for value in values):
+        return sum(values)
+    if any(not math.isfinite(value) for value in values):
+        return sum(value for value in values if not math.isfinite(value))
+    return float(sum(Fraction(value) for value in values))
+
+
+def agrees(aggregate: str, got: Value, wanted: Value, values: list[Any]) -> bool:
+    """Exactly, but for sums of doubles: within a few ulps of what their magnitudes add up to."""
+    if got is None or wanted is None:
+        return got is wanted
+    if wanted != wanted or got != got:
+        return wanted != wanted and got != got
+    if got == wanted:
+        return True
+    if math.isinf(wanted) or (aggregate not in ("SUM", "AVG") and not aggregate.startswith(("VAR", "STDDEV"))):
+        return False
+    scale = sum(abs(float(value)) for value in values)
+    if aggregate == "AVG":
+        return abs(got - wanted) <= 4 * 2**-52 * scale / len(values)
+    if aggregate == "SUM":
+        return isinstance(wanted, float) and abs(got - wanted) <= 4 * 2**-52 * scale
+    return math.isclose(got, wanted, rel_tol=1e-9, abs_tol=1e-9 * (1 + max(abs(float(value)) for value in values)) ** 2)
