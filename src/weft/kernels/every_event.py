@@ -19,6 +19,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from weft.kernels.operations import ADD, MAX, MIN, USER
+from weft.kernels.pairs import add_pairs
 
 Elements = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -85,13 +86,8 @@ def joined(how: Any, a: Any, b: Any) -> Any:
 @overload(joined)
 def _joined(how: Any, a: Any, b: Any) -> Any:
     def add_complex(how: Any, a: Any, b: Any) -> Any:
-        # As `pairs.add_pairs`, but with choices in place of branches.
-        total = a.real + b.real
-        part = total - a.real
-        error = (a.real - (total - part)) + (b.real - part) + a.imag + b.imag
-        rounded = total + error
-        finite = np.abs(total) < np.inf
-        return complex(rounded if finite else total, error - (rounded - total) if finite else 0.0)
+        high, low = add_pairs(a.real, a.imag, b.real, b.imag)
+        return complex(high, low)
 
     def add(how: Any, a: Any, b: Any) -> Any:
         return a + b

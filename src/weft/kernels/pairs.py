@@ -20,12 +20,12 @@ _SPLITTER = 134217729.0  # 2**27 + 1
 def add_pairs(high: float, low: float, other_high: float, other_low: float) -> tuple[float, float]:
     """The sum of two pairs."""
     total = high + other_high
-    if not np.isfinite(total):
-        return total, 0.0
     part = total - high
     error = (high - (total - part)) + (other_high - part) + low + other_low
     rounded = total + error
-    return rounded, error - (rounded - total)
+    # Choices and no branch, so that loops over pairs are vectorised.
+    is_finite = np.abs(total) < np.inf
+    return (rounded if is_finite else total), (error - (rounded - total) if is_finite else 0.0)
 
 
 @njit(inline="always")
