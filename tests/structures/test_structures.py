@@ -145,6 +145,12 @@ def test_doubles_far_apart_do_not_leave_their_windows(name: str) -> None:
     assert structure.lookup([3]).tolist() == [6.0]
 
 
+def test_sums_of_all_that_is_held_may_overflow_where_the_windows_do_not() -> None:
+    structure = build("running_intervals", "sum", [(4, 0)], type=Type.DOUBLE)
+    structure.update([1e308, 1e308, 1e308, 5.0])
+    assert structure.lookup([3, 1], [2, 0]).tolist() == [1e308, 5.0]
+
+
 @pytest.mark.parametrize("name", WITH_SUM)
 def test_errors_do_not_grow_with_the_stream(name: str) -> None:
     random = np.random.default_rng(5)

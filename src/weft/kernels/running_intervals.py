@@ -111,7 +111,7 @@ def fold_running_pairs(
         if low[i] < lap <= high[i]:
             total_high, total_low = add_pairs(laps[0], laps[1], total_high, total_low)
         is_special = len(special) > 0 and special[a] != special[b]
-        if is_special or not (error <= 2.0**-54 * np.abs(total_high)):
+        if is_special or not np.isfinite(total_high) or error > 2.0**-54 * np.abs(total_high):
             total_high = total_low = 0.0
             for _ in range(high[i] - low[i]):
                 total_high, total_low = add_pairs(total_high, total_low, elements[a].real, elements[a].imag)

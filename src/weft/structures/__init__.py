@@ -23,6 +23,7 @@ EVERY_STRUCTURE: tuple[type[Structure], ...] = (
     BaseIntervals,
     LandmarkIntervals,
     RunningIntervals,
+    SortedBaseIntervals,
     SearchTree,
     MaterializeAll,
     Recompute,
@@ -59,8 +60,6 @@ def build(
     """
     if name not in BY_NAME:
         near = get_close_matches(name, BY_NAME, 1)
-        raise WeftError(
-            f"there is no structure {name!r}; "
-            + (f"did you mean {near[0]!r}?" if near else f"there are {', '.join(BY_NAME)}")
-        )
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(BY_NAME)}"
+        raise WeftError(f"there is no structure {name!r}; {hint}")
     return BY_NAME[name](aggregate, windows, type=type)

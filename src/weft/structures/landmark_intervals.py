@@ -25,7 +25,7 @@ from weft.structures.structure import Structure
 
 @dataclass(frozen=True)
 class Partition:
-    """Windows from 2**level to less than twice as wide, which begin at most `left` back and end at most `right` back."""
+    """Windows from 2**level to less than twice as wide, which begin up to `left` and end up to `right` back."""
 
     level: int
     left: int

@@ -59,7 +59,7 @@ class Structure(ABC):
         *,
         type: Type | None = None,
     ) -> None:
-        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else _known(aggregate)
+        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else known_aggregate(aggregate)
         problem = self.sheet.why_not(self.aggregate)
         if problem is not None:
             raise WeftError(f"{problem}; see the data sheets in docs/structures.md for one that can")
@@ -330,10 +330,10 @@ class Structure(ABC):
             answers = elements if self.aggregate.lower is None else self.aggregate.lower(elements)
             return np.ma.MaskedArray(answers, folded.counts == 0)
         if self.aggregate in _PARAMETRIC:
-            return _answers(_lower_quantiles(folded, parameter))
+            return masked_answers(lower_quantiles(folded, parameter))
         if parameter is not None:
             raise WeftError(f"{self.aggregate} takes no parameter")
-        return _answers(CATALOGUE[self.aggregate].lower(folded, None))
+        return masked_answers(CATALOGUE[self.aggregate].lower(folded, None))
 
     def _every_column(self) -> list[Column | ValuesColumn]:
         columns: list[Column | ValuesColumn] = [column for several in self._columns.values() for column in several]
@@ -482,7 +482,8 @@ def restore(blob: bytes, *, aggregate: UserAggregate | None = None) -> Structure
     return kind.from_snapshot(packed, aggregate)
 
 
-def _known(aggregate: str) -> str:
+def known_aggregate(aggregate: str) -> str:
+    """The name of an aggregate as the catalogue has it."""
     name = aggregate.upper()
     if name not in CATALOGUE:
         raise WeftError(f"there is no aggregate {aggregate!r}; there are {', '.join(sorted(CATALOGUE))}")
@@ -498,12 +499,13 @@ def _window_arrays(left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Int
     return lefts, rights
 
 
-def _answers(lowered: Lowered) -> Answers:
+def masked_answers(lowered: Lowered) -> Answers:
+    """Answers as an array, masked where they are NULL."""
     values = lowered.values if lowered.exact is None else lowered.exact
     return np.ma.MaskedArray(values, np.ma.nomask if lowered.valid.all() else ~lowered.valid)
 
 
-def _lower_quantiles(folded: _Folded, parameter: npt.ArrayLike | None) -> Lowered:
+def lower_quantiles(folded: _Folded, parameter: npt.ArrayLike | None) -> Lowered:
     """QUANTILE with a phi for each lookup."""
     if parameter is None:
         raise WeftError("QUANTILE needs phi: lookup(left, right, phi), one number or one for each window")

@@ -1,0 +1,90 @@
+"""Keyed columns: the storage of one keyed structure for one sequence of elements a key."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from weft.kernels.keyed_pool import move_rings
+from weft.structures.column import Bools, Elements, Ints, Operation, Windows
+from weft.structures.keyed.pool import Batch, Moves, Pool
+
+
+class PooledColumn(ABC):
+    """Arrays with a place, or several, for each place of the pool."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    @abstractmethod
+    def relocate(self, moves: Moves) -> None:
+        """Move segments, to new arrays where `moves` says so. The pool knows the new places already."""
+
+    @abstractmethod
+    def arrays(self) -> list[Elements]:
+        """All arrays that it holds."""
+
+    def cover(self, keys: int) -> None:  # noqa: B027
+        """Make arrays that run over keys long enough."""
+
+    def let_go(self, keys: Ints, after: Ints) -> None:  # noqa: B027
+        """Some keys will hold nothing before `after`; the pool's `first` still says what they hold now."""
+
+    def fit(self, windows: Windows) -> None:  # noqa: B027
+        """Arrange for changed windows, when the pool already has."""
+
+    def check(self, keys: Ints) -> None:  # noqa: B027
+        """Assert what must hold of the arrays, for these keys, which are live."""
+
+    def _moved_rings(self, rings: Elements, moves: Moves) -> Elements:
+        """An array of rings with its segments moved."""
+        target = rings if moves.size is None else np.zeros(moves.size, rings.dtype)
+        m = moves
+        move_rings(rings, target, m.old_offset, m.old_shift, m.new_offset, m.new_shift, m.first, m.length)
+        return target
+
+
+class KeyedColumn(PooledColumn):
+    """Elements that combine. A range [low, high) of a key is held, or empty: then the key may be unknown."""
+
+    def __init__(self, operation: Operation, pool: Pool) -> None:
+        super().__init__(pool)
+        self.operation = operation
+
+    @abstractmethod
+    def append(self, batch: Batch, values: Elements) -> None:
+        """Take in a batch; the pool has room for it and does not count it yet."""
+
+    @abstractmethod
+    def fold(self, keys: Ints, low: Ints, high: Ints) -> Elements:
+        """The elements of each key's range combined; the neutral element of an empty one."""
+
+    def elements(self, keys: Ints, positions: Ints) -> Elements:
+        """The elements at some positions."""
+        return self.fold(keys, positions, positions + 1)
+
+
+class KeyedValuesColumn(PooledColumn):
+    """The values themselves, for aggregates that need all of them. NULLs are marked, not left out."""
+
+    def __init__(self, dtype: np.dtype[Any], pool: Pool) -> None:
+        super().__init__(pool)
+        self.dtype = dtype
+
+    @abstractmethod
+    def append(self, batch: Batch, values: Elements, valid: Bools) -> None:
+        """Take in a batch; `valid` is False where a value is NULL."""
+
+    @abstractmethod
+    def select(self, keys: Ints, low: Ints, high: Ints, ranks: Ints) -> Elements:
+        """The value at each range's 1-based rank, NaN last; any value where the rank is 0."""
+
+    @abstractmethod
+    def distinct(self, keys: Ints, low: Ints, high: Ints) -> Ints:
+        """The number of different values of each range. NaN equals NaN."""
+
+    @abstractmethod
+    def elements(self, keys: Ints, positions: Ints) -> tuple[Elements, Bools]:
+        """The values at some positions, and which are valid."""

@@ -1,0 +1,481 @@
+"""A keyed structure: one aggregate over many substreams, each shared by every window.
+
+What `Structure` is for one stream this is for many: keys are small numbers, state is a few arrays for all of them, and
+windows count back from the end of each key's own substream. An algorithm adds a `KeyedColumn`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.components import Kind
+from weft.aggregates.types import Type
+from weft.aggregates.user import UserAggregate
+from weft.errors import WeftError
+from weft.kernels.keyed_pool import key_ranges
+from weft.structures.column import Elements, Ints, Operation, WindowError, Windows
+from weft.structures.keyed.column import KeyedColumn, KeyedValuesColumn, PooledColumn
+from weft.structures.keyed.pool import Batch, Moves, Pool
+from weft.structures.lifting import LiftedValues, lift_values
+from weft.structures.sheet import DataSheet
+from weft.structures.snapshot import Packed, pack, unpack
+from weft.structures.structure import (
+    NARROW_LIMIT,
+    Answers,
+    HistoryError,
+    known_aggregate,
+    lower_quantiles,
+    masked_answers,
+)
+
+_COUNTS = ("COUNT", "COUNT_ALL", "COUNT_DISTINCT")
+
+
+class KeyedStructure(ABC):
+    """One aggregate over all windows of many substreams.
+
+    `update(keys, values)` appends an element to each key's substream; `lookup(keys, left, right)` answers windows
+    [left, right] counted back from the end of each key's. Both take whole arrays. NULLs come as masked arrays or Arrow
+    arrays; answers are masked where they are NULL. Keys are numbers from 0 on, close together.
+    """
+
+    sheet: ClassVar[DataSheet]
+
+    def __init__(
+        self,
+        aggregate: str | UserAggregate,
+        windows: Iterable[tuple[int, int]] = (),
+        *,
+        type: Type | None = None,
+    ) -> None:
+        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else known_aggregate(aggregate)
+        problem = self.sheet.why_not(self.aggregate)
+        if problem is not None:
+            raise WeftError(f"{problem}; see the data sheets in docs/structures.md for one that can")
+        self._windows = Windows(windows)
+        self._pool = Pool(self._windows.largest)
+        self._type = self.aggregate.type if isinstance(self.aggregate, UserAggregate) else type
+        self._columns: dict[Kind | None, list[KeyedColumn]] = {}
+        self._values: KeyedValuesColumn | None = None
+        self._nulls: KeyedColumn | None = None
+        self._greatest = 0.0
+        if self._type is not None:
+            self._open(self._type)
+
+    @property
+    def name(self) -> str:
+        """The name that `build_keyed` knows it by."""
+        return self.sheet.name
+
+    @property
+    def type(self) -> Type | None:
+        """The type of the values; until it is given, or there are some, None."""
+        return self._type
+
+    @property
+    def windows(self) -> list[tuple[int, int]]:
+        """The windows that it serves, in order."""
+        return self._windows.every
+
+    @property
+    def largest(self) -> int:
+        """Nmax: how many of the newest elements of each key are held."""
+        return self._windows.largest
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all elements, their combinations, and what is known of each key."""
+        return self._pool.nbytes + sum(array.nbytes for column in self._every_column() for array in column.arrays())
+
+    @property
+    def live_keys(self) -> Ints:
+        """The keys that have elements, in order."""
+        return self._pool.live
+
+    def length(self, keys: npt.ArrayLike) -> Ints:
+        """How many elements each key has had since it was new or forgotten; 0 of keys never seen."""
+        return self._per_key(self._pool.length, _codes(keys))
+
+    def update(self, keys: npt.ArrayLike, values: npt.ArrayLike | pa.Array) -> None:
+        """Append each value to the substream of its key. O(1) a value; those of one key keep their order."""
+        codes = _codes(keys)
+        lifted = lift_values(values, self._type, self.aggregate)
+        if len(codes) != len(lifted):
+            raise WeftError(f"there are {len(codes)} keys and {len(lifted)} values; give one key for each value")
+        if self._type is None:
+            self._open(lifted.type)
+        self._cover(codes)
+        batch, order = self._pool.group(codes)
+        if len(batch.keys) > 1:
+            valid = None if lifted.valid is None else lifted.valid[order]
+            lifted = LiftedValues(lifted.values[order], valid, lifted.type)
+        self._widen_for(lifted)
+        if self._nulls is None and lifted.valid is not None:
+            self._nulls = self._null_column()
+        self._take_in(
+            batch,
+            lambda kind, columns: lifted.elements(kind, columns[0].operation, words=len(columns)),
+            lifted,
+        )
+
+    def lookup(
+        self,
+        keys: npt.ArrayLike,
+        left: npt.ArrayLike,
+        right: npt.ArrayLike = 0,
+        parameter: npt.ArrayLike | None = None,
+    ) -> Answers:
+        """The answers of windows [left, right] of keys, as many as there are in the arrays.
+
+        `parameter` is phi for QUANTILE. A window that covers nothing, or of a key never seen, has a count of 0 or NULL.
+        """
+        codes, lefts, rights = _lookups(keys, left, right)
+        low, high = self._ranges(codes, lefts, rights)
+        if self._type is None:
+            is_count = self.aggregate in _COUNTS
+            return np.ma.MaskedArray(np.zeros(len(codes), np.int64 if is_count else np.float64), mask=not is_count)
+        return self._lower(FoldedKeys(self, codes, low, high), parameter)
+
+    def lookup_all(self, left: int, right: int = 0, parameter: npt.ArrayLike | None = None) -> tuple[Ints, Answers]:
+        """The answers of one window of every live key, and those keys, in order."""
+        keys = self.live_keys
+        return keys, self.lookup(keys, left, right, parameter)
+
+    def is_held(self, keys: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike = 0) -> npt.NDArray[np.bool_]:
+        """Whether windows can be answered: whether all they cover is still held."""
+        codes, lefts, rights = _lookups(keys, left, right)
+        length = self._per_key(self._pool.length, codes)
+        low, high = np.maximum(length - lefts, 0), length - rights
+        held: npt.NDArray[np.bool_] = (low >= self._per_key(self._pool.first, codes)) | (high <= low)
+        return held
+
+    def add_window(self, left: int, right: int = 0) -> None:
+        """Serve one more window. Elements that have left do not come back: see `is_held`."""
+        self._windows.add((left, right))
+        self._fit()
+
+    def remove_window(self, left: int, right: int = 0) -> None:
+        """Serve one window less; what only it needed is let go."""
+        self._windows.remove((left, right))
+        self._fit()
+
+    def forget(self, keys: npt.ArrayLike) -> None:
+        """Drop all elements of some keys; their memory serves other keys. Keys never seen are passed over."""
+        codes = np.unique(_codes(keys))
+        codes = codes[codes < len(self._pool.length)]
+        self._pool.forget(codes[self._pool.length[codes] > 0])
+
+    def check_invariants(self) -> None:
+        """Assert what must hold between two calls."""
+        assert self._pool.largest == self.largest
+        self._pool.check()
+        keys = self.live_keys
+        for column in self._every_column():
+            column.check(keys)
+
+    def snapshot(self) -> bytes:
+        """The state as bytes; nothing is pickled."""
+        held = self._pool.held()
+        keys, positions = _every_element(held)
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "keys": held.keys,
+            "lengths": self._pool.length[held.keys],
+            "first": held.begin,
+        }
+        for kind, columns in self._columns.items():
+            for place, column in enumerate(columns):
+                arrays[_array_name(kind, place)] = column.elements(keys, positions)
+        if self._nulls is not None:
+            arrays["nulls"] = self._nulls.elements(keys, positions)
+        if self._values is not None:
+            arrays["values"], arrays["valid"] = self._values.elements(keys, positions)
+        header = {
+            "keyed structure": self.name,
+            "aggregate": self._label(),
+            "type": None if self._type is None else self._type.value,
+            "windows": self.windows,
+            "greatest": self._greatest,
+        }
+        return pack(header, arrays)
+
+    @classmethod
+    def from_snapshot(cls, packed: Packed, aggregate: str | UserAggregate) -> Self:
+        """The structure that a snapshot was taken of."""
+        header, arrays = packed
+        windows = [(left, right) for left, right in header["windows"]]
+        structure = cls(aggregate, windows, type=None if header["type"] is None else Type(header["type"]))
+        structure._greatest = header["greatest"]
+        structure._restore(arrays)
+        return structure
+
+    @abstractmethod
+    def _column(self, operation: Operation) -> KeyedColumn:
+        """A new column of this structure's algorithm."""
+
+    def _values_column(self, dtype: np.dtype[Any]) -> KeyedValuesColumn:
+        """A new column of plain values; of structures that serve holistic aggregates only."""
+        raise NotImplementedError
+
+    def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        keys, first = arrays["keys"], arrays["first"]
+        self._cover(keys)
+        self._pool.length[keys] = self._pool.first[keys] = first
+        if _array_name(Kind.SUM_INT, 1) in arrays:
+            self._columns[Kind.SUM_INT] = self._wide_columns()
+        if "nulls" in arrays:
+            self._nulls = self._null_column()
+        bounds = np.concatenate([[0], np.cumsum(arrays["lengths"] - first)]).astype(np.int64)
+        valid = ~arrays["nulls"].astype(np.bool_) if "nulls" in arrays else None
+        if "values" in arrays:
+            lifted = LiftedValues(arrays["values"], arrays["valid"], self._type or Type.BIGINT)
+        else:
+            lifted = LiftedValues(np.zeros(int(bounds[-1]), np.int64), valid, self._type or Type.BIGINT)
+        self._take_in(
+            self._pool.batch(keys, bounds, first),
+            lambda kind, columns: [arrays[_array_name(kind, place)] for place in range(len(columns))],
+            lifted,
+        )
+
+    def _open(self, type: Type) -> None:
+        """Make the columns, once the type of the values is known."""
+        if isinstance(self.aggregate, UserAggregate):
+            dtype = np.int64 if self.aggregate.type is Type.BIGINT else np.float64
+            self._columns[None] = [self._column(Operation.of_user(self.aggregate, dtype))]
+            return
+        entry = CATALOGUE[self.aggregate]
+        if not entry.accepts(type):
+            raise WeftError(f"{self.aggregate} of {type} values is not defined; give numbers, or another aggregate")
+        self._type = type
+        number = np.dtype(np.float64 if type is Type.DOUBLE else np.int64)
+        for kind in entry.kinds(type):
+            if kind is Kind.VALUES:
+                self._values = self._values_column(number)
+            elif kind is Kind.SUM_INT:
+                self._columns[kind] = [self._column(Operation.add(np.int64))]
+            elif kind in (Kind.SUM_FLOAT, Kind.SQUARES):
+                self._columns[kind] = [self._column(Operation.add(np.complex128))]
+            elif kind in (Kind.MIN, Kind.MAX):
+                self._columns[kind] = [self._column(Operation.extreme(number, greatest=kind is Kind.MAX))]
+
+    def _take_in(
+        self,
+        batch: Batch,
+        elements_of: Callable[[Kind | None, list[KeyedColumn]], list[Elements]],
+        lifted: LiftedValues,
+    ) -> None:
+        """Append a batch to every column."""
+        self._relocate(self._pool.make_room(batch))
+        for kind, columns in self._columns.items():
+            for column, elements in zip(columns, elements_of(kind, columns)):
+                column.append(batch, elements)
+        if self._nulls is not None:
+            self._nulls.append(batch, lifted.nulls())
+        if self._values is not None:
+            self._values.append(batch, lifted.values, lifted.validity())
+        self._pool.advance(batch)
+
+    def _cover(self, codes: Ints) -> None:
+        known = len(self._pool.length)
+        self._pool.cover(codes)
+        if len(self._pool.length) > known:
+            for column in self._every_column():
+                column.cover(len(self._pool.length))
+
+    def _relocate(self, moves: Moves | None) -> None:
+        if moves is not None:
+            for column in self._every_column():
+                column.relocate(moves)
+
+    def _widen_for(self, lifted: LiftedValues | None) -> None:
+        """Hold integer sums in two words before some window's sum might not fit in one."""
+        columns = self._columns.get(Kind.SUM_INT)
+        if columns is None:
+            return
+        if lifted is not None:
+            self._greatest = max(self._greatest, lifted.greatest())
+        if len(columns) == 1 and self._greatest * self.largest >= NARROW_LIMIT:
+            held = self._pool.held()
+            narrow = columns[0].elements(*_every_element(held))
+            self._columns[Kind.SUM_INT] = wide = self._wide_columns()
+            for column, words in zip(wide, (narrow >> 32, narrow & 0xFFFFFFFF)):
+                column.append(held, words)
+
+    def _wide_columns(self) -> list[KeyedColumn]:
+        return [self._column(Operation.add(np.int64)) for _ in range(2)]
+
+    def _null_column(self) -> KeyedColumn:
+        from weft.structures.keyed.running_intervals import KeyedRunningColumn
+
+        return KeyedRunningColumn(Operation.add(np.int64), self._pool)
+
+    def _fit(self) -> None:
+        pool = self._pool
+        keys = pool.live
+        after = np.maximum(pool.first[keys], pool.length[keys] - self.largest)
+        for column in self._every_column():
+            column.let_go(keys, after)
+        pool.first[keys] = after
+        self._relocate(pool.fit(self.largest))
+        for column in self._every_column():
+            column.fit(self._windows)
+        self._widen_for(None)
+
+    def _ranges(self, codes: Ints, lefts: Ints, rights: Ints) -> tuple[Ints, Ints]:
+        pool = self._pool
+        low, high = np.empty(len(codes), np.int64), np.empty(len(codes), np.int64)
+        bad = key_ranges(codes, lefts, rights, pool.length, pool.first, low, high)
+        if bad >= 0:
+            key, left, right = int(codes[bad]), int(lefts[bad]), int(rights[bad])
+            Windows([(left, right)])
+            raise HistoryError(
+                f"window ({left}, {right}) of key {key} begins at position {max(int(pool.length[key]) - left, 0)} and "
+                f"elements are held from position {pool.first[key]} on; add the window before its elements come"
+            )
+        return low, high
+
+    def _lower(self, folded: FoldedKeys, parameter: npt.ArrayLike | None) -> Answers:
+        if isinstance(self.aggregate, UserAggregate):
+            (elements,) = folded.columns(None)
+            answers = elements if self.aggregate.lower is None else self.aggregate.lower(elements)
+            return np.ma.MaskedArray(answers, folded.counts == 0)
+        if self.aggregate == "QUANTILE":
+            return masked_answers(lower_quantiles(cast(Any, folded), parameter))
+        if parameter is not None:
+            raise WeftError(f"{self.aggregate} takes no parameter")
+        return masked_answers(CATALOGUE[self.aggregate].lower(folded, None))
+
+    def _every_column(self) -> list[PooledColumn]:
+        columns: list[PooledColumn] = [column for several in self._columns.values() for column in several]
+        return [*columns, *(column for column in (self._nulls, self._values) if column is not None)]
+
+    def _per_key(self, array: Ints, codes: Ints) -> Ints:
+        """What an array says of keys; 0 of those that it does not know."""
+        out = np.zeros(len(codes), np.int64)
+        known = codes < len(array)
+        out[known] = array[codes[known]]
+        return out
+
+    def _label(self) -> str:
+        return self.aggregate.name if isinstance(self.aggregate, UserAggregate) else self.aggregate
+
+
+@dataclass
+class FoldedKeys:
+    """The folded components of some ranges of keys, as an aggregate's lowering reads them."""
+
+    structure: KeyedStructure
+    keys: Ints
+    low: Ints
+    high: Ints
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the values are doubles."""
+        return self.structure._type is Type.DOUBLE
+
+    @property
+    def counts(self) -> Ints:
+        """How many values that are not NULL each range has."""
+        widths = self.high - self.low
+        nulls = self.structure._nulls
+        return widths if nulls is None else widths - nulls.fold(self.keys, self.low, self.high)
+
+    def columns(self, kind: Kind | None) -> tuple[Elements, ...]:
+        """The folded columns of a component."""
+        return tuple(column.fold(self.keys, self.low, self.high) for column in self.structure._columns[kind])
+
+    def ints(self, kind: Kind) -> tuple[Ints, ...]:
+        """The int64 columns of a component."""
+        if kind is Kind.ROWS:
+            return (self.high - self.low,)
+        if kind is Kind.COUNT:
+            return (self.counts,)
+        folded = self.columns(kind)
+        if kind is Kind.SUM_INT and len(folded) == 1:
+            return folded[0] >> 32, folded[0] & 0xFFFFFFFF
+        return folded
+
+    def floats(self, kind: Kind) -> tuple[npt.NDArray[np.float64], ...]:
+        """The float64 columns of a component."""
+        (folded,) = self.columns(kind)
+        return (folded.real, folded.imag) if folded.dtype == np.complex128 else (folded,)
+
+    def select(self, ranks: Ints) -> Elements:
+        """The value at each range's 1-based rank."""
+        assert self.structure._values is not None
+        return self.structure._values.select(self.keys, self.low, self.high, ranks)
+
+    def distinct(self) -> Ints:
+        """The number of different values of each range."""
+        assert self.structure._values is not None
+        return self.structure._values.distinct(self.keys, self.low, self.high)
+
+
+def restore_keyed(blob: bytes, *, aggregate: UserAggregate | None = None) -> KeyedStructure:
+    """The keyed structure that `snapshot` was taken of; a user-defined aggregate must be given again."""
+    from weft.structures.keyed import KEYED_BY_NAME
+
+    packed = unpack(blob)
+    header = packed[0]
+    if "keyed structure" not in header:
+        raise WeftError("the snapshot is of a structure without keys; use weft.structures.restore")
+    kind = KEYED_BY_NAME.get(header["keyed structure"])
+    if kind is None:
+        raise WeftError(
+            f"the snapshot is of a keyed structure {header['keyed structure']!r} that this version does not have"
+        )
+    label = header["aggregate"]
+    if label in CATALOGUE:
+        return kind.from_snapshot(packed, label)
+    if aggregate is None or aggregate.name != label:
+        raise WeftError(
+            f"the snapshot is of the user-defined aggregate {label!r}; give it: restore_keyed(blob, aggregate=...)"
+        )
+    return kind.from_snapshot(packed, aggregate)
+
+
+def _codes(keys: npt.ArrayLike) -> Ints:
+    array = np.atleast_1d(np.asarray(keys))
+    if array.ndim != 1:
+        raise WeftError(f"keys must have one dimension, not {array.ndim}")
+    if array.dtype.kind not in "iu" and array.size:
+        raise WeftError(f"keys must be integers, not {array.dtype}; number the keys from 0 on first")
+    codes = np.ascontiguousarray(array, np.int64)
+    if codes.min(initial=0) < 0:
+        raise WeftError(f"key {codes.min()}: keys must be 0 or above; number them from 0 on")
+    return codes
+
+
+def _lookups(keys: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints, Ints]:
+    codes, lefts, rights = _codes(keys), np.asarray(left, np.int64), np.asarray(right, np.int64)
+    if codes.shape == lefts.shape == rights.shape:
+        return codes, np.ascontiguousarray(lefts), np.ascontiguousarray(rights)
+    try:
+        shape = np.broadcast_shapes(codes.shape, lefts.shape, rights.shape)
+    except ValueError:
+        raise WindowError(
+            f"keys, left and right have shapes {codes.shape}, {lefts.shape}, {rights.shape}; "
+            f"give arrays of one length, or numbers"
+        ) from None
+    if len(shape) != 1:
+        raise WindowError(f"left and right must be numbers or arrays of one dimension, not {len(shape)}")
+    codes, lefts, rights = (np.broadcast_to(array, shape).copy() for array in (codes, lefts, rights))
+    return codes, lefts, rights
+
+
+def _every_element(held: Batch) -> tuple[Ints, Ints]:
+    """The key and the position of each element of a batch."""
+    positions = np.arange(held.bounds[-1], dtype=np.int64) + np.repeat(held.begin - held.bounds[:-1], held.counts)
+    return np.repeat(held.keys, held.counts), positions
+
+
+def _array_name(kind: Kind | None, place: int) -> str:
+    return f"{kind.value if kind else 'user'} {place}"
