@@ -324,3 +324,11 @@ def test_answers_at_every_event_need_their_history() -> None:
         structure.answers_at_every_event([1])
     with pytest.raises(WeftError, match="MEDIAN at every event"):
         build("recompute", "median", [(4, 0)]).answers_at_every_event([1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_before_the_first_value_windows_cover_nothing(name: str) -> None:
+    for aggregate in ("count", "sum", "max", "median"):
+        if BY_NAME[name].sheet.why_not(aggregate.upper()) is None:
+            structure = build(name, aggregate, [(3, 0)])
+            assert structure.lookup([3]).tolist() == [0 if aggregate == "count" else None]

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
+from weft.structures.aggregated import HistoryError
 from weft.structures.base_intervals import BaseIntervals
 from weft.structures.column import WindowError
 from weft.structures.landmark_intervals import LandmarkIntervals
@@ -17,7 +18,7 @@ from weft.structures.running_intervals import RunningIntervals
 from weft.structures.search_tree import SearchTree
 from weft.structures.sheet import DataSheet
 from weft.structures.sorted_base_intervals import SortedBaseIntervals
-from weft.structures.structure import HistoryError, Structure, restore
+from weft.structures.structure import Structure, restore
 
 EVERY_STRUCTURE: tuple[type[Structure], ...] = (
     BaseIntervals,

@@ -6,11 +6,10 @@ adds a `Column` (how elements are stored and folded) and a data sheet.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,39 +17,26 @@ import pyarrow as pa
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Kind
-from weft.aggregates.lowering import Lowered, quantile_ranks
 from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
 from weft.kernels.every_event import fold_at_every_event
 from weft.kernels.rings import window_ranges
+from weft.structures.aggregated import NARROW_LIMIT, Aggregated, Answers, FoldedColumns, HistoryError, array_name
 from weft.structures.column import Column, Operation, ValuesColumn, WindowError, Windows
 from weft.structures.lifting import LiftedValues, lift_values
-from weft.structures.sheet import DataSheet
 from weft.structures.snapshot import Packed, pack, unpack
 
 Ints = npt.NDArray[np.int64]
-Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
-
-NARROW_LIMIT = 2.0**62
-"""While the largest window times the largest |value| stays below, one int64 word holds every window's sum."""
-
-_PARAMETRIC = ("QUANTILE",)
 
 
-class HistoryError(WeftError):
-    """A lookup that needs elements which are no longer held, or never were."""
-
-
-class Structure(ABC):
+class Structure(Aggregated[Column, ValuesColumn]):
     """One aggregate over all windows of one stream.
 
     `update(values)` appends elements; `lookup(left, right)` answers windows [left, right] counted back from the end:
     positions m - left + 1 .. m - right of the m elements so far. Both take whole arrays. NULLs come as masked arrays or
     Arrow arrays; answers are masked where they are NULL.
     """
-
-    sheet: ClassVar[DataSheet]
 
     def __init__(
         self,
@@ -59,42 +45,13 @@ class Structure(ABC):
         *,
         type: Type | None = None,
     ) -> None:
-        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else known_aggregate(aggregate)
-        problem = self.sheet.why_not(self.aggregate)
-        if problem is not None:
-            raise WeftError(f"{problem}; see the data sheets in docs/structures.md for one that can")
-        self._windows = Windows(windows)
+        super().__init__(aggregate, windows, type=type)
         self.length = 0
         """m: how many elements there have been."""
         self.held_from = 0
         """The first position of which anything is known."""
-        self._type = self.aggregate.type if isinstance(self.aggregate, UserAggregate) else type
-        self._columns: dict[Kind | None, list[Column]] = {}
-        self._values: ValuesColumn | None = None
-        self._nulls: Column | None = None
-        self._greatest = 0.0
         if self._type is not None:
             self._open(self._type)
-
-    @property
-    def name(self) -> str:
-        """The name that `build` knows it by."""
-        return self.sheet.name
-
-    @property
-    def type(self) -> Type | None:
-        """The type of the values; until it is given, or there are some, None."""
-        return self._type
-
-    @property
-    def windows(self) -> list[tuple[int, int]]:
-        """The windows that it serves, in order."""
-        return self._windows.every
-
-    @property
-    def largest(self) -> int:
-        """Nmax: how many of the newest elements are held."""
-        return self._windows.largest
 
     @property
     def nbytes(self) -> int:
@@ -126,16 +83,6 @@ class Structure(ABC):
         held: npt.NDArray[np.bool_] = (low >= self.held_from) | (high <= low)
         return held
 
-    def add_window(self, left: int, right: int = 0) -> None:
-        """Serve one more window. Elements that have left do not come back: see `is_held`."""
-        self._windows.add((left, right))
-        self._fit()
-
-    def remove_window(self, left: int, right: int = 0) -> None:
-        """Serve one window less; what only it needed is let go."""
-        self._windows.remove((left, right))
-        self._fit()
-
     def hold(self, elements: int) -> None:
         """Serve any window within so many of the newest elements, besides its own windows."""
         self._windows.at_least = max(1, elements)
@@ -147,7 +94,7 @@ class Structure(ABC):
         if self._type is None:
             self._open(lifted.type)
         if self._values is not None:
-            raise WeftError(f"{self._label()} at every event is not offered; look up the windows after each update")
+            raise WeftError(f"{self.label} at every event is not offered; look up the windows after each update")
         history = self._history(max(self.held_from, self.length - self.largest))
         self._append(lifted)
         every = _EveryEvent(self, history, lifted)
@@ -169,14 +116,14 @@ class Structure(ABC):
         arrays: dict[str, npt.NDArray[Any]] = {}
         for kind, columns in self._columns.items():
             for place, column in enumerate(columns):
-                arrays[f"{kind.value if kind else 'user'} {place}"] = column.elements(start, end)
+                arrays[array_name(kind, place)] = column.elements(start, end)
         if self._nulls is not None:
             arrays["nulls"] = self._nulls.elements(start, end)
         if self._values is not None:
             arrays["values"], arrays["valid"] = self._values.elements(start, end)
         header = {
             "structure": self.name,
-            "aggregate": self._label(),
+            "aggregate": self.label,
             "type": None if self._type is None else self._type.value,
             "windows": self.windows,
             "at_least": self._windows.at_least,
@@ -202,47 +149,18 @@ class Structure(ABC):
         structure.length = header["length"]
         return structure
 
-    @abstractmethod
-    def _column(self, operation: Operation) -> Column:
-        """A new column of this structure's algorithm."""
-
-    def _values_column(self, dtype: np.dtype[Any]) -> ValuesColumn:
-        """A new column of plain values; of structures that serve holistic aggregates only."""
-        raise NotImplementedError
-
     def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         start = self.held_from
-        if "sum_int 1" in arrays:
-            self._columns[Kind.SUM_INT] = [self._column(Operation.add(np.int64)) for _ in range(2)]
+        if array_name(Kind.SUM_INT, 1) in arrays:
+            self._columns[Kind.SUM_INT] = self._wide_columns()
         for kind, columns in self._columns.items():
             for place, column in enumerate(columns):
-                column.append(start, arrays[f"{kind.value if kind else 'user'} {place}"])
+                column.append(start, arrays[array_name(kind, place)])
         if "nulls" in arrays:
             self._nulls = self._null_column()
             self._nulls.append(start, arrays["nulls"])
         if self._values is not None:
             self._values.append(start, arrays["values"], arrays["valid"].astype(np.bool_))
-
-    def _open(self, type: Type) -> None:
-        """Make the columns, once the type of the values is known."""
-        if isinstance(self.aggregate, UserAggregate):
-            dtype = np.int64 if self.aggregate.type is Type.BIGINT else np.float64
-            self._columns[None] = [self._column(Operation.of_user(self.aggregate, dtype))]
-            return
-        entry = CATALOGUE[self.aggregate]
-        if not entry.accepts(type):
-            raise WeftError(f"{self.aggregate} of {type} values is not defined; give numbers, or another aggregate")
-        self._type = type
-        number = np.dtype(np.float64 if type is Type.DOUBLE else np.int64)
-        for kind in entry.kinds(type):
-            if kind is Kind.VALUES:
-                self._values = self._values_column(number)
-            elif kind is Kind.SUM_INT:
-                self._columns[kind] = [self._column(Operation.add(np.int64))]
-            elif kind in (Kind.SUM_FLOAT, Kind.SQUARES):
-                self._columns[kind] = [self._column(Operation.add(np.complex128))]
-            elif kind in (Kind.MIN, Kind.MAX):
-                self._columns[kind] = [self._column(Operation.extreme(number, greatest=kind is Kind.MAX))]
 
     def _append(self, lifted: LiftedValues) -> None:
         start, length = self.length, self.length + len(lifted)
@@ -260,15 +178,16 @@ class Structure(ABC):
         self.length = length
         self.held_from = max(self.held_from, length - self.largest)
 
-    def _widen_for(self, lifted: LiftedValues) -> None:
+    def _widen_for(self, lifted: LiftedValues | None) -> None:
         """Hold integer sums in two words before some window's sum might not fit in one."""
         columns = self._columns.get(Kind.SUM_INT)
         if columns is None:
             return
-        self._greatest = max(self._greatest, lifted.greatest())
+        if lifted is not None:
+            self._greatest = max(self._greatest, lifted.greatest())
         if len(columns) == 1 and self._greatest * self.largest >= NARROW_LIMIT:
             narrow = columns[0].elements(self.held_from, self.length)
-            self._columns[Kind.SUM_INT] = wide = [self._column(Operation.add(np.int64)) for _ in range(2)]
+            self._columns[Kind.SUM_INT] = wide = self._wide_columns()
             for column, words in zip(wide, (narrow >> 32, narrow & 0xFFFFFFFF)):
                 column.append(self.held_from, words)
 
@@ -281,9 +200,7 @@ class Structure(ABC):
         for column in self._every_column():
             column.fit(self._windows, self.held_from, self.length)
         self.held_from = max(self.held_from, self.length - self.largest)
-        columns = self._columns.get(Kind.SUM_INT)
-        if columns is not None and len(columns) == 1 and self._greatest * self.largest >= NARROW_LIMIT:
-            self._widen_for(LiftedValues(np.empty(0, np.int64), None, Type.BIGINT))
+        self._widen_for(None)
 
     def _ranges(self, left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints, int]:
         lefts, rights = _window_arrays(left, right)
@@ -298,6 +215,8 @@ class Structure(ABC):
         return low, high, empty
 
     def _answer(self, low: Ints, high: Ints, empty: int, parameter: npt.ArrayLike | None) -> Answers:
+        if self._type is None:
+            return self._over_nothing(len(low))
         if not empty and parameter is None and self._nulls is None:
             plain = self._plain_fold(low, high)
             if plain is not None:
@@ -324,61 +243,26 @@ class Structure(ABC):
         nulls = None if self._nulls is None else self._nulls.elements(start, self.length)
         return _History(start, self.length, columns, nulls)
 
-    def _lower(self, folded: _Folded | _EveryEvent, parameter: npt.ArrayLike | None) -> Answers:
-        if isinstance(self.aggregate, UserAggregate):
-            (elements,) = folded.columns(None)
-            answers = elements if self.aggregate.lower is None else self.aggregate.lower(elements)
-            return np.ma.MaskedArray(answers, folded.counts == 0)
-        if self.aggregate in _PARAMETRIC:
-            return masked_answers(lower_quantiles(folded, parameter))
-        if parameter is not None:
-            raise WeftError(f"{self.aggregate} takes no parameter")
-        return masked_answers(CATALOGUE[self.aggregate].lower(folded, None))
 
-    def _every_column(self) -> list[Column | ValuesColumn]:
-        columns: list[Column | ValuesColumn] = [column for several in self._columns.values() for column in several]
-        return [*columns, *(column for column in (self._nulls, self._values) if column is not None)]
+class _Folded(FoldedColumns):
+    """The folded columns of some ranges of positions."""
 
-    def _label(self) -> str:
-        return self.aggregate.name if isinstance(self.aggregate, UserAggregate) else self.aggregate
-
-
-@dataclass
-class _Folded:
-    """The folded components of some ranges, as an aggregate's lowering reads them."""
-
-    structure: Structure
-    low: Ints
-    high: Ints
+    def __init__(self, structure: Structure, low: Ints, high: Ints) -> None:
+        self.structure = structure
+        self.is_float = structure.type is Type.DOUBLE
+        self.low, self.high = low, high
 
     @property
-    def is_float(self) -> bool:
-        return self.structure._type is Type.DOUBLE
+    def widths(self) -> Ints:
+        return self.high - self.low
 
     @property
     def counts(self) -> Ints:
-        """How many values that are not NULL each range has."""
-        widths = self.high - self.low
         nulls = self.structure._nulls
-        return widths if nulls is None else widths - self._fold(nulls)
+        return self.widths if nulls is None else self.widths - self._fold(nulls)
 
     def columns(self, kind: Kind | None) -> tuple[npt.NDArray[Any], ...]:
-        """The folded columns of a component."""
         return tuple(self._fold(column) for column in self.structure._columns[kind])
-
-    def ints(self, kind: Kind) -> tuple[Ints, ...]:
-        if kind is Kind.ROWS:
-            return (self.high - self.low,)
-        if kind is Kind.COUNT:
-            return (self.counts,)
-        folded = self.columns(kind)
-        if kind is Kind.SUM_INT and len(folded) == 1:
-            return folded[0] >> 32, folded[0] & 0xFFFFFFFF
-        return folded
-
-    def floats(self, kind: Kind) -> tuple[npt.NDArray[np.float64], ...]:
-        (folded,) = self.columns(kind)
-        return (folded.real, folded.imag) if folded.dtype == np.complex128 else (folded,)
 
     def select(self, ranks: Ints) -> npt.NDArray[Any]:
         assert self.structure._values is not None
@@ -413,6 +297,7 @@ class _EveryEvent(_Folded):
 
     def __init__(self, structure: Structure, history: _History, lifted: LiftedValues) -> None:
         self.structure = structure
+        self.is_float = structure.type is Type.DOUBLE
         self._before = history
         self._lifted = lifted
         self._windows = np.array(structure.windows, np.int64).reshape(-1, 2)
@@ -482,14 +367,6 @@ def restore(blob: bytes, *, aggregate: UserAggregate | None = None) -> Structure
     return kind.from_snapshot(packed, aggregate)
 
 
-def known_aggregate(aggregate: str) -> str:
-    """The name of an aggregate as the catalogue has it."""
-    name = aggregate.upper()
-    if name not in CATALOGUE:
-        raise WeftError(f"there is no aggregate {aggregate!r}; there are {', '.join(sorted(CATALOGUE))}")
-    return name
-
-
 def _window_arrays(left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints]:
     lefts, rights = np.atleast_1d(np.asarray(left, np.int64)), np.atleast_1d(np.asarray(right, np.int64))
     if lefts.shape != rights.shape:
@@ -497,22 +374,3 @@ def _window_arrays(left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Int
     if lefts.ndim != 1:
         raise WindowError(f"left and right must be numbers or arrays of one dimension, not {lefts.ndim}")
     return lefts, rights
-
-
-def masked_answers(lowered: Lowered) -> Answers:
-    """Answers as an array, masked where they are NULL."""
-    values = lowered.values if lowered.exact is None else lowered.exact
-    return np.ma.MaskedArray(values, np.ma.nomask if lowered.valid.all() else ~lowered.valid)
-
-
-def lower_quantiles(folded: _Folded, parameter: npt.ArrayLike | None) -> Lowered:
-    """QUANTILE with a phi for each lookup."""
-    if parameter is None:
-        raise WeftError("QUANTILE needs phi: lookup(left, right, phi), one number or one for each window")
-    counts = folded.counts
-    phis = np.broadcast_to(np.asarray(parameter, np.float64), counts.shape)
-    if not np.all((phis > 0) & (phis <= 1)):
-        raise WeftError("phi must be above 0 and at most 1")
-    selected = folded.select(quantile_ranks(counts, phis))
-    exact = None if folded.is_float else selected.astype(np.int64)
-    return Lowered(selected.astype(np.float64), exact, counts > 0)

@@ -17,9 +17,10 @@ from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
 from weft.kernels.time_index import positions_after
+from weft.structures.aggregated import Answers, HistoryError
 from weft.structures.column import WindowError
 from weft.structures.sheet import Lookups
-from weft.structures.structure import Answers, HistoryError, Structure
+from weft.structures.structure import Structure
 
 Ints = npt.NDArray[np.int64]
 

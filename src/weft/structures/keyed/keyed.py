@@ -6,10 +6,8 @@ windows count back from the end of each key's own substream. An algorithm adds a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,33 +19,21 @@ from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
 from weft.kernels.keyed_pool import key_ranges
+from weft.structures.aggregated import NARROW_LIMIT, Aggregated, Answers, FoldedColumns, HistoryError, array_name
 from weft.structures.column import Elements, Ints, Operation, WindowError, Windows
-from weft.structures.keyed.column import KeyedColumn, KeyedValuesColumn, PooledColumn
+from weft.structures.keyed.column import KeyedColumn, KeyedValuesColumn
 from weft.structures.keyed.pool import Batch, Moves, Pool
 from weft.structures.lifting import LiftedValues, lift_values
-from weft.structures.sheet import DataSheet
 from weft.structures.snapshot import Packed, pack, unpack
-from weft.structures.structure import (
-    NARROW_LIMIT,
-    Answers,
-    HistoryError,
-    known_aggregate,
-    lower_quantiles,
-    masked_answers,
-)
-
-_COUNTS = ("COUNT", "COUNT_ALL", "COUNT_DISTINCT")
 
 
-class KeyedStructure(ABC):
+class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
     """One aggregate over all windows of many substreams.
 
     `update(keys, values)` appends an element to each key's substream; `lookup(keys, left, right)` answers windows
     [left, right] counted back from the end of each key's. Both take whole arrays. NULLs come as masked arrays or Arrow
     arrays; answers are masked where they are NULL. Keys are numbers from 0 on, close together.
     """
-
-    sheet: ClassVar[DataSheet]
 
     def __init__(
         self,
@@ -56,39 +42,10 @@ class KeyedStructure(ABC):
         *,
         type: Type | None = None,
     ) -> None:
-        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else known_aggregate(aggregate)
-        problem = self.sheet.why_not(self.aggregate)
-        if problem is not None:
-            raise WeftError(f"{problem}; see the data sheets in docs/structures.md for one that can")
-        self._windows = Windows(windows)
+        super().__init__(aggregate, windows, type=type)
         self._pool = Pool(self._windows.largest)
-        self._type = self.aggregate.type if isinstance(self.aggregate, UserAggregate) else type
-        self._columns: dict[Kind | None, list[KeyedColumn]] = {}
-        self._values: KeyedValuesColumn | None = None
-        self._nulls: KeyedColumn | None = None
-        self._greatest = 0.0
         if self._type is not None:
             self._open(self._type)
-
-    @property
-    def name(self) -> str:
-        """The name that `build_keyed` knows it by."""
-        return self.sheet.name
-
-    @property
-    def type(self) -> Type | None:
-        """The type of the values; until it is given, or there are some, None."""
-        return self._type
-
-    @property
-    def windows(self) -> list[tuple[int, int]]:
-        """The windows that it serves, in order."""
-        return self._windows.every
-
-    @property
-    def largest(self) -> int:
-        """Nmax: how many of the newest elements of each key are held."""
-        return self._windows.largest
 
     @property
     def nbytes(self) -> int:
@@ -140,8 +97,7 @@ class KeyedStructure(ABC):
         codes, lefts, rights = _lookups(keys, left, right)
         low, high = self._ranges(codes, lefts, rights)
         if self._type is None:
-            is_count = self.aggregate in _COUNTS
-            return np.ma.MaskedArray(np.zeros(len(codes), np.int64 if is_count else np.float64), mask=not is_count)
+            return self._over_nothing(len(codes))
         return self._lower(FoldedKeys(self, codes, low, high), parameter)
 
     def lookup_all(self, left: int, right: int = 0, parameter: npt.ArrayLike | None = None) -> tuple[Ints, Answers]:
@@ -156,16 +112,6 @@ class KeyedStructure(ABC):
         low, high = np.maximum(length - lefts, 0), length - rights
         held: npt.NDArray[np.bool_] = (low >= self._per_key(self._pool.first, codes)) | (high <= low)
         return held
-
-    def add_window(self, left: int, right: int = 0) -> None:
-        """Serve one more window. Elements that have left do not come back: see `is_held`."""
-        self._windows.add((left, right))
-        self._fit()
-
-    def remove_window(self, left: int, right: int = 0) -> None:
-        """Serve one window less; what only it needed is let go."""
-        self._windows.remove((left, right))
-        self._fit()
 
     def forget(self, keys: npt.ArrayLike) -> None:
         """Drop all elements of some keys; their memory serves other keys. Keys never seen are passed over."""
@@ -192,14 +138,14 @@ class KeyedStructure(ABC):
         }
         for kind, columns in self._columns.items():
             for place, column in enumerate(columns):
-                arrays[_array_name(kind, place)] = column.elements(keys, positions)
+                arrays[array_name(kind, place)] = column.elements(keys, positions)
         if self._nulls is not None:
             arrays["nulls"] = self._nulls.elements(keys, positions)
         if self._values is not None:
             arrays["values"], arrays["valid"] = self._values.elements(keys, positions)
         header = {
             "keyed structure": self.name,
-            "aggregate": self._label(),
+            "aggregate": self.label,
             "type": None if self._type is None else self._type.value,
             "windows": self.windows,
             "greatest": self._greatest,
@@ -216,19 +162,11 @@ class KeyedStructure(ABC):
         structure._restore(arrays)
         return structure
 
-    @abstractmethod
-    def _column(self, operation: Operation) -> KeyedColumn:
-        """A new column of this structure's algorithm."""
-
-    def _values_column(self, dtype: np.dtype[Any]) -> KeyedValuesColumn:
-        """A new column of plain values; of structures that serve holistic aggregates only."""
-        raise NotImplementedError
-
     def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         keys, first = arrays["keys"], arrays["first"]
         self._cover(keys)
         self._pool.length[keys] = self._pool.first[keys] = first
-        if _array_name(Kind.SUM_INT, 1) in arrays:
+        if array_name(Kind.SUM_INT, 1) in arrays:
             self._columns[Kind.SUM_INT] = self._wide_columns()
         if "nulls" in arrays:
             self._nulls = self._null_column()
@@ -240,30 +178,9 @@ class KeyedStructure(ABC):
             lifted = LiftedValues(np.zeros(int(bounds[-1]), np.int64), valid, self._type or Type.BIGINT)
         self._take_in(
             self._pool.batch(keys, bounds, first),
-            lambda kind, columns: [arrays[_array_name(kind, place)] for place in range(len(columns))],
+            lambda kind, columns: [arrays[array_name(kind, place)] for place in range(len(columns))],
             lifted,
         )
-
-    def _open(self, type: Type) -> None:
-        """Make the columns, once the type of the values is known."""
-        if isinstance(self.aggregate, UserAggregate):
-            dtype = np.int64 if self.aggregate.type is Type.BIGINT else np.float64
-            self._columns[None] = [self._column(Operation.of_user(self.aggregate, dtype))]
-            return
-        entry = CATALOGUE[self.aggregate]
-        if not entry.accepts(type):
-            raise WeftError(f"{self.aggregate} of {type} values is not defined; give numbers, or another aggregate")
-        self._type = type
-        number = np.dtype(np.float64 if type is Type.DOUBLE else np.int64)
-        for kind in entry.kinds(type):
-            if kind is Kind.VALUES:
-                self._values = self._values_column(number)
-            elif kind is Kind.SUM_INT:
-                self._columns[kind] = [self._column(Operation.add(np.int64))]
-            elif kind in (Kind.SUM_FLOAT, Kind.SQUARES):
-                self._columns[kind] = [self._column(Operation.add(np.complex128))]
-            elif kind in (Kind.MIN, Kind.MAX):
-                self._columns[kind] = [self._column(Operation.extreme(number, greatest=kind is Kind.MAX))]
 
     def _take_in(
         self,
@@ -308,9 +225,6 @@ class KeyedStructure(ABC):
             for column, words in zip(wide, (narrow >> 32, narrow & 0xFFFFFFFF)):
                 column.append(held, words)
 
-    def _wide_columns(self) -> list[KeyedColumn]:
-        return [self._column(Operation.add(np.int64)) for _ in range(2)]
-
     def _null_column(self) -> KeyedColumn:
         from weft.structures.keyed.running_intervals import KeyedRunningColumn
 
@@ -341,21 +255,6 @@ class KeyedStructure(ABC):
             )
         return low, high
 
-    def _lower(self, folded: FoldedKeys, parameter: npt.ArrayLike | None) -> Answers:
-        if isinstance(self.aggregate, UserAggregate):
-            (elements,) = folded.columns(None)
-            answers = elements if self.aggregate.lower is None else self.aggregate.lower(elements)
-            return np.ma.MaskedArray(answers, folded.counts == 0)
-        if self.aggregate == "QUANTILE":
-            return masked_answers(lower_quantiles(cast(Any, folded), parameter))
-        if parameter is not None:
-            raise WeftError(f"{self.aggregate} takes no parameter")
-        return masked_answers(CATALOGUE[self.aggregate].lower(folded, None))
-
-    def _every_column(self) -> list[PooledColumn]:
-        columns: list[PooledColumn] = [column for several in self._columns.values() for column in several]
-        return [*columns, *(column for column in (self._nulls, self._values) if column is not None)]
-
     def _per_key(self, array: Ints, codes: Ints) -> Ints:
         """What an array says of keys; 0 of those that it does not know."""
         out = np.zeros(len(codes), np.int64)
@@ -363,60 +262,34 @@ class KeyedStructure(ABC):
         out[known] = array[codes[known]]
         return out
 
-    def _label(self) -> str:
-        return self.aggregate.name if isinstance(self.aggregate, UserAggregate) else self.aggregate
 
+class FoldedKeys(FoldedColumns):
+    """The folded columns of some ranges of keys."""
 
-@dataclass
-class FoldedKeys:
-    """The folded components of some ranges of keys, as an aggregate's lowering reads them."""
-
-    structure: KeyedStructure
-    keys: Ints
-    low: Ints
-    high: Ints
+    def __init__(self, structure: KeyedStructure, keys: Ints, low: Ints, high: Ints) -> None:
+        self.is_float = structure.type is Type.DOUBLE
+        self._structure = structure
+        self._keys, self._low, self._high = keys, low, high
 
     @property
-    def is_float(self) -> bool:
-        """Whether the values are doubles."""
-        return self.structure._type is Type.DOUBLE
+    def widths(self) -> Ints:
+        return self._high - self._low
 
     @property
     def counts(self) -> Ints:
-        """How many values that are not NULL each range has."""
-        widths = self.high - self.low
-        nulls = self.structure._nulls
-        return widths if nulls is None else widths - nulls.fold(self.keys, self.low, self.high)
+        nulls = self._structure._nulls
+        return self.widths if nulls is None else self.widths - nulls.fold(self._keys, self._low, self._high)
 
     def columns(self, kind: Kind | None) -> tuple[Elements, ...]:
-        """The folded columns of a component."""
-        return tuple(column.fold(self.keys, self.low, self.high) for column in self.structure._columns[kind])
-
-    def ints(self, kind: Kind) -> tuple[Ints, ...]:
-        """The int64 columns of a component."""
-        if kind is Kind.ROWS:
-            return (self.high - self.low,)
-        if kind is Kind.COUNT:
-            return (self.counts,)
-        folded = self.columns(kind)
-        if kind is Kind.SUM_INT and len(folded) == 1:
-            return folded[0] >> 32, folded[0] & 0xFFFFFFFF
-        return folded
-
-    def floats(self, kind: Kind) -> tuple[npt.NDArray[np.float64], ...]:
-        """The float64 columns of a component."""
-        (folded,) = self.columns(kind)
-        return (folded.real, folded.imag) if folded.dtype == np.complex128 else (folded,)
+        return tuple(column.fold(self._keys, self._low, self._high) for column in self._structure._columns[kind])
 
     def select(self, ranks: Ints) -> Elements:
-        """The value at each range's 1-based rank."""
-        assert self.structure._values is not None
-        return self.structure._values.select(self.keys, self.low, self.high, ranks)
+        assert self._structure._values is not None
+        return self._structure._values.select(self._keys, self._low, self._high, ranks)
 
     def distinct(self) -> Ints:
-        """The number of different values of each range."""
-        assert self.structure._values is not None
-        return self.structure._values.distinct(self.keys, self.low, self.high)
+        assert self._structure._values is not None
+        return self._structure._values.distinct(self._keys, self._low, self._high)
 
 
 def restore_keyed(blob: bytes, *, aggregate: UserAggregate | None = None) -> KeyedStructure:
@@ -475,7 +348,3 @@ def _every_element(held: Batch) -> tuple[Ints, Ints]:
     """The key and the position of each element of a batch."""
     positions = np.arange(held.bounds[-1], dtype=np.int64) + np.repeat(held.begin - held.bounds[:-1], held.counts)
     return np.repeat(held.keys, held.counts), positions
-
-
-def _array_name(kind: Kind | None, place: int) -> str:
-    return f"{kind.value if kind else 'user'} {place}"

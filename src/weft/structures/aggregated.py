@@ -1,0 +1,227 @@
+"""What every form of a structure has: an aggregate, windows, the columns that they need, and the way to answers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.components import Kind
+from weft.aggregates.lowering import Lowered, quantile_ranks
+from weft.aggregates.types import Type
+from weft.aggregates.user import UserAggregate
+from weft.errors import WeftError
+from weft.structures.column import Elements, Ints, Operation, Windows
+from weft.structures.sheet import DataSheet
+
+Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
+
+ColumnT = TypeVar("ColumnT")
+ValuesT = TypeVar("ValuesT")
+
+NARROW_LIMIT = 2.0**62
+"""While the largest window times the largest |value| stays below, one int64 word holds every window's sum."""
+
+
+class HistoryError(WeftError):
+    """A lookup that needs elements which are no longer held, or never were."""
+
+
+class Aggregated(ABC, Generic[ColumnT, ValuesT]):
+    """One aggregate over windows, as columns of elements: COUNT by positions, the others by one or two columns each."""
+
+    sheet: ClassVar[DataSheet]
+
+    def __init__(
+        self,
+        aggregate: str | UserAggregate,
+        windows: Iterable[tuple[int, int]] = (),
+        *,
+        type: Type | None = None,
+    ) -> None:
+        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else _known(aggregate)
+        problem = self.sheet.why_not(self.aggregate)
+        if problem is not None:
+            raise WeftError(f"{problem}; see the data sheets in docs/structures.md for one that can")
+        self._windows = Windows(windows)
+        self._type = self.aggregate.type if isinstance(self.aggregate, UserAggregate) else type
+        self._columns: dict[Kind | None, list[ColumnT]] = {}
+        self._values: ValuesT | None = None
+        self._nulls: ColumnT | None = None
+        self._greatest = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name that it is built by."""
+        return self.sheet.name
+
+    @property
+    def type(self) -> Type | None:
+        """The type of the values; until it is given, or there are some, None."""
+        return self._type
+
+    @property
+    def windows(self) -> list[tuple[int, int]]:
+        """The windows that it serves, in order."""
+        return self._windows.every
+
+    @property
+    def largest(self) -> int:
+        """Nmax: how many of the newest elements are held."""
+        return self._windows.largest
+
+    @property
+    def label(self) -> str:
+        """The name of the aggregate."""
+        return self.aggregate.name if isinstance(self.aggregate, UserAggregate) else self.aggregate
+
+    def add_window(self, left: int, right: int = 0) -> None:
+        """Serve one more window. Elements that have left do not come back: see `is_held`."""
+        self._windows.add((left, right))
+        self._fit()
+
+    def remove_window(self, left: int, right: int = 0) -> None:
+        """Serve one window less; what only it needed is let go."""
+        self._windows.remove((left, right))
+        self._fit()
+
+    @abstractmethod
+    def _fit(self) -> None:
+        """Arrange the columns for changed windows."""
+
+    @abstractmethod
+    def _column(self, operation: Operation) -> ColumnT:
+        """A new column of this structure's algorithm."""
+
+    def _values_column(self, dtype: np.dtype[Any]) -> ValuesT:
+        """A new column of plain values; of structures that serve holistic aggregates only."""
+        raise NotImplementedError
+
+    def _open(self, type: Type) -> None:
+        """Make the columns, once the type of the values is known."""
+        if isinstance(self.aggregate, UserAggregate):
+            dtype = np.int64 if self.aggregate.type is Type.BIGINT else np.float64
+            self._columns[None] = [self._column(Operation.of_user(self.aggregate, dtype))]
+            return
+        entry = CATALOGUE[self.aggregate]
+        if not entry.accepts(type):
+            raise WeftError(f"{self.aggregate} of {type} values is not defined; give numbers, or another aggregate")
+        self._type = type
+        number = np.dtype(np.float64 if type is Type.DOUBLE else np.int64)
+        for kind in entry.kinds(type):
+            if kind is Kind.VALUES:
+                self._values = self._values_column(number)
+            elif kind is Kind.SUM_INT:
+                self._columns[kind] = [self._column(Operation.add(np.int64))]
+            elif kind in (Kind.SUM_FLOAT, Kind.SQUARES):
+                self._columns[kind] = [self._column(Operation.add(np.complex128))]
+            elif kind in (Kind.MIN, Kind.MAX):
+                self._columns[kind] = [self._column(Operation.extreme(number, greatest=kind is Kind.MAX))]
+
+    def _wide_columns(self) -> list[ColumnT]:
+        """Two columns for the words of an integer sum."""
+        return [self._column(Operation.add(np.int64)) for _ in range(2)]
+
+    def _every_column(self) -> list[ColumnT | ValuesT]:
+        columns: list[ColumnT | ValuesT] = [column for several in self._columns.values() for column in several]
+        if self._nulls is not None:
+            columns.append(self._nulls)
+        if self._values is not None:
+            columns.append(self._values)
+        return columns
+
+    def _over_nothing(self, count: int) -> Answers:
+        """So many answers before there was any value: counts of 0, and NULLs."""
+        is_count = self.aggregate in ("COUNT", "COUNT_ALL", "COUNT_DISTINCT")
+        return np.ma.MaskedArray(np.zeros(count, np.int64 if is_count else np.float64), mask=not is_count)
+
+    def _lower(self, folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Answers:
+        """From folded columns to answers."""
+        if isinstance(self.aggregate, UserAggregate):
+            (elements,) = folded.columns(None)
+            answers = elements if self.aggregate.lower is None else self.aggregate.lower(elements)
+            return np.ma.MaskedArray(answers, folded.counts == 0)
+        if self.aggregate == "QUANTILE":
+            return _masked(_lower_quantiles(folded, parameter))
+        if parameter is not None:
+            raise WeftError(f"{self.aggregate} takes no parameter")
+        return _masked(CATALOGUE[self.aggregate].lower(folded, None))
+
+
+class FoldedColumns(ABC):
+    """The folded columns of some ranges, as an aggregate's lowering reads them."""
+
+    is_float: bool
+    """Whether the values are doubles."""
+
+    @property
+    @abstractmethod
+    def widths(self) -> Ints:
+        """How many elements each range has."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> Ints:
+        """How many values that are not NULL each range has."""
+
+    @abstractmethod
+    def columns(self, kind: Kind | None) -> tuple[Elements, ...]:
+        """The folded columns of a component."""
+
+    @abstractmethod
+    def select(self, ranks: Ints) -> Elements:
+        """The value at each range's 1-based rank."""
+
+    @abstractmethod
+    def distinct(self) -> Ints:
+        """The number of different values of each range."""
+
+    def ints(self, kind: Kind) -> tuple[Ints, ...]:
+        """The int64 columns of a component."""
+        if kind is Kind.ROWS:
+            return (self.widths,)
+        if kind is Kind.COUNT:
+            return (self.counts,)
+        folded = self.columns(kind)
+        if kind is Kind.SUM_INT and len(folded) == 1:
+            return folded[0] >> 32, folded[0] & 0xFFFFFFFF
+        return folded
+
+    def floats(self, kind: Kind) -> tuple[npt.NDArray[np.float64], ...]:
+        """The float64 columns of a component."""
+        (folded,) = self.columns(kind)
+        return (folded.real, folded.imag) if folded.dtype == np.complex128 else (folded,)
+
+
+def array_name(kind: Kind | None, place: int) -> str:
+    """What a column of a component is called in a snapshot."""
+    return f"{kind.value if kind else 'user'} {place}"
+
+
+def _known(aggregate: str) -> str:
+    name = aggregate.upper()
+    if name not in CATALOGUE:
+        raise WeftError(f"there is no aggregate {aggregate!r}; there are {', '.join(sorted(CATALOGUE))}")
+    return name
+
+
+def _masked(lowered: Lowered) -> Answers:
+    values = lowered.values if lowered.exact is None else lowered.exact
+    return np.ma.MaskedArray(values, np.ma.nomask if lowered.valid.all() else ~lowered.valid)
+
+
+def _lower_quantiles(folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Lowered:
+    """QUANTILE with a phi for each lookup."""
+    if parameter is None:
+        raise WeftError("QUANTILE needs phi: lookup(left, right, phi), one number or one for each window")
+    counts = folded.counts
+    phis = np.broadcast_to(np.asarray(parameter, np.float64), counts.shape)
+    if not np.all((phis > 0) & (phis <= 1)):
+        raise WeftError("phi must be above 0 and at most 1")
+    selected = folded.select(quantile_ranks(counts, phis))
+    exact = None if folded.is_float else selected.astype(np.int64)
+    return Lowered(selected.astype(np.float64), exact, counts > 0)
