@@ -68,6 +68,8 @@ class EventLog:
     _events: pa.Table | None = None
     _new: list[pa.RecordBatch] = field(default_factory=list)
     final_held: int = 0
+    _numbers: Ints | None = None
+    """The number of each final event held, counted from the beginning of the log."""
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Take in events at or after the watermark; those before the log's start do not count."""
@@ -101,9 +103,27 @@ class EventLog:
         """Make the events behind the watermark final, and return those that were not before."""
         until = int(np.searchsorted(self.times, watermark_us, side="left"))
         fresh = self.events.slice(self.final_held, until - self.final_held)
+        self._numbers = np.concatenate([self.numbers, self.final_count + np.arange(until - self.final_held)])
         self.final_count += until - self.final_held
         self.final_held = until
         return fresh
+
+    @property
+    def numbers(self) -> Ints:
+        """The number of each final event held; numbers rise, with gaps where events were let go."""
+        if self._numbers is None:
+            self._numbers = np.arange(self.final_count - self.final_held, self.final_count)
+        return self._numbers
+
+    def final_events(self) -> tuple[pa.Table, Ints]:
+        """The final events held, and their numbers."""
+        return self.events.slice(0, self.final_held), self.numbers
+
+    def rows_of(self, numbers: Ints) -> Ints:
+        """The rows of `events` with these numbers; those that were let go are left out."""
+        rows = np.searchsorted(self.numbers, numbers)
+        rows = rows[rows < self.final_held]
+        return rows[np.isin(self.numbers[rows], numbers)]
 
     def trim(self, retention: Retention, watermark_us: int) -> None:
         """Let go of final events that no lookup from the watermark on can cover."""
@@ -119,6 +139,7 @@ class EventLog:
         gone = times[:final][~keep[:final]]
         self.complete_from_us = max(self.complete_from_us or int(gone[-1]) + 1, int(gone[-1]) + 1)
         self.trimmed_at_us = watermark_us
+        self._numbers = self.numbers[keep[:final]]
         self._events = self.events.filter(pa.array(keep)).combine_chunks()
         self.final_held = int(keep[:final].sum())
 

@@ -16,6 +16,7 @@ from weft.aggregates.types import Type
 from weft.engine.answers import NO_TIME, Groups, QueryAnswers
 from weft.engine.combine import Combiner
 from weft.engine.event_log import EventLog
+from weft.engine.having import HavingIndexes
 from weft.engine.projection import project
 from weft.engine.slot_store import SlotStore
 from weft.engine.tables import KeyTable
@@ -28,12 +29,19 @@ Ints = npt.NDArray[np.int64]
 
 
 def lookup_answers(
-    stream: Stream, query: Query, log: EventLog, at_us: int | None, since_us: int | None
+    stream: Stream, query: Query, log: EventLog, at_us: int | None, since_us: int | None, having: HavingIndexes
 ) -> QueryAnswers:
-    """The answers of an on-demand query at a time; `at_us` is None while there has been neither event nor watermark."""
+    """The answers of an on-demand query at a time; `at_us` is None while there has been neither event nor watermark.
+
+    Where a collective index knows which groups can pass HAVING, only their events are read.
+    """
     if at_us is None:
         return _over_nothing(stream, query, NO_TIME, NO_TIME)
     rows = log.covered(query.window, at_us, since_us)
+    pending = rows[rows >= log.final_held]
+    numbers = having.numbers_of(query, at_us, log.events.take(pa.array(pending)))
+    if numbers is not None:
+        rows = np.concatenate([log.rows_of(numbers), pending])
     covered = log.events.take(pa.array(rows)).combine_chunks()
     batch = covered.to_batches()[0] if len(rows) else pa.RecordBatch.from_pylist([], log.schema)
     times = np.asarray(batch.column(stream.timestamp))

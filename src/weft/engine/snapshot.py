@@ -165,6 +165,8 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
             _events=tables[part["events"]],
             final_held=part["final_held"],
         )
+        for query in state.on_demand.values():
+            state.index_having(query)
     return state
 
 

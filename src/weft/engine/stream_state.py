@@ -11,10 +11,12 @@ import pyarrow as pa
 from weft.engine.answers import QueryAnswers
 from weft.engine.event_log import EventLog, Retention
 from weft.engine.generation import Generation, TreeState, time_answers
+from weft.engine.having import HavingIndexes
 from weft.engine.lookup import lookup_answers
 from weft.errors import WeftError
 from weft.language.model import Query, Stream
-from weft.planning.plan import Clock
+from weft.planning.having import plan_having
+from weft.planning.plan import DEFAULT_RATE, Clock
 from weft.windows import RowWindow
 from weft.windows.clock import END_OF_STREAM, show_time
 from weft.windows.slots import lengths_of, oldest_slot_needed
@@ -38,6 +40,7 @@ class StreamState:
         self.on_demand: dict[str, Query] = {}
         self.since_us: dict[str, int | None] = {}
         self.log: EventLog | None = None
+        self.having = HavingIndexes(stream)
         self._row_times = np.empty(0, np.int64)
         """The times of the final rows from position `_row_times_from` on, as long as a row window may start there."""
         self._row_times_from = 0
@@ -93,7 +96,7 @@ class StreamState:
         assert self.log is not None
         if at_us is None:
             at_us = self.now_us
-        return lookup_answers(self.stream, query, self.log, at_us, self.since_us[query.name])
+        return lookup_answers(self.stream, query, self.log, at_us, self.since_us[query.name], self.having)
 
     @property
     def now_us(self) -> int | None:
@@ -127,6 +130,7 @@ class StreamState:
         """Stop answering a query, and free what only it needed."""
         if self.on_demand.pop(name, None) is not None:
             del self.since_us[name]
+            self.having.remove(name)
         else:
             for generation in self.generations:
                 if generation.remove(name):
@@ -163,6 +167,14 @@ class StreamState:
         assert self.log is not None
         self.on_demand[query.name] = query
         self.since_us[query.name] = self.log.complete_from_us
+        self.index_having(query)
+
+    def index_having(self, query: Query) -> None:
+        """Let a collective index find the groups of an on-demand query, where its plan says so."""
+        assert self.log is not None
+        plan = plan_having(self.stream, query, DEFAULT_RATE)
+        if plan is not None and plan.filter is not None:
+            self.having.add(query, plan, self.log)
 
     def _open_log(self) -> None:
         if self.log is None:
@@ -179,6 +191,7 @@ class StreamState:
         assert self.log is not None
         first = self.log.final_count
         fresh = self.log.advance(watermark_us)
+        self.having.append(fresh, first, self.log)
         if not any(self._trees(Clock.ROWS)):
             self._row_times, self._row_times_from = self._row_times[:0], self.log.final_count
             return

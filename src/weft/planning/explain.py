@@ -23,6 +23,7 @@ def explain_data(plan: Plan) -> dict[str, Any]:
                 "query": query.name,
                 "window": print_window(query.window),
                 "reason": "evaluated by lookups, from the events that the window covers",
+                "having": plan.having[query.name].reason if query.name in plan.having else None,
             }
             for query in plan.on_demand
         ],
@@ -52,6 +53,8 @@ def explain_text(plan: Plan) -> str:
         ]
     for query in data["on_demand"]:
         lines += ["", f"{query['query']} {query['window']}: {query['reason']}"]
+        if query["having"] is not None:
+            lines += [f"  having      {query['having']}"]
     return "\n".join(lines)
 
 

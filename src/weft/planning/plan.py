@@ -9,7 +9,7 @@ share one pass over the events.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import gcd
 from typing import Any
@@ -20,8 +20,12 @@ from weft.aggregates.types import Type
 from weft.language.expressions import AggregateCall, Expression
 from weft.language.model import Query, Stream, Workload
 from weft.language.typecheck import type_of
+from weft.planning.having import HavingPlan, plan_having
 from weft.windows import RowWindow, TimeWindow, Window
 from weft.windows.slots import granularity_of, lengths_of
+
+DEFAULT_RATE = 1000.0
+"""Events a second of a stream of which nothing is known."""
 
 BITS_PER_WORD = 63
 """Predicates per BIGINT column; the sign bit stays free."""
@@ -112,6 +116,8 @@ class Plan:
     streams: Mapping[str, StreamPlan]
     on_demand: tuple[Query, ...]
     rate: float
+    having: Mapping[str, HavingPlan] = field(default_factory=dict)
+    """How on-demand queries with HAVING find their groups, by query."""
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -138,7 +144,7 @@ class Plan:
         return explain_data(self)
 
 
-def optimize(workload: Workload, *, rate: float = 1000.0) -> Plan:
+def optimize(workload: Workload, *, rate: float = DEFAULT_RATE) -> Plan:
     """Plan a workload for streams that bring `rate` events per second each."""
     if not rate > 0:
         raise ValueError(f"rate must be positive, got {rate}")
@@ -150,7 +156,9 @@ def optimize(workload: Workload, *, rate: float = 1000.0) -> Plan:
             streams[stream.name] = plan_stream(stream, sliding, first_tree=number)
             number += len(streams[stream.name].trees)
     on_demand = tuple(query for query in workload.queries.values() if not query.window.is_sliding)
-    return Plan(streams, on_demand, rate)
+    plans = {query.name: plan_having(workload.streams[query.stream], query, rate) for query in on_demand}
+    having = {name: plan for name, plan in plans.items() if plan is not None}
+    return Plan(streams, on_demand, rate, having)
 
 
 def plan_stream(stream: Stream, queries: Iterable[Query], *, first_tree: int = 0) -> StreamPlan:

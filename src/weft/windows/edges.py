@@ -9,8 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import lcm
 
+from weft.windows.periodic import PeriodicSet, paired
 from weft.windows.slots import lengths_of
 from weft.windows.window import Window
+
+
+def edge_set(window: Window) -> PeriodicSet:
+    """The edges of a sliding window, for ever.
+
+    >>> from weft.windows import RowWindow
+    >>> edge_set(RowWindow(10, slide=6))
+    PeriodicSet(period=6, residues=(0, 4))
+    """
+    return paired(*lengths_of(window))
 
 
 def edges_of(window: Window) -> list[int]:
@@ -20,9 +31,7 @@ def edges_of(window: Window) -> list[int]:
     >>> edges_of(TimeWindow(12, slide_us=9)), edges_of(TimeWindow(10, slide_us=6))
     ([3, 9], [4, 6])
     """
-    length, slide = lengths_of(window)
-    first = length % slide
-    return [first, slide] if first else [slide]
+    return edge_set(window).up_to(lengths_of(window)[1])
 
 
 def composite_edges(windows: Iterable[Window]) -> list[int]:
@@ -34,9 +43,4 @@ def composite_edges(windows: Iterable[Window]) -> list[int]:
     """
     windows = list(windows)
     composite = lcm(*(lengths_of(window)[1] for window in windows))
-    edges: set[int] = set()
-    for window in windows:
-        slide = lengths_of(window)[1]
-        for edge in edges_of(window):
-            edges.update(range(edge, composite + 1, slide))
-    return sorted(edges)
+    return sorted({edge for window in windows for edge in edge_set(window).up_to(composite)})

@@ -1,0 +1,136 @@
+"""Which groups a HAVING clause lets through: by a collective index over the groups, or by checking each of them.
+
+An on-demand query over the newest events (`[RANGE r]`) asks at every lookup for the groups that pass a threshold. Where
+one side of its HAVING is an aggregate that a collective index follows, the index gives those groups and only their
+events are read. Any other HAVING is checked group by group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from weft.aggregates.types import Type
+from weft.language.expressions import AggregateCall, Comparison, Expression, Literal, Logical
+from weft.language.model import Query, Stream
+from weft.language.printer import print_expression
+from weft.language.typecheck import type_of
+from weft.substreams import BY_NAME, FilterShape
+from weft.windows import TimeWindow
+
+ASSUMED_KEYS = 10_000
+ASSUMED_SHARE = 0.05
+"""Of the groups with events in a window, how many pass, as long as nothing is known."""
+
+FEWEST_STEPS = 100.0
+"""What asking an index at all costs, in events read."""
+
+_FLIPPED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+_FILTERS = {"COUNT_ALL": "collective_count", "COUNT": "collective_count", "SUM": "collective_sum",
+            "MAX": "collective_max", "MIN": "collective_min"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """An aggregate on one side of a comparison and a number on the other."""
+
+    call: AggregateCall
+    comparison: str
+    bound: int | float
+
+    @property
+    def is_upward(self) -> bool:
+        """Whether it asks for the groups above the bound."""
+        return self.comparison in (">", ">=")
+
+
+@dataclass(frozen=True)
+class HavingPlan:
+    """How the groups of a query with HAVING are found; without a filter each is checked."""
+
+    reason: str
+    filter: str | None = None
+    threshold: Threshold | None = None
+
+
+def plan_having(stream: Stream, query: Query, rate: float) -> HavingPlan | None:
+    """The plan of an on-demand query's HAVING; None for a query without one, and for sliding queries."""
+    if query.having is None or query.window.is_sliding:
+        return None
+    if not isinstance(query.window, TimeWindow) or query.window.right_us:
+        return HavingPlan("each group is checked: collective indexes follow windows of time that end now")
+    if not query.group_by:
+        return HavingPlan("there is one group only, and it is checked")
+    refusals = []
+    for threshold in _thresholds(query.having):
+        refusal = _why_not(stream, query, threshold, rate)
+        if refusal is None:
+            name = _FILTERS[threshold.call.function]
+            text = f"{print_expression(threshold.call)} {threshold.comparison} {threshold.bound}"
+            return HavingPlan(f"{name} finds the groups with {text}; only their events are read", name, threshold)
+        refusals.append(refusal)
+    why = "; ".join(refusals) or "no part of HAVING compares an aggregate with a number"
+    return HavingPlan(f"each group is checked: {why}")
+
+
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """The conditions that must all hold."""
+    if isinstance(condition, Logical) and condition.operator == "AND":
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    else:
+        yield condition
+
+
+def _thresholds(having: Expression) -> Iterator[Threshold]:
+    for condition in conjuncts(having):
+        match condition:
+            case Comparison("=" | "<>"):
+                continue
+            case Comparison(operator, AggregateCall() as call, Literal(int() | float() as bound)):
+                yield Threshold(call, operator, bound)
+            case Comparison(operator, Literal(int() | float() as bound), AggregateCall() as call):
+                yield Threshold(call, _FLIPPED[operator], bound)
+
+
+def _why_not(stream: Stream, query: Query, threshold: Threshold, rate: float) -> str | None:
+    """Why a collective index does not serve a threshold, or is not worth it; None when it does."""
+    call = threshold.call
+    text = print_expression(call)
+    name = _FILTERS.get(call.function)
+    if name is None:
+        return f"no collective index follows {text}"
+    sheet = BY_NAME[name].sheet
+    aggregate = "COUNT" if call.function == "COUNT_ALL" else call.function
+    is_double = call.argument is not None and type_of(call.argument, stream.attributes) is Type.DOUBLE
+    refusal = sheet.why_not(aggregate, doubles=is_double, least=_least(query, call))
+    if refusal is not None:
+        if call.argument is not None and "above zero" in refusal:
+            refusal += f"; add WHERE {print_expression(call.argument)} > 0 to use it"
+        return f"{text}: {refusal}"
+    assert isinstance(query.window, TimeWindow)
+    events = max(1, int(rate * query.window.left_us / 1e6))
+    active = min(ASSUMED_KEYS, events)
+    shape = FilterShape(ASSUMED_KEYS, events, ASSUMED_SHARE * active, active)
+    search = (sheet.lookup_up if threshold.is_upward else sheet.lookup_down).of(shape)
+    cost = FEWEST_STEPS + search + ASSUMED_SHARE * events
+    if cost >= events:
+        return f"{text}: {name} would take {cost:,.0f} steps a lookup, and reading the window's events takes {events:,}"
+    return None
+
+
+def _least(query: Query, call: AggregateCall) -> float | None:
+    """A value that all values of the argument reach, as far as WHERE says so."""
+    bounds = []
+    for condition in conjuncts(query.where) if query.where is not None else ():
+        match condition:
+            case Comparison(">" | ">=", argument, Literal(int() | float() as bound)):
+                is_strict = condition.operator == ">"
+            case Comparison("<" | "<=", Literal(int() | float() as bound), argument):
+                is_strict = condition.operator == "<"
+            case _:
+                continue
+        if argument == call.argument:
+            # Indexes of sums follow integers only, and above n these are n + 1 or more.
+            bounds.append(bound + 1 if is_strict and isinstance(bound, int) else bound)
+    return max(bounds, default=None)

@@ -1,0 +1,29 @@
+"""Random: as many trees as chance says, and each query in any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from weft.planning.sharing.plan import SharingPlan
+from weft.planning.sharing.queries import Ints, Queries
+
+
+@dataclass(frozen=True)
+class RandomTrees:
+    """Between one tree and one a query, all numbers alike; the same seed gives the same plan."""
+
+    seed: int = 0
+    name: str = "random"
+
+    def share(self, queries: Queries, rate: float, weights: Weights = UNIT_WEIGHTS) -> SharingPlan:
+        """Plan queries for a stream that brings `rate` events per unit of their ranges and slides."""
+        return SharingPlan.of(self.name, queries, random_trees(len(queries), self.seed), rate, weights)
+
+
+def random_trees(size: int, seed: int) -> Ints:
+    """A random tree for each of some queries."""
+    random = np.random.default_rng(seed)
+    return random.integers(0, random.integers(1, max(size, 1) + 1), size)

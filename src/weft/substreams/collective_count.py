@@ -1,0 +1,59 @@
+"""CI-COUNT (Sharing, section 4.1): the keys with more, or fewer, than so many events in a window.
+
+Invariant: at each level, a heap of the keys by the time of the event that the level has of them.
+Cost: update O(p log keys), lookup the size of its answer; downwards, the keys with an event in the window.
+Space: 16 bytes per key and level, p levels for each doubling of the key's events, beside the events.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.kernels.key_events import COUNTS
+from weft.substreams.filter import Numbers
+from weft.substreams.levels import LevelFilter
+from weft.substreams.sheet import FilterCost, FilterSheet, log2
+
+
+class CollectiveCount(LevelFilter):
+    """Keys by the number of their events."""
+
+    sheet: ClassVar[FilterSheet] = FilterSheet(
+        name="collective_count",
+        title="CI-COUNT",
+        source="Sharing, 4.1",
+        aggregates=frozenset({"COUNT"}),
+        takes_doubles=True,
+        takes_any_sign=True,
+        has_error=True,
+        update=FilterCost("p log(keys)", lambda s: s.levels_per_size * log2(s.keys)),
+        lookup_up=FilterCost("answer", lambda s: s.answer),
+        lookup_down=FilterCost("active keys", lambda s: s.active),
+        space=FilterCost(
+            "8 events + 80 keys + 16 p keys log(events of a key)",
+            lambda s: 8.0 * s.events + s.keys * (80.0 + 16.0 * s.levels_per_size * log2(s.events_per_key)),
+        ),
+    )
+
+    def __init__(
+        self,
+        largest_us: int,
+        *,
+        error: float | None = None,
+        levels_per_size: int | None = None,
+        least_threshold: int = 1,
+    ) -> None:
+        super().__init__(
+            largest_us,
+            holds=COUNTS,
+            error=error,
+            levels_per_size=levels_per_size,
+            least_threshold=least_threshold,
+        )
+
+    def _checked_values(self, values: npt.ArrayLike | None, count: int) -> Numbers:
+        # The values of counted events do not matter, only how many there are.
+        return np.ones(count if values is None else len(np.atleast_1d(np.asarray(values))), np.int64)

@@ -1,0 +1,138 @@
+"""HAVING of on-demand queries through collective indexes: the same answers, whatever the disorder and the history."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import oracle
+from tests.answers import to_answers
+from tests.engine.test_conformance import as_table
+
+import weft
+from weft.engine.having import HavingIndex
+from weft.errors import WeftWarning
+
+STREAM = "CREATE STREAM t (at TIMESTAMP, sym STRING, v BIGINT, p DOUBLE) TIMESTAMP BY at WATERMARK 0 SECONDS;"
+QUERIES = """
+CREATE QUERY sums AS SELECT sym, SUM(v), MAX(p) FROM t [RANGE 20 MICROSECONDS] WHERE v > 0 GROUP BY sym
+  HAVING SUM(v) >= 9;
+CREATE QUERY more AS SELECT sym, SUM(v) FROM t [RANGE 9 MICROSECONDS] WHERE v > 0 GROUP BY sym HAVING 5 < SUM(v);
+CREATE QUERY busy AS SELECT sym, COUNT(*) FROM t [RANGE 12 MICROSECONDS] GROUP BY sym
+  HAVING COUNT(*) > 2 AND MAX(p) < 7.0;
+CREATE QUERY valued AS SELECT COUNT(v), AVG(p) FROM t [RANGE 15 MICROSECONDS] GROUP BY sym HAVING COUNT(v) >= 2;
+CREATE QUERY high AS SELECT sym, MAX(p) FROM t [RANGE 20 MICROSECONDS] GROUP BY sym HAVING MAX(p) > 4.0;
+CREATE QUERY low AS SELECT sym, MIN(v) FROM t [RANGE 20 MICROSECONDS] GROUP BY sym HAVING MIN(v) <= -1;
+"""
+RATE = 1e9
+"""Events a second: these windows are microseconds long, and at the usual rate reading them would be cheaper."""
+
+values = st.none() | st.integers(-2, 6)
+prices = st.none() | st.sampled_from([0.5, 3.0, 5.0, 8.0, float("nan"), float("inf")])
+rows = st.tuples(st.integers(-3, 8), st.sampled_from(["a", "b", "c", None]), values, prices)
+
+
+@pytest.fixture(autouse=True)
+def fast_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.engine.stream_state.DEFAULT_RATE", RATE)
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_lookups_agree_with_the_oracle(data: st.DataObject) -> None:
+    workload = weft.read(STREAM + QUERIES)
+    plan = weft.optimize(workload, rate=RATE)
+    assert all(having.filter is not None for having in plan.having.values())
+    (stream,) = workload.streams.values()
+    engine = weft.Engine(workload)
+    accepted: list[dict[str, object]] = []
+    clock, watermark = 1000, -1
+    for _ in range(data.draw(st.integers(1, 8))):
+        clock += data.draw(st.integers(0, 12))
+        batch = [
+            {"at": clock + offset, "sym": sym, "v": v, "p": p}
+            for offset, sym, v, p in data.draw(st.lists(rows, max_size=12))
+        ]
+        engine.push("t", as_table(stream, batch))
+        accepted += [row for row in batch if row["at"] >= watermark]  # type: ignore[operator]
+        watermark = max(watermark, clock - data.draw(st.integers(0, 4)))
+        engine.advance("t", watermark)
+        if data.draw(st.booleans(), label="snapshot"):
+            engine = weft.Engine.restore(engine.snapshot())
+        at = watermark + data.draw(st.integers(0, 12))
+        for query in workload.queries.values():
+            expected = oracle.lookup(query, "at", accepted, at)
+            oracle.assert_same_answers(to_answers(engine.lookup(query.name, at), workload), expected, query.name)
+
+
+def test_only_the_events_of_passing_groups_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    original = HavingIndex.numbers_of
+
+    def spy(self, *arguments):
+        numbers = original(self, *arguments)
+        read.append(numbers.tolist())
+        return numbers
+
+    monkeypatch.setattr(HavingIndex, "numbers_of", spy)
+    engine = weft.Engine(weft.read(STREAM + QUERIES))
+    symbols = ["a", "b", "a", "c", "a", "b"]
+    engine.push(
+        "t", {"at": np.arange(1, 7).astype("datetime64[us]"), "sym": symbols, "v": [4, 1, 4, 2, 3, 1], "p": [1.0] * 6}
+    )
+    engine.advance("t", 10)
+    assert engine.wide(engine.lookup("sums", 10), "sums").to_pylist()[0]["SUM(v)"] == 11
+    assert read == [[0, 2, 4]]
+
+
+def test_queries_that_come_and_go_share_an_index() -> None:
+    engine = weft.Engine(weft.read(STREAM))
+    engine.add("CREATE QUERY one AS SELECT sym, COUNT(*) FROM t [RANGE 5 SECONDS] GROUP BY sym HAVING COUNT(*) > 1")
+    engine.push(
+        "t", {"at": np.array([1, 2, 3], "datetime64[s]"), "sym": ["a", "a", "b"], "v": [1, 2, 3], "p": [1.0] * 3}
+    )
+    engine.advance("t", 4_000_000)
+    engine.add("CREATE QUERY two AS SELECT sym, COUNT(*) FROM t [RANGE 3 SECONDS] GROUP BY sym HAVING COUNT(*) >= 1")
+    (indexes,) = [state.having for state in engine._streams.values()]
+    assert len(indexes._indexes) == 1
+    assert engine.lookup("two", 4_000_000).num_rows == 2
+    engine.remove("one")
+    engine.remove("two")
+    assert not indexes._indexes
+
+
+def test_sums_beyond_the_index_are_checked_one_by_one() -> None:
+    engine = weft.Engine(weft.read(STREAM + QUERIES))
+    events = {"at": np.array([5, 6], "datetime64[us]"), "sym": ["a", "b"], "v": [2**62, 10], "p": [1.0, 1.0]}
+    engine.push("t", events)
+    with pytest.warns(WeftWarning, match="every group of a HAVING is checked"):
+        engine.advance("t", 10)
+    assert engine.lookup("sums", 10).num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("[RANGE 1 HOUR] GROUP BY sym HAVING SUM(v) > 5", "may be zero or negative; add WHERE v > 0 to use it"),
+        ("[RANGE 1 HOUR] WHERE v >= 0 GROUP BY sym HAVING SUM(v) > 5", "go down to 0"),
+        ("[RANGE 1 HOUR] WHERE p > 0 GROUP BY sym HAVING SUM(p) > 5", "takes integers, and the values are doubles"),
+        ("[RANGE 1 HOUR] GROUP BY sym HAVING AVG(v) > 5", "no collective index follows AVG(v)"),
+        ("[RANGE 1 HOUR] GROUP BY sym HAVING COUNT(*) = 5", "no part of HAVING compares"),
+        ("[RANGE 1 HOUR] GROUP BY sym HAVING COUNT(*) > 5 OR MAX(v) > 1", "no part of HAVING compares"),
+        ("[RANGE 1 HOUR] HAVING COUNT(*) > 5", "one group only"),
+        ("[ROWS 5] GROUP BY sym HAVING COUNT(*) > 5", "windows of time that end now"),
+        ("[RANGE BETWEEN 2 HOURS PRECEDING AND 1 HOUR PRECEDING] GROUP BY sym HAVING COUNT(*) > 5", "that end now"),
+        ("[RANGE 1 MILLISECOND] GROUP BY sym HAVING COUNT(*) > 5", "reading the window's events takes 1"),
+        (
+            "[RANGE 1 HOUR] WHERE v > 0 GROUP BY sym HAVING SUM(v) > 5",
+            "collective_sum finds the groups with SUM(v) > 5",
+        ),
+        ("[RANGE 1 HOUR] GROUP BY sym HAVING MIN(p) < 5 AND AVG(p) > 1", "collective_min finds the groups"),
+    ],
+)
+def test_the_plan_says_which_and_why(query: str, reason: str) -> None:
+    plan = weft.optimize(weft.read(f"{STREAM} CREATE QUERY q AS SELECT COUNT(*) FROM t {query};"))
+    assert reason in plan.having["q"].reason
+    assert reason in plan.explain()
+    assert reason in plan.to_dict()["on_demand"][0]["having"]
