@@ -71,8 +71,8 @@ def fold_levels(
             left -= size if left >= size else 0
             right = b - 1 - lap
             right += size if right < 0 else 0
-            longer_front = combine(operation, user, front, levels[base + left])
-            longer_back = combine(operation, user, levels[base + right], back)
+            longer_front = combine(operation, user, front, levels[np.uint64(base + left)])
+            longer_back = combine(operation, user, levels[np.uint64(base + right)], back)
             front = longer_front if a & 1 else front
             back = longer_back if b & 1 else back
             a = (a + 1) >> 1

@@ -11,6 +11,7 @@ Source: folds within blocks as in van Herk 1992 and Gil and Werman 1993, who cut
 
 from __future__ import annotations
 
+from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,12 +47,12 @@ def fold_at_every_event(
         return out
     before = before[max(len(before) + 1 - int(windows[:, 0].max()), 0) :]
     if operation == ADD and new.dtype == np.int64:
-        _sum_ints(before, new, windows, out)
+        _sum_ints(before, new, windows, _scratch("prefix", len(before) + len(new) + 1, np.int64), out)
         return out
     how = {ADD: Sum(), MAX: Greatest(), MIN: Least(), USER: user}[operation]
     # Filled up to whole tiles, so that kernels need not care; what is behind the last element is in no answer.
     count = len(before) + len(new)
-    elements = np.empty(-(-count // TILE) * TILE, new.dtype)
+    elements = _scratch("elements", -(-count // TILE) * TILE, new.dtype)
     elements[: len(before)] = before
     elements[len(before) : count] = new
     elements[count:] = identity
@@ -59,8 +60,22 @@ def fold_at_every_event(
     filled = starts < len(new)
     wide = windows[:, 0] - windows[:, 1] > BLOCK
     _fold_narrow(how, elements, len(before), starts, windows, np.flatnonzero(filled & ~wide), out)
-    _fold_wide(how, elements, len(before), starts, windows, np.flatnonzero(filled & wide), out)
+    onward = _scratch("onward", len(elements), new.dtype)
+    _fold_wide(how, elements, onward, len(before), starts, windows, np.flatnonzero(filled & wide), out)
     return out
+
+
+_kept = local()
+
+
+def _scratch(name: str, count: int, dtype: npt.DTypeLike) -> Elements:
+    """An array that the next call in this thread uses again: fresh memory would cost as much as the folds."""
+    kept = _kept.__dict__.get(name)
+    size = count * np.dtype(dtype).itemsize
+    if kept is None or len(kept) < size:
+        kept = np.empty(size, np.uint8)
+        setattr(_kept, name, kept)
+    return kept[:size].view(dtype)
 
 
 class Sum(NamedTuple):
@@ -109,9 +124,8 @@ def _joined(how: Any, a: Any, b: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _sum_ints(before: Ints, new: Ints, windows: Ints, out: Ints) -> None:
+def _sum_ints(before: Ints, new: Ints, windows: Ints, prefix: Ints, out: Ints) -> None:
     """Sums by differences of prefix sums, which may wrap: the differences do not care."""
-    prefix = np.empty(len(before) + len(new) + 1, np.int64)
     prefix[0] = total = 0
     for i in range(len(before)):
         total += before[i]
@@ -199,19 +213,21 @@ def _fold_narrow(
 
 @njit(cache=True, nogil=True)
 def _fold_wide(
-    how: Any, elements: Elements, held: int, starts: Ints, windows: Ints, chosen: Ints, out: Elements
+    how: Any, elements: Elements, onward: Elements, held: int, starts: Ints, windows: Ints, chosen: Ints, out: Elements
 ) -> None:
-    """Windows wider than a block, from folds within blocks that all of them share. Overwrites the elements."""
+    """Windows wider than a block, from folds within blocks that all of them share. Overwrites elements and onward."""
     if len(chosen) == 0:
         return
     count = out.shape[1]
     # Folds to the end of a block are needed where windows begin only.
     least = (held + 1 - np.max(windows[chosen, 0] - starts[chosen])) // TILE * TILE
     most = -((np.min(windows[chosen, 0]) - held - count - 1) // TILE) * TILE
-    onward = _fold_blocks_onward(how, elements[least:most])
-    _fold_blocks_back(how, elements)
+    _fold_blocks_onward(how, elements[least:most], onward)
+    # And those from the beginning of a block where windows end.
+    ends = (held - np.max(windows[chosen, 1] - starts[chosen])) // TILE * TILE
+    _fold_blocks_back(how, elements[ends:])
     back = elements
-    runs = _fold_runs(how, back[BLOCK - 1 :: BLOCK], len(back) // BLOCK)
+    runs = _fold_runs(how, _whole_blocks(how, elements, onward, least, most, ends), len(elements) // BLOCK)
     for w in chosen:
         i = starts[w]
         while i < count:
@@ -239,16 +255,14 @@ def _fold_wide(
 
 
 @njit(cache=True, nogil=True)
-def _fold_blocks_onward(how: Any, elements: Elements) -> Elements:
+def _fold_blocks_onward(how: Any, elements: Elements, onward: Elements) -> None:
     """The fold from each place to its block's end."""
-    onward = np.empty(len(elements), elements.dtype)
     for begin in range(0, len(elements), TILE):
         end = begin + TILE
         onward[begin + BLOCK - 1 : end : BLOCK] = elements[begin + BLOCK - 1 : end : BLOCK]
         for j in range(BLOCK - 2, -1, -1):
             for at in range(begin + j, end, BLOCK):
                 onward[at] = joined(how, elements[at], onward[at + 1])
-    return onward
 
 
 @njit(cache=True, nogil=True)
@@ -258,6 +272,24 @@ def _fold_blocks_back(how: Any, elements: Elements) -> None:
         for j in range(1, BLOCK):
             for at in range(begin + j, begin + TILE, BLOCK):
                 elements[at] = joined(how, elements[at - 1], elements[at])
+
+
+@njit(cache=True, nogil=True)
+def _whole_blocks(how: Any, elements: Elements, onward: Elements, least: int, most: int, ends: int) -> Elements:
+    """The fold of each block, where there are folds within it from those."""
+    whole = np.empty(len(elements) // BLOCK, elements.dtype)
+    for block in range(len(whole)):
+        begin = block << BLOCK_BITS
+        if begin >= ends:
+            whole[block] = elements[begin + BLOCK - 1]
+        elif least <= begin < most:
+            whole[block] = onward[begin - least]
+        else:
+            total = elements[begin]
+            for at in range(begin + 1, begin + BLOCK):
+                total = joined(how, total, elements[at])
+            whole[block] = total
+    return whole
 
 
 @njit(cache=True, nogil=True)

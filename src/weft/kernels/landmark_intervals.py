@@ -87,23 +87,29 @@ def fold_landmarks(
         a = low[i]
         b = high[i]
         level = _log2(b - a)
-        if a == 0 and not _serves(places, level, length, a, b):
+        if not _serves(places, level, length, a, b):
+            if a > 0:
+                return i
             # From the beginning of the stream, where a window is not yet full: a prefix of the first block.
             while level < len(places) and not (b <= 1 << level and _serves(places, level, length, a, b)):
                 level += 1
-        if level >= len(places) or not _serves(places, level, length, a, b):
-            return i
-        at = places[level]
-        ending = store[at[3] + place(b - 1, at[5], at[4])]
+            if level == len(places):
+                return i
+        suffixes = places[level, 0]
+        prefixes = places[level, 3]
+        size = places[level, 4]
+        lap = places[level, 5]
+        ending = store[np.uint64(prefixes + place(b - 1, lap, size))]
         block = a >> level
         last = (b - 1) >> level
         if last == block:
             # One block from its beginning on.
             out[i] = ending
             continue
-        total = store[at[0] + place(a, at[2], at[1])]
+        total = store[np.uint64(suffixes + place(a, places[level, 2], places[level, 1]))]
         # Combined whether a whole block lies between or not: that is as good as random, and a wrong guess costs more.
-        longer = combine(operation, user, total, store[at[3] + place((last << level) - 1, at[5], at[4])])
+        whole = store[np.uint64(prefixes + place((last << level) - 1, lap, size))]
+        longer = combine(operation, user, total, whole)
         out[i] = combine(operation, user, longer if last - block == 2 else total, ending)
     return -1
 

@@ -50,6 +50,8 @@ class Structure(Aggregated[Column, ValuesColumn]):
         """m: how many elements there have been."""
         self.held_from = 0
         """The first position of which anything is known."""
+        # Fresh memory for the positions of every batch of lookups would cost more than some structures take.
+        self._scratch = np.empty((2, 0), np.int64)
         if self._type is not None:
             self._open(self._type)
 
@@ -204,7 +206,9 @@ class Structure(Aggregated[Column, ValuesColumn]):
 
     def _ranges(self, left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints, int]:
         lefts, rights = _window_arrays(left, right)
-        low, high = np.empty(len(lefts), np.int64), np.empty(len(lefts), np.int64)
+        if len(self._scratch[0]) < len(lefts):
+            self._scratch = np.empty((2, len(lefts)), np.int64)
+        low, high = self._scratch[:, : len(lefts)]
         empty, bad = window_ranges(lefts, rights, self.length, self.held_from, low, high)
         if bad >= 0:
             Windows([(lefts[bad], rights[bad])])
