@@ -43,7 +43,9 @@ def make_java(tmp_path: Path) -> MakeJava:
 @pytest.fixture(autouse=True)
 def _bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No JAVA_HOME, nothing on the PATH, nothing chosen before, and a cache of its own."""
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    # Set and then deleted, so that what a test leaves in its place goes again.
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(java, "_chosen", None)

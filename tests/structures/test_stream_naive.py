@@ -25,7 +25,8 @@ AGGREGATES = ["COUNT", "SUM", "AVG", "MAX", "MIN"]
 @given(data=st.data())
 def test_every_answer_agrees_with_the_oracle(aggregate: str, data: st.DataObject) -> None:
     is_float = data.draw(st.booleans())
-    values = st.floats(-1e9, 1e9) if is_float else st.integers(-9, 9)
+    # Sums run on for ever, as pairs: values may lie far apart, but not by more than the digits of a pair.
+    values = st.floats(-1e9, 1e9).map(lambda value: round(value, 3)) if is_float else st.integers(-9, 9)
     sizes = data.draw(st.lists(st.integers(1, 20), min_size=1, max_size=5))
     naive = StreamNaive(aggregate, sizes, type=Type.DOUBLE if is_float else Type.BIGINT)
     elements: list[Any] = []
