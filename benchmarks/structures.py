@@ -31,6 +31,7 @@ BATCH = 100_000
 LARGEST = [1_000, 10_000, 100_000, 1_000_000]
 WIDTHS = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
 DEFAULT_LARGEST = 100_000
+SECTIONS = ["costs", "every_event", "memory"]
 SLOWEST_LOOKUP_S = 2.0
 """A batch of lookups is made smaller until it takes no longer: recomputation and sorted intervals are slow."""
 
@@ -110,7 +111,7 @@ def measure_costs(output: Output, random: np.random.Generator, repeat: int) -> N
                 cost = nanoseconds(partial(structure.update, values), BATCH, repeat)
                 output.emit("update", **label, largest=largest, ns=cost, yardstick_ns=stick, times=cost / stick)
                 for width in WIDTHS:
-                    if width <= largest and largest in (DEFAULT_LARGEST, LARGEST[-1]):
+                    if width <= largest:
                         measure_lookups(output, random, structure, label, largest, width, sticks, repeat)
 
 
@@ -196,7 +197,9 @@ def measure_long_run(output: Output, random: np.random.Generator, elements: int)
 def main() -> None:
     parser = argparse.ArgumentParser(prog="weft bench structures", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
-    parser.add_argument("--sections", nargs="+", default=["costs", "every_event", "memory"])
+    parser.add_argument(
+        "--sections", nargs="*", choices=SECTIONS, default=SECTIONS, help="all unless said; none for none"
+    )
     parser.add_argument(
         "--long", type=int, nargs="?", const=1_000_000_000, help="doubles through R-INT, a billion unless said"
     )

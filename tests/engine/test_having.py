@@ -136,3 +136,14 @@ def test_the_plan_says_which_and_why(query: str, reason: str) -> None:
     assert reason in plan.having["q"].reason
     assert reason in plan.explain()
     assert reason in plan.to_dict()["on_demand"][0]["having"]
+
+
+def test_the_cheap_direction_of_the_least_value_is_below() -> None:
+    """Few groups pass MIN(v) < 3 as the index finds them; those with MIN(v) > 3 are nearly all that have events."""
+    reasons = {}
+    for comparison in ("<", ">"):
+        query = f"SELECT COUNT(*) FROM t [RANGE 10 SECONDS] GROUP BY sym HAVING MIN(v) {comparison} 3"
+        plan = weft.optimize(weft.read(f"{STREAM} CREATE QUERY q AS {query};"))
+        reasons[comparison] = plan.having["q"].reason
+    assert "collective_min finds the groups" in reasons["<"]
+    assert "each group is checked" in reasons[">"]

@@ -322,6 +322,7 @@ def test_answers_at_every_event_need_their_history() -> None:
     structure.add_window(8)
     with pytest.raises(HistoryError, match="reaches back before position 6"):
         structure.answers_at_every_event([1])
+    assert structure.length == 10, "what cannot be answered is not appended"
     with pytest.raises(WeftError, match="MEDIAN at every event"):
         build("recompute", "median", [(4, 0)]).answers_at_every_event([1])
 
@@ -332,3 +333,17 @@ def test_before_the_first_value_windows_cover_nothing(name: str) -> None:
         if BY_NAME[name].sheet.why_not(aggregate.upper()) is None:
             structure = build(name, aggregate, [(3, 0)])
             assert structure.lookup([3]).tolist() == [0 if aggregate == "count" else None]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_values_decide_no_type(name: str) -> None:
+    aggregate = "max" if BY_NAME[name].sheet.why_not("MAX") is None else "median"
+    if BY_NAME[name].sheet.why_not(aggregate.upper()) is not None:
+        aggregate = "sum"
+    structure = build(name, aggregate, [(3, 0)])
+    structure.update([])
+    assert structure.type is None
+    if aggregate != "median":
+        assert structure.answers_at_every_event([]).shape == (1, 0)
+    structure.update([2**60 + 1])
+    assert structure.lookup([3]).tolist() == [2**60 + 1]

@@ -112,7 +112,7 @@ class HavingIndex:
 
     def is_stale(self) -> bool:
         """Whether most of its groups are silent, so that it is worth building anew."""
-        return len(self._table) > 4 * self._filter.live_keys + 1024
+        return self.gave_up is None and len(self._table) > 4 * self._filter.live_keys + 1024
 
     def rebuild(self, log: EventLog) -> None:
         """Start over from the final events that the log holds."""

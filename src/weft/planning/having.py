@@ -19,6 +19,7 @@ from weft.substreams import BY_NAME, FilterShape
 from weft.windows import TimeWindow
 
 ASSUMED_KEYS = 10_000
+"""Groups of a stream, as long as nothing is known."""
 ASSUMED_SHARE = 0.05
 """Of the groups with events in a window, how many pass, as long as nothing is known."""
 
@@ -37,11 +38,6 @@ class Threshold:
     call: AggregateCall
     comparison: str
     bound: int | float
-
-    @property
-    def is_upward(self) -> bool:
-        """Whether it asks for the groups above the bound."""
-        return self.comparison in (">", ">=")
 
 
 @dataclass(frozen=True)
@@ -112,8 +108,7 @@ def _why_not(stream: Stream, query: Query, threshold: Threshold, rate: float) ->
     events = max(1, int(rate * query.window.left_us / 1e6))
     active = min(ASSUMED_KEYS, events)
     shape = FilterShape(ASSUMED_KEYS, events, ASSUMED_SHARE * active, active)
-    search = (sheet.lookup_up if threshold.is_upward else sheet.lookup_down).of(shape)
-    cost = FEWEST_STEPS + search + ASSUMED_SHARE * events
+    cost = FEWEST_STEPS + sheet.lookup_cost(threshold.comparison, shape) + ASSUMED_SHARE * events
     if cost >= events:
         return f"{text}: {name} would take {cost:,.0f} steps a lookup, and reading the window's events takes {events:,}"
     return None

@@ -1,6 +1,6 @@
 """Entries of the log as files on this machine, so that a worker reads quickly what a neighbour wrote.
 
-The state store is the truth: a file that is missing is read from there, at some twenty times the cost. A token names
+The state store is the truth: a file that is missing is read from there, which takes longer. A token names
 one content for ever, so no file is ever wrong. They lie in Spark's own scratch folder, which goes with the executor.
 """
 

@@ -1,8 +1,8 @@
 """The Python that runs Spark's workers on this machine: the same interpreter, with PySpark from where it is installed.
 
 Spark puts its own `pyspark.zip` first on the workers' path. Python keeps no compiled code for a zip, so every process
-compiles all of PySpark anew, and each streaming query starts such a process while it waits: one second on the machine
-of the README's figures, against a quarter of that. The zip and the installed package are the same files.
+compiles all of PySpark anew, and each streaming query starts such a process and waits for it. The zip and the installed
+package are the same files; `docs/decisions.md` says what it saves.
 """
 
 from __future__ import annotations

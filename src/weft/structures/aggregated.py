@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Kind
@@ -16,6 +17,7 @@ from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
 from weft.structures.column import Elements, Ints, Operation, Windows
+from weft.structures.lifting import LiftedValues, lift_values
 from weft.structures.sheet import DataSheet
 
 Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
@@ -122,6 +124,13 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
             elif kind in (Kind.MIN, Kind.MAX):
                 self._columns[kind] = [self._column(Operation.extreme(number, greatest=kind is Kind.MAX))]
 
+    def _lifted(self, values: npt.ArrayLike | pa.Array) -> LiftedValues:
+        """Values as elements are made of them. The first ones decide the type, if none was given."""
+        lifted = lift_values(values, self._type, self.aggregate)
+        if self._type is None and len(lifted):
+            self._open(lifted.type)
+        return lifted
+
     def _wide_columns(self) -> list[ColumnT]:
         """Two columns for the words of an integer sum."""
         return [self._column(Operation.add(np.int64)) for _ in range(2)]
@@ -195,6 +204,18 @@ class FoldedColumns(ABC):
         """The float64 columns of a component."""
         (folded,) = self.columns(kind)
         return (folded.real, folded.imag) if folded.dtype == np.complex128 else (folded,)
+
+
+def aggregate_of(header: dict[str, Any], given: UserAggregate | None, call: str) -> str | UserAggregate:
+    """The aggregate that a snapshot is of; a user-defined one must be given again to the function `call`."""
+    label: str = header["aggregate"]
+    if label in CATALOGUE:
+        return label
+    if given is None or given.name != label:
+        raise WeftError(
+            f"the snapshot is of the user-defined aggregate {label!r}; give it: {call}(blob, aggregate=...)"
+        )
+    return given
 
 
 def array_name(kind: Kind | None, place: int) -> str:

@@ -15,16 +15,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Kind
 from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
 from weft.kernels.every_event import fold_at_every_event
 from weft.kernels.rings import window_ranges
-from weft.structures.aggregated import NARROW_LIMIT, Aggregated, Answers, FoldedColumns, HistoryError, array_name
+from weft.structures.aggregated import (
+    NARROW_LIMIT,
+    Aggregated,
+    Answers,
+    FoldedColumns,
+    HistoryError,
+    aggregate_of,
+    array_name,
+)
 from weft.structures.column import Column, Operation, ValuesColumn, WindowError, Windows
-from weft.structures.lifting import LiftedValues, lift_values
+from weft.structures.lifting import LiftedValues
 from weft.structures.snapshot import Packed, pack, unpack
 
 Ints = npt.NDArray[np.int64]
@@ -62,10 +69,9 @@ class Structure(Aggregated[Column, ValuesColumn]):
 
     def update(self, values: npt.ArrayLike | pa.Array) -> None:
         """Append elements."""
-        lifted = lift_values(values, self._type, self.aggregate)
-        if self._type is None:
-            self._open(lifted.type)
-        self._append(lifted)
+        lifted = self._lifted(values)
+        if len(lifted):
+            self._append(lifted)
 
     def lookup(self, left: npt.ArrayLike, right: npt.ArrayLike = 0, parameter: npt.ArrayLike | None = None) -> Answers:
         """The answers of windows [left, right], as many as there are in the arrays; `parameter` is phi for QUANTILE."""
@@ -92,14 +98,14 @@ class Structure(Aggregated[Column, ValuesColumn]):
 
     def answers_at_every_event(self, values: npt.ArrayLike | pa.Array) -> Answers:
         """Append elements; give the answers of every window after each of them, a row per window as in `windows`."""
-        lifted = lift_values(values, self._type, self.aggregate)
+        lifted = self._lifted(values)
         if self._type is None:
-            self._open(lifted.type)
+            return np.ma.MaskedArray(np.zeros((len(self.windows), 0)))
         if self._values is not None:
             raise WeftError(f"{self.label} at every event is not offered; look up the windows after each update")
         history = self._history(max(self.held_from, self.length - self.largest))
-        self._append(lifted)
         every = _EveryEvent(self, history, lifted)
+        self._append(lifted)
         if not every.has_empty and self._nulls is None and (plain := self._plain_columns()) is not None:
             (folded,) = every.columns(plain)
             return np.ma.MaskedArray(folded.reshape(every.shape), np.ma.nomask)
@@ -361,14 +367,7 @@ def restore(blob: bytes, *, aggregate: UserAggregate | None = None) -> Structure
     kind = BY_NAME.get(header["structure"])
     if kind is None:
         raise WeftError(f"the snapshot is of a structure {header['structure']!r} that this version does not have")
-    label = header["aggregate"]
-    if label in CATALOGUE:
-        return kind.from_snapshot(packed, label)
-    if aggregate is None or aggregate.name != label:
-        raise WeftError(
-            f"the snapshot is of the user-defined aggregate {label!r}; give it: restore(blob, aggregate=...)"
-        )
-    return kind.from_snapshot(packed, aggregate)
+    return kind.from_snapshot(packed, aggregate_of(header, aggregate, "restore"))
 
 
 def _window_arrays(left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints]:

@@ -58,7 +58,5 @@ def choose(
 
 
 def _cost(sheet: FilterSheet, comparison: str, shape: FilterShape, lookups_per_update: float) -> float:
-    """Steps per update, lookups included. The least and the greatest value turn around with the comparison."""
-    goes_up = comparison.startswith(">") != ("MIN" in sheet.aggregates and len(sheet.aggregates) == 1)
-    lookup = sheet.lookup_up if goes_up else sheet.lookup_down
-    return sheet.update.of(shape) + lookups_per_update * lookup.of(shape)
+    """Steps per update, lookups included."""
+    return sheet.update.of(shape) + lookups_per_update * sheet.lookup_cost(comparison, shape)

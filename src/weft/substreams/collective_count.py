@@ -21,6 +21,7 @@ from weft.substreams.sheet import FilterCost, FilterSheet, log2
 class CollectiveCount(LevelFilter):
     """Keys by the number of their events."""
 
+    holds: ClassVar[int] = COUNTS
     sheet: ClassVar[FilterSheet] = FilterSheet(
         name="collective_count",
         title="CI-COUNT",
@@ -37,22 +38,6 @@ class CollectiveCount(LevelFilter):
             lambda s: 8.0 * s.events + s.keys * (80.0 + 16.0 * s.levels_per_size * log2(s.events_per_key)),
         ),
     )
-
-    def __init__(
-        self,
-        largest_us: int,
-        *,
-        error: float | None = None,
-        levels_per_size: int | None = None,
-        least_threshold: int = 1,
-    ) -> None:
-        super().__init__(
-            largest_us,
-            holds=COUNTS,
-            error=error,
-            levels_per_size=levels_per_size,
-            least_threshold=least_threshold,
-        )
 
     def _checked_values(self, values: npt.ArrayLike | None, count: int) -> Numbers:
         # The values of counted events do not matter, only how many there are.

@@ -21,6 +21,7 @@ from weft.substreams.sheet import FilterCost, FilterSheet, log2
 class CollectiveSum(LevelFilter):
     """Keys by the sum of their values, which are integers above zero."""
 
+    holds: ClassVar[int] = SUMS
     sheet: ClassVar[FilterSheet] = FilterSheet(
         name="collective_sum",
         title="CI-SUM",
@@ -39,22 +40,6 @@ class CollectiveSum(LevelFilter):
             ),
         ),
     )
-
-    def __init__(
-        self,
-        largest_us: int,
-        *,
-        error: float | None = None,
-        levels_per_size: int | None = None,
-        least_threshold: int = 1,
-    ) -> None:
-        super().__init__(
-            largest_us,
-            holds=SUMS,
-            error=error,
-            levels_per_size=levels_per_size,
-            least_threshold=least_threshold,
-        )
 
     def _checked_values(self, values: npt.ArrayLike | None, count: int) -> Numbers:
         if values is None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -67,11 +67,13 @@ def levels_for(error: float) -> int:
 class LevelFilter(SubstreamFilter):
     """A filter by count or sum with p levels of each size."""
 
+    holds: ClassVar[int]
+    """What is kept beside the time of an event: nothing for counts, a running sum for sums."""
+
     def __init__(
         self,
         largest_us: int,
         *,
-        holds: int,
         error: float | None = None,
         levels_per_size: int | None = None,
         least_threshold: int = 1,
@@ -85,7 +87,7 @@ class LevelFilter(SubstreamFilter):
             )
         if not 1 <= least_threshold < rings.SUM_LIMIT:
             raise SubstreamError(f"the least threshold must be at least 1 and below 2**61, got {least_threshold}")
-        super().__init__(largest_us, holds=holds)
+        super().__init__(largest_us, holds=self.holds)
         self.levels_per_size = per_size
         self.least_threshold = least_threshold
         # Level 0 is the order in which keys are linked; the first that is kept serves the least threshold.

@@ -53,10 +53,15 @@ class FilterSheet:
     """Whether an approximate lookup may give keys that an exact one does not."""
     update: FilterCost
     lookup_up: FilterCost
-    """A lookup with > or >=."""
+    """A lookup with > or >=, of MIN with < or <=."""
     lookup_down: FilterCost
-    """A lookup with < or <=."""
+    """A lookup with < or <=, of MIN with > or >=."""
     space: FilterCost
+
+    def lookup_cost(self, comparison: str, shape: FilterShape) -> float:
+        """What a lookup costs. The least value turns the comparison round: below is where its answers are few."""
+        goes_up = comparison.startswith(">") != (self.aggregates == {"MIN"})
+        return (self.lookup_up if goes_up else self.lookup_down).of(shape)
 
     def why_not(self, aggregate: str, *, doubles: bool = False, least: float | None = None) -> str | None:
         """Why the filter cannot serve an aggregate over values of a kind; None when it can.

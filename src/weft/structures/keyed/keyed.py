@@ -13,17 +13,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Kind
 from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
 from weft.kernels.keyed_pool import key_ranges
-from weft.structures.aggregated import NARROW_LIMIT, Aggregated, Answers, FoldedColumns, HistoryError, array_name
+from weft.structures.aggregated import (
+    NARROW_LIMIT,
+    Aggregated,
+    Answers,
+    FoldedColumns,
+    HistoryError,
+    aggregate_of,
+    array_name,
+)
 from weft.structures.column import Elements, Ints, Operation, WindowError, Windows
 from weft.structures.keyed.column import KeyedColumn, KeyedValuesColumn
 from weft.structures.keyed.pool import Batch, Moves, Pool
-from weft.structures.lifting import LiftedValues, lift_values
+from weft.structures.lifting import LiftedValues
 from weft.structures.snapshot import Packed, pack, unpack
 
 
@@ -64,11 +71,11 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
     def update(self, keys: npt.ArrayLike, values: npt.ArrayLike | pa.Array) -> None:
         """Append each value to the substream of its key. O(1) a value; those of one key keep their order."""
         codes = _codes(keys)
-        lifted = lift_values(values, self._type, self.aggregate)
+        lifted = self._lifted(values)
         if len(codes) != len(lifted):
             raise WeftError(f"there are {len(codes)} keys and {len(lifted)} values; give one key for each value")
-        if self._type is None:
-            self._open(lifted.type)
+        if not len(lifted):
+            return
         self._cover(codes)
         batch, order = self._pool.group(codes)
         if len(batch.keys) > 1:
@@ -305,14 +312,7 @@ def restore_keyed(blob: bytes, *, aggregate: UserAggregate | None = None) -> Key
         raise WeftError(
             f"the snapshot is of a keyed structure {header['keyed structure']!r} that this version does not have"
         )
-    label = header["aggregate"]
-    if label in CATALOGUE:
-        return kind.from_snapshot(packed, label)
-    if aggregate is None or aggregate.name != label:
-        raise WeftError(
-            f"the snapshot is of the user-defined aggregate {label!r}; give it: restore_keyed(blob, aggregate=...)"
-        )
-    return kind.from_snapshot(packed, aggregate)
+    return kind.from_snapshot(packed, aggregate_of(header, aggregate, "restore_keyed"))
 
 
 def _codes(keys: npt.ArrayLike) -> Ints:
