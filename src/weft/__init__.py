@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from weft.engine.engine import Engine
     from weft.language.model import Query, Stream, Workload
     from weft.language.reader import read
-    from weft.planning.plan import Plan, optimize
+    from weft.planning.optimize import optimize
+    from weft.planning.plan import Plan
     from weft.windows.clock import END_OF_STREAM
 
 __version__ = "0.1.0"
@@ -27,7 +28,7 @@ _HOMES = {
     "Query": "weft.language.model",
     "Stream": "weft.language.model",
     "Workload": "weft.language.model",
-    "optimize": "weft.planning.plan",
+    "optimize": "weft.planning.optimize",
     "read": "weft.language.reader",
     "wide": "weft.engine.answers",
 }

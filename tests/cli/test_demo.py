@@ -18,7 +18,7 @@ from weft.cli.demo.quiet import quiet_children
 from weft.errors import WeftError
 from weft.language.model import Workload
 from weft.language.reader import read
-from weft.planning.plan import optimize
+from weft.planning.optimize import optimize
 from weft.spark.pipeline import check_workload
 
 SAMPLE = slice(6, None, 12)

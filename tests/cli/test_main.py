@@ -70,6 +70,23 @@ def test_plan_as_json(folder: Path) -> None:
     assert isinstance(json.loads(done.stdout), dict)
 
 
+def test_plan_as_a_picture(folder: Path) -> None:
+    picture = folder / "plan.svg"
+    done = runner.invoke(app, ["plan", str(folder / "queries.sql"), "--picture", str(picture)])
+    assert done.exit_code == 0
+    assert picture.read_text().startswith("<svg")
+    done = runner.invoke(app, ["plan", str(folder / "queries.sql"), "--picture", str(folder / "no" / "plan.svg")])
+    assert done.exit_code == 2
+    assert "cannot write it" in done.output
+
+
+@pytest.mark.parametrize("groups", ["k", "k=0", "k=many", "nobody=3"])
+def test_plan_refuses_groups_that_it_cannot_use(folder: Path, groups: str) -> None:
+    done = runner.invoke(app, ["plan", str(folder / "queries.sql"), "--groups", groups])
+    assert done.exit_code == 2
+    assert f"--groups {groups}" in done.output
+
+
 def test_plan_of_a_bad_file_shows_the_place(folder: Path) -> None:
     (folder / "queries.sql").write_text(WORKLOAD.replace("AVG(delay)", "AVG(dely)"))
     done = runner.invoke(app, ["plan", str(folder / "queries.sql")])

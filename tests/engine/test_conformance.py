@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ def as_table(stream: Stream, rows: list[dict]) -> pa.Table:
 
 @st.composite
 def programs(draw):
-    """A workload, and steps: ("push", rows), ("advance", watermark) or ("lookup", query, at)."""
+    """What trees cost, a workload, and steps: ("push", rows), ("advance", watermark) or ("lookup", query, at)."""
     workload = draw(workloads())
     (stream,) = workload.streams.values()
     rows = draw(events(stream))
@@ -41,14 +43,17 @@ def programs(draw):
             case 2:
                 steps.append(("snapshot",))
     steps.append(("advance", weft.END_OF_STREAM))
-    return workload, stream, steps
+    # A tree for each set of edges, a few trees, or one tree for all windows.
+    feed = draw(st.sampled_from([1e-9, 1.0, 1e9]))
+    return feed, workload, stream, steps
 
 
 @settings(max_examples=400, deadline=None)
 @given(programs())
 def test_the_engine_agrees_with_the_oracle(program) -> None:
-    workload, stream, steps = program
-    engine = weft.Engine(workload)
+    feed, workload, stream, steps = program
+    with patch("weft.planning.cost.FEED", feed):
+        engine = weft.Engine(workload)
     accepted: list[dict] = []
     watermark = None
     late = 0

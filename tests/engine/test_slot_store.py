@@ -35,7 +35,7 @@ def test_invariants(case, data) -> None:
         combiner = Combiner(plan, project(plan, batch))
         for store in stores:
             granularity = store.tree.granularity
-            store.append(combiner.partials(store.tree, times // granularity))
+            store.append(combiner.partials(plan.base_of(store.tree), times // granularity))
             store.partials()
             store.check_invariants()
             closed = data.draw(st.integers(-(10**7), 2 * 10**7))

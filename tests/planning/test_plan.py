@@ -6,7 +6,8 @@ import pytest
 
 import weft
 from weft.aggregates.components import Component, Kind
-from weft.planning.plan import fit
+from weft.planning.cost import FEED
+from weft.planning.optimize import fit, plan_stream
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, j STRING, x BIGINT, y DOUBLE) TIMESTAMP BY t;\n"
 
@@ -15,14 +16,45 @@ def plan_of(*queries: str) -> weft.Plan:
     return weft.optimize(weft.read(STREAM + "".join(f"CREATE QUERY q{n} AS {q};" for n, q in enumerate(queries))))
 
 
-def test_queries_with_the_same_groups_share_a_tree() -> None:
+def test_queries_with_the_same_groups_share_a_base() -> None:
     plan = plan_of(
         "SELECT SUM(x) FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS] GROUP BY k, j",
         "SELECT MAX(y) FROM s [RANGE 9 SECONDS SLIDE 3 SECONDS] WHERE x > 1 GROUP BY j, k",
         "SELECT COUNT(*) FROM s [RANGE 9 SECONDS SLIDE 3 SECONDS]",
     )
-    assert [(tree.group_by, len(tree.queries)) for tree in plan.trees] == [(("j", "k"), 2), ((), 1)]
-    assert {tree.granularity for tree in plan.trees} == {1_000_000}
+    stream = plan.streams["s"]
+    assert [base.group_by for base in stream.bases] == [("j", "k"), ()]
+    assert [len(tree.queries) for tree in stream.fed_by(stream.bases[1])] == [1]
+    assert sum(len(tree.queries) for tree in stream.fed_by(stream.bases[0])) == 2
+    assert {base.granularity for base in stream.bases} == {1_000_000}
+
+
+def test_windows_of_like_edges_share_a_tree_and_a_month_by_the_hour_does_not_keep_seconds() -> None:
+    plan = plan_of(
+        "SELECT SUM(x) FROM s [RANGE 5 MINUTES SLIDE 10 SECONDS]",
+        "SELECT SUM(x) FROM s [RANGE 1 MINUTE SLIDE 10 SECONDS]",
+        "SELECT MAX(x) FROM s [RANGE 30 DAYS SLIDE 1 HOUR]",
+        "SELECT MAX(x) FROM s [RANGE 1 DAY SLIDE 1 HOUR]",
+    )
+    assert [[planned.query.name for planned in tree.queries] for tree in plan.trees] == [["q0", "q1"], ["q2", "q3"]]
+    assert [tree.cuts.edges for tree in plan.trees] == [((1, 0),), ((360, 0),)]
+    (base,) = plan.streams["s"].bases
+    data = plan.to_dict()
+    assert data["cost_per_s"] < min(data["shared_per_s"], data["no_share_per_s"])
+    assert {component.kind for component in plan.trees[1].components} < {c.kind for c in base.components}
+    assert sum(query["cost_per_s"] for tree in data["trees"] for query in tree["queries"]) == pytest.approx(plan.cost)
+
+
+def test_a_plan_is_the_same_when_it_is_made_again_from_its_shares() -> None:
+    plan = plan_of(
+        "SELECT SUM(x) FROM s [RANGE 5 MINUTES SLIDE 10 SECONDS]",
+        "SELECT MAX(x) FROM s [RANGE 1 DAY SLIDE 1 HOUR]",
+        "SELECT SUM(x) FROM s [RANGE 1 MINUTE SLIDE 10 SECONDS]",
+        "SELECT SUM(x) FROM s [RANGE 1 MINUTE SLIDE 10 SECONDS] GROUP BY k",
+    ).streams["s"]
+    shares = [[planned.query.name for planned in tree.queries] for tree in plan.trees]
+    queries = sorted((planned.query for tree in plan.trees for planned in tree.queries), key=lambda q: q.name)
+    assert plan_stream(plan.stream, queries, shares=shares) == plan
 
 
 def test_aggregates_share_components_and_equal_predicates_share_a_bit() -> None:
@@ -35,12 +67,16 @@ def test_aggregates_share_components_and_equal_predicates_share_a_bit() -> None:
     assert tree.predicates == (0,)
 
 
-def test_cost_is_the_papers_with_slots_as_fragments() -> None:
+def test_cost_is_the_papers_with_partials_of_slots_in_place_of_events() -> None:
     plan = plan_of(
         "SELECT SUM(x) FROM s [RANGE 16 SECONDS SLIDE 4 SECONDS]",
         "SELECT SUM(x) FROM s [RANGE 10 SECONDS SLIDE 5 SECONDS]",
+        "SELECT SUM(x) FROM s [RANGE 8 SECONDS SLIDE 4 SECONDS]",
     )
-    assert plan.cost == 1000 + 1 * (16 / 4 + 10 / 5)
+    # Slots of a second, each of which has events. All edges lie in 8 of 20 seconds.
+    assert plan.cost == pytest.approx(1000 + FEED + 8 / 20 * (16 / 4 + 10 / 5 + 8 / 4))
+    assert plan.to_dict()["shared_per_s"] == pytest.approx(1000 + 8 / 20 * 8)
+    assert plan.to_dict()["no_share_per_s"] == pytest.approx(3000 + 1 / 4 * 4 + 1 / 5 * 2 + 1 / 4 * 2)
     with pytest.raises(ValueError, match="rate must be positive"):
         weft.optimize(weft.read(STREAM + "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 1 SECOND];"), rate=0)
 
@@ -75,4 +111,5 @@ def test_explain_names_every_query_and_is_plain_data() -> None:
     assert "k = 'a'" in text
     data = json.loads(json.dumps(plan.to_dict()))
     assert [tree["tree"] for tree in data["trees"]] == [0, 1]
+    assert [base["base"] for base in data["bases"]] == [0, 1]
     assert data["on_demand"][0]["query"] == "q2"

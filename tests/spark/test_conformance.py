@@ -16,7 +16,7 @@ from tests.workloads import TIME_SLIDING, events, random_events, random_workload
 
 from weft import spark as weft_spark
 from weft.language.model import Workload
-from weft.planning.plan import optimize
+from weft.planning.optimize import optimize
 
 pytestmark = pytest.mark.spark
 

@@ -69,15 +69,23 @@ def _weft(
 def plan(
     file: Annotated[Path, typer.Argument(metavar="FILE.sql", help="Statements: streams and queries.")],
     rate: Annotated[float | None, typer.Option(help="Events per second to plan for.")] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--groups", metavar="ATTRIBUTE=N", help="About how many values an attribute has."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Also draw fragments and windows into this file.")
+    ] = None,
     traceback: Traceback = False,
 ) -> None:
     """Show how queries would be answered together, and at what cost."""
-    from weft.cli.plan import plan_text
+    from weft.cli.plan import draw_plan, make_plan, show_plan
 
-    if rate is not None and not 0 < rate < float("inf"):
-        raise WeftError(f"--rate must be positive, got {rate:g}")
-    typer.echo(plan_text(file, rate_per_s=rate, as_json=json))
+    made = make_plan(file, rate_per_s=rate, groups=groups or [])
+    if picture is not None:
+        draw_plan(made, picture)
+    show_plan(made, Console(), as_json=json)
 
 
 @app.command()

@@ -1,7 +1,7 @@
-"""Combine: events into the partials of each execution tree. Stateless: it knows a plan and one batch of events.
+"""Combine: events into the partials of each base. Stateless: it knows a plan and one batch of events.
 
-The batch has been projected: `key_0`, ... (the attributes that some tree groups by), `shard_0`, ... (predicate bits)
-and `input_0`, ... (what the aggregates read). A tree's partials are a record batch with `slot`, the `key_` columns of
+The batch has been projected: `key_0`, ... (the attributes that some query groups by), `shard_0`, ... (predicate bits)
+and `input_0`, ... (what the aggregates read). A base's partials are a record batch with `slot`, the `key_` columns of
 its attributes, `shard_0`, ... and the columns of its components; multisets are lists.
 """
 
@@ -26,7 +26,7 @@ from weft.kernels.lifting import (
     lift_sum_float,
     lift_sum_int,
 )
-from weft.planning.plan import BITS_PER_WORD, StreamPlan, Tree
+from weft.planning.plan import Base, StreamPlan, Tree
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -36,8 +36,8 @@ Column = npt.NDArray[Any]
 _NOTHING_NULL = np.empty(0, np.bool_)
 
 
-def partials_schema(plan: StreamPlan, tree: Tree) -> pa.Schema:
-    """The columns of a tree's partials."""
+def partials_schema(plan: StreamPlan, tree: Base | Tree) -> pa.Schema:
+    """The columns of the partials of a base or a tree."""
     fields = [pa.field("slot", pa.int64())]
     fields += [pa.field(plan.key_column(key), arrow_type(plan.stream.attributes[key])) for key in tree.group_by]
     fields += [pa.field(f"shard_{word}", pa.int64()) for word in range(plan.shard_words)]
@@ -53,7 +53,7 @@ def partials_schema(plan: StreamPlan, tree: Tree) -> pa.Schema:
 
 
 class Combiner:
-    """Combines one batch for any number of trees, sharing what they have in common: codes of keys, shards, inputs."""
+    """Combines one batch for any number of bases, sharing what they have in common: codes of keys, shards, inputs."""
 
     def __init__(self, plan: StreamPlan, batch: pa.RecordBatch) -> None:
         self._plan = plan
@@ -62,26 +62,26 @@ class Combiner:
         self._codes: dict[str, tuple[Ints, int]] = {}
         self._numbers: dict[int, tuple[Column, Bools]] = {}
 
-    def partials(self, tree: Tree, slots: Ints) -> pa.RecordBatch:
-        """The partials of one tree; `slots` is the slot of each event."""
-        index, first = self._group(tree, slots)
+    def partials(self, base: Base, slots: Ints) -> pa.RecordBatch:
+        """The partials of one base; `slots` is the slot of each event."""
+        index, first = self._group(base, slots)
         size = len(first)
         columns: list[pa.Array] = [pa.array(slots[first])]
         rows = pa.array(first)
-        columns += [self._batch.column(self._plan.key_column(key)).take(rows) for key in tree.group_by]
-        columns += [pa.array(word[first]) for word in self._shard_words(tree)]
-        for component in tree.components:
+        columns += [self._batch.column(self._plan.key_column(key)).take(rows) for key in base.group_by]
+        columns += [pa.array(word[first]) for word in self._shard_words(base)]
+        for component in base.components:
             if component.kind is Kind.VALUES:
                 columns += self._multiset(component, index, size)
             else:
                 columns += [pa.array(column) for column in self._lift(component, index, size)]
-        return pa.RecordBatch.from_arrays(columns, schema=partials_schema(self._plan, tree))
+        return pa.RecordBatch.from_arrays(columns, schema=partials_schema(self._plan, base))
 
-    def _group(self, tree: Tree, slots: Ints) -> tuple[Ints, Ints]:
+    def _group(self, base: Base, slots: Ints) -> tuple[Ints, Ints]:
         """The partial of each event, and an event of each partial."""
-        parts = [self._key_codes(key) for key in tree.group_by]
-        if tree.predicates:
-            parts += [_dense(word) for word in self._shard_words(tree)]
+        parts = [self._key_codes(key) for key in base.group_by]
+        if base.predicates:
+            parts += [_dense(word) for word in self._shard_words(base)]
         lowest = int(slots.min()) if len(slots) else 0
         group = slots - lowest
         size = int(group.max(initial=0)) + 1
@@ -102,14 +102,12 @@ class Combiner:
             self._codes[key] = codes, int(codes.max(initial=0)) + 1
         return self._codes[key]
 
-    def _shard_words(self, tree: Tree) -> list[Ints]:
-        """The predicate bits of each event, those of other trees cleared so that they do not split partials."""
-        words = []
-        for word in range(self._plan.shard_words):
-            mask = sum(1 << (bit % BITS_PER_WORD) for bit in tree.predicates if bit // BITS_PER_WORD == word)
-            bits = np.asarray(self._batch.column(f"shard_{word}"))
-            words.append(bits & np.int64(mask))
-        return words
+    def _shard_words(self, base: Base) -> list[Ints]:
+        """The predicate bits of each event, those of other bases cleared so that they do not split partials."""
+        return [
+            np.asarray(self._batch.column(f"shard_{word}")) & np.int64(mask)
+            for word, mask in enumerate(self._plan.shard_masks(base.predicates))
+        ]
 
     def _input(self, place: int) -> tuple[Column, Bools]:
         if place not in self._numbers:

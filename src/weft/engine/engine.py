@@ -9,6 +9,7 @@ from os import PathLike
 import pyarrow as pa
 
 from weft.engine.answers import answers_schema, to_table, wide
+from weft.engine.explain import explain_engine
 from weft.engine.ingest import to_batch
 from weft.engine.snapshot import read_snapshot, write_snapshot
 from weft.engine.stream_state import StreamState
@@ -105,6 +106,10 @@ class Engine:
     def exact_from(self, query: str) -> int | None:
         """From where on a query sees every event: microseconds, or a position for ROWS ... SLIDE; None: the start."""
         return self._stream(self._query(query).stream).exact_from(query)
+
+    def explain(self, *, analyze: bool = False) -> str:
+        """The plan that is at work, as text; with `analyze`, what was predicted for each tree beside what it did."""
+        return explain_engine(self._workload, self._streams, analyze=analyze)
 
     def wide(self, answers: pa.Table, query: str) -> pa.Table:
         """One query's rows of an answers table, with a typed column per SELECT item."""

@@ -1,4 +1,4 @@
-"""A generation: the sliding queries of one stream that were planned together, and the slot stores of their trees.
+"""A generation: the sliding queries of one stream that were planned together, and the stores of their trees.
 
 The first generation holds the queries that an engine starts with. A query that is added later joins a tree that
 already holds all it needs and so starts with the past that the tree has; otherwise it opens a generation of its own.
@@ -17,7 +17,8 @@ from weft.engine.combine import Combiner
 from weft.engine.projection import project
 from weft.engine.slot_store import SlotStore
 from weft.language.model import Query, Stream
-from weft.planning.plan import Clock, StreamPlan, Tree, fit, plan_stream
+from weft.planning.optimize import fit, plan_stream
+from weft.planning.plan import Clock, StreamPlan, Tree
 from weft.windows.clock import END_OF_STREAM
 from weft.windows.slots import lengths_of, oldest_slot_needed
 
@@ -62,11 +63,17 @@ class TreeState:
 
 
 class Generation:
-    """Trees that share one projection of the events."""
+    """Trees that share one projection of the events. `shares` has the names of each tree's queries, if given."""
 
-    def __init__(self, stream: Stream, queries: list[Query], held_from: dict[Clock, int | None]) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        queries: list[Query],
+        held_from: dict[Clock, int | None],
+        shares: list[list[str]] | None = None,
+    ) -> None:
         self.queries = tuple(queries)
-        self.plan = plan_stream(stream, queries)
+        self.plan = plan_stream(stream, queries, shares=shares)
         self.trees = [TreeState(self.plan, tree, held_from[tree.clock]) for tree in self.plan.trees]
 
     @property
@@ -79,11 +86,14 @@ class Generation:
         return any(state.tree.clock is clock for state in self.trees)
 
     def append(self, batch: pa.RecordBatch, clock: Clock, ticks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        """Combine events into the trees of a clock; `ticks` is each event's time or position."""
+        """Combine events into the bases of a clock, and feed its trees; `ticks` is each event's time or position."""
         combiner = Combiner(self.plan, project(self.plan, batch))
-        for state in self.trees:
-            if state.tree.clock is clock:
-                state.store.append(combiner.partials(state.tree, ticks // state.tree.granularity))
+        for base in self.plan.bases:
+            fed = [state for state in self.trees if state.tree.base == base.number]
+            if fed and base.clock is clock:
+                partials = combiner.partials(base, ticks // base.granularity)
+                for state in fed:
+                    state.store.append(partials)
 
     def adopt(self, query: Query) -> bool:
         """Let a new query join a tree that already holds all it needs, if there is one."""

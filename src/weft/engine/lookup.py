@@ -22,7 +22,7 @@ from weft.engine.slot_store import SlotStore
 from weft.engine.tables import KeyTable
 from weft.language.expressions import AggregateCall
 from weft.language.model import Query, Stream
-from weft.planning.plan import plan_lookup
+from weft.planning.optimize import plan_lookup
 from weft.windows import RowWindow, TimeWindow
 
 Ints = npt.NDArray[np.int64]
@@ -48,7 +48,8 @@ def lookup_answers(
     plan = plan_lookup(stream, query)
     (tree,) = plan.trees
     store = SlotStore(plan, tree)
-    store.append(Combiner(plan, project(plan, batch)).partials(tree, np.zeros(len(rows), np.int64)))
+    (base,) = plan.bases
+    store.append(Combiner(plan, project(plan, batch)).partials(base, np.zeros(len(rows), np.int64)))
     for closed in store.close(tree.queries, None, None):
         groups = closed.fold.groups.decode(closed.fold.keys)
         return closed.answers(*_times(stream, query, at_us, batch, times, groups, len(closed)))

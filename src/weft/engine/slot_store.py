@@ -1,8 +1,9 @@
 """The slot store: the keyed, columnar state of one execution tree, and the answers of the windows that close.
 
-This is the inner part of the engine and of each Spark bucket: partials are appended, windows are closed, old slots
-leave. Rows are kept sorted by (key, slot) in plain arrays; a row is one partial. Closing folds each window's rows
-with `kernels.folding`, so a combine is done a constant number of times whatever the overlap.
+This is the inner part of the engine and of each Spark bucket: partials are appended, windows are closed, old fragments
+leave. Each partial goes to the fragment of its slot, which is named by its first slot. Rows are kept sorted by (key,
+slot) in plain arrays; a row is the partial of one fragment. Closing folds each window's rows with `kernels.folding`, so
+a combine is done a constant number of times whatever the overlap.
 
 A structure that keeps its own state between closings takes the place of `_fold` and nothing else.
 """
@@ -10,7 +11,6 @@ A structure that keeps its own state between closings takes the place of `_fold`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,52 +23,15 @@ from weft.engine.answers import Groups
 from weft.engine.closed import ClosedWindows, Fold, View
 from weft.engine.columns import frozen
 from weft.engine.combine import partials_schema
+from weft.engine.rows import Multisets, Rows
 from weft.engine.tables import ColumnTable, IntTable, KeyTable
 from weft.kernels.instances import closed_instances
-from weft.kernels.multisets import gather_runs
 from weft.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
 from weft.windows import Window
 from weft.windows.slots import instances_closed, lengths_of
 
 Ints = npt.NDArray[np.int64]
 Column = npt.NDArray[Any]
-
-
-@dataclass
-class Multisets:
-    """The multiset of each row: runs of items with their counts, end to end."""
-
-    items: Column
-    counts: Ints
-    offsets: Ints
-
-    def take(self, rows: Ints) -> Multisets:
-        """The multisets of some rows."""
-        return Multisets(*gather_runs(self.items, self.counts, self.offsets, rows))
-
-
-@dataclass
-class Rows:
-    """Partials as arrays; `shards` indexes the store's list of different shards."""
-
-    keys: Ints
-    slots: Ints
-    shards: Ints
-    columns: dict[str, Column] = field(default_factory=dict)
-    multisets: dict[Component, Multisets] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.slots)
-
-    def take(self, rows: Ints) -> Rows:
-        """Some rows, in the order given."""
-        return Rows(
-            self.keys[rows],
-            self.slots[rows],
-            self.shards[rows],
-            {name: column[rows] for name, column in self.columns.items()},
-            {component: runs.take(rows) for component, runs in self.multisets.items()},
-        )
 
 
 class SlotStore:
@@ -92,6 +55,10 @@ class SlotStore:
         }
         self._rows = self._to_rows([]).take(np.arange(0))
         self._new: list[pa.RecordBatch] = []
+        self.fed = 0
+        """How many partials were taken in."""
+        self.folded = 0
+        """How many fragments were visited, and answers made of them, as windows closed."""
 
     @property
     def live_rows(self) -> int:
@@ -106,16 +73,12 @@ class SlotStore:
     @property
     def bytes_held(self) -> int:
         """The memory of the sorted rows."""
-        rows = self._rows
-        arrays = [rows.keys, rows.slots, rows.shards, *rows.columns.values()]
-        for runs in rows.multisets.values():
-            arrays += [runs.items, runs.counts, runs.offsets]
-        return sum(array.nbytes for array in arrays)
+        return self._rows.nbytes
 
     def append(self, partials: pa.RecordBatch) -> None:
-        """Take in partials, of any slots, in any order."""
+        """Take in partials of the tree's base, or of the tree itself, of any slots, in any order."""
         if partials.num_rows:
-            self._new.append(partials)
+            self._new.append(partials.select(self._schema.names))
 
     def close(self, queries: Iterable[PlannedQuery], after: int | None, until: int | None) -> Iterator[ClosedWindows]:
         """The answers of each query's windows that end in (after, until]; None is the end of time on its side.
@@ -137,7 +100,7 @@ class SlotStore:
                 yield ClosedWindows(planned, fold)
 
     def evict(self, oldest: int) -> None:
-        """Forget the slots before `oldest`, and the keys that have no slot left."""
+        """Forget the fragments before the slot `oldest`, and the keys that have none left."""
         self._sort()
         kept = np.flatnonzero(self._rows.slots >= oldest)
         if len(kept) < len(self._rows):
@@ -168,11 +131,11 @@ class SlotStore:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def check_invariants(self) -> None:
-        """Rows are sorted by (key, slot), every column has a value per row, and runs lie end to end."""
+        """Rows are sorted by (key, slot, shard), none twice, with a value in every column, and runs lie end to end."""
         rows = self._rows
-        order = np.lexsort((rows.slots, rows.keys))
-        assert np.array_equal(rows.keys[order], rows.keys)
-        assert np.array_equal(rows.slots[order], rows.slots)
+        places = list(zip(rows.keys.tolist(), rows.slots.tolist(), rows.shards.tolist()))
+        assert places == sorted(set(places))
+        assert np.array_equal(self.tree.cuts.starts(rows.slots), rows.slots)
         assert all(len(column) == len(rows) for column in rows.columns.values())
         for runs in rows.multisets.values():
             assert len(runs.offsets) == len(rows) + 1
@@ -193,6 +156,10 @@ class SlotStore:
             found = np.empty((count, 4), np.int64)
             closed_instances(view.slots, view.segments, length, slide, first, last, found)
         owner, instances, low, high = (np.ascontiguousarray(column) for column in found[:count].T)
+        if count:
+            # Ranges of one key overlap: two stacks visit each row once, and each instance once more.
+            behind = np.append(low[0], high[:-1])
+            self.folded += int((high - np.maximum(low, behind)).sum()) + count
         groups = Groups(self.tree.group_by, self._keys)
         return Fold(view, view.keys[owner], instances, low, high, self.plan, groups)
 
@@ -211,22 +178,8 @@ class SlotStore:
             return
         new = self._to_rows(self._new)
         self._new = []
-        old = self._rows
-        merged = Rows(
-            np.concatenate([old.keys, new.keys]),
-            np.concatenate([old.slots, new.slots]),
-            np.concatenate([old.shards, new.shards]),
-            {name: np.concatenate([old.columns[name], new.columns[name]]) for name in old.columns},
-            {component: _concatenate(old.multisets[component], runs) for component, runs in new.multisets.items()},
-        )
-        lowest = merged.slots.min()
-        span = int(merged.slots.max() - lowest) + 1
-        if span < 2**62 // len(self._keys):
-            # One word orders by (key, slot); the old rows are one sorted run, which a stable sort merges.
-            order = np.argsort(merged.keys * span + (merged.slots - lowest), kind="stable")
-        else:
-            order = np.lexsort((merged.slots, merged.keys))
-        self._rows = merged.take(order)
+        self.fed += len(new)
+        self._rows = self._rows.joined(new).sorted().combined(self.tree.components)
 
     def _to_rows(self, batches: list[pa.RecordBatch]) -> Rows:
         table = pa.Table.from_batches(batches, self._schema)
@@ -240,10 +193,14 @@ class SlotStore:
             else:
                 columns.update({name: np.asarray(_one(batch, name)) for name in names})
         keys = [_one(batch, self.plan.key_column(key)) for key in self.tree.group_by]
-        words = [_one(batch, f"shard_{word}") for word in range(self.plan.shard_words)]
+        # Predicates that no query of this tree has would only split its partials.
+        words = [
+            pa.array(np.asarray(_one(batch, f"shard_{word}")) & np.int64(mask))
+            for word, mask in enumerate(self.plan.shard_masks(self.tree.predicates))
+        ]
         return Rows(
             self._keys.ids(keys, batch.num_rows),
-            np.asarray(_one(batch, "slot")),
+            self.tree.cuts.starts(np.asarray(_one(batch, "slot"))),
             self._shards.ids(words, batch.num_rows),
             columns,
             multisets,
@@ -273,11 +230,3 @@ class SlotStore:
 def _one(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
     column = batch.column(name)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _concatenate(old: Multisets, new: Multisets) -> Multisets:
-    return Multisets(
-        np.concatenate([old.items, new.items]),
-        np.concatenate([old.counts, new.counts]),
-        np.concatenate([old.offsets, new.offsets[1:] + old.offsets[-1]]),
-    )

@@ -25,7 +25,7 @@ from weft.language.reader import apply
 from weft.planning.plan import Clock
 
 MAGIC = b"WEFT"
-FORMAT = 1
+FORMAT = 2
 _PREFIX = struct.Struct("<4sHI")
 
 
@@ -97,6 +97,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "closed_us": state.closed_us,
         "closed_rows": state.closed_rows,
         "newest_us": state.newest_us,
+        "oldest_us": state.oldest_us,
         "accepted": state.accepted,
         "late": state.late,
         "row_times": _keep(tables, pa.table({"time": row_times})),
@@ -111,6 +112,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
 def _describe_generation(generation: Generation, tables: list[pa.Table]) -> dict[str, Any]:
     return {
         "queries": [print_query(query) for query in generation.queries],
+        "shares": [[planned.query.name for planned in tree.queries] for tree in generation.plan.trees],
         "trees": [_describe_tree(state, tables) for state in generation.trees],
     }
 
@@ -145,7 +147,7 @@ def _queries(stream: Stream, texts: list[str]) -> list[Query]:
 
 def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> StreamState:
     state = StreamState(stream, [])
-    for name in ("watermark_us", "closed_us", "closed_rows", "newest_us", "accepted", "late"):
+    for name in ("watermark_us", "closed_us", "closed_rows", "newest_us", "oldest_us", "accepted", "late"):
         setattr(state, name, description[name])
     state.row_times = (
         np.asarray(tables[description["row_times"]].column("time")),
@@ -171,8 +173,10 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
 
 
 def _restore_generation(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> Generation:
-    # The plan follows from the queries that the generation began with, so that its components and bits are the same.
-    generation = Generation(stream, _queries(stream, description["queries"]), dict.fromkeys(Clock))
+    # The plan follows from the queries that the generation began with and from how they were shared, so that trees,
+    # components and bits are the same.
+    queries = _queries(stream, description["queries"])
+    generation = Generation(stream, queries, dict.fromkeys(Clock), description["shares"])
     by_number = {state.tree.number: state for state in generation.trees}
     generation.trees = []
     for part in description["trees"]:

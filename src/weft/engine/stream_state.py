@@ -34,6 +34,7 @@ class StreamState:
         """Windows that end up to here have been reported; behind the watermark only if a closing failed."""
         self.closed_rows = 0
         self.newest_us: int | None = None
+        self.oldest_us: int | None = None
         self.accepted = 0
         self.late = 0
         self.generations: list[Generation] = []
@@ -65,6 +66,7 @@ class StreamState:
             self.log.append(batch)
         self.accepted += len(times)
         self.newest_us = max(int(times.max()), self.newest_us if self.newest_us is not None else -(2**63))
+        self.oldest_us = min(int(times.min()), self.oldest_us if self.oldest_us is not None else 2**63 - 1)
 
     def advance(self, watermark_us: int) -> list[QueryAnswers]:
         """Move the watermark, and answer the windows that it closes.

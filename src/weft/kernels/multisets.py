@@ -46,6 +46,26 @@ def count_distinct(items: Items, offsets: Ints, low: Ints, high: Ints) -> Ints:
 
 
 @njit(cache=True, nogil=True)
+def most_frequent(items: Items, counts: Ints, offsets: Ints, low: Ints, high: Ints) -> Items:
+    """The item of greatest count in each range, the smallest of several (NaN last); zero where a range is empty."""
+    out = np.zeros(len(low), items.dtype)
+    for i in range(len(low)):
+        begin, end = offsets[low[i]], offsets[high[i]]
+        best = seen = 0
+        order = np.argsort(items[begin:end])
+        for j in range(len(order)):
+            item = items[begin + order[j]]
+            before = items[begin + order[max(j - 1, 0)]]
+            if item != before and (item == item or before == before):
+                seen = 0
+            seen += counts[begin + order[j]]
+            if seen > best:
+                best = seen
+                out[i] = item
+    return out
+
+
+@njit(cache=True, nogil=True)
 def gather_runs(items: Items, counts: Ints, offsets: Ints, rows: Ints) -> tuple[Items, Ints, Ints]:
     """The runs of the given rows, in their order."""
     new_offsets = np.zeros(len(rows) + 1, np.int64)
@@ -60,3 +80,25 @@ def gather_runs(items: Items, counts: Ints, offsets: Ints, rows: Ints) -> tuple[
             new_counts[at] = counts[j]
             at += 1
     return new_items, new_counts, new_offsets
+
+
+@njit(cache=True, nogil=True)
+def merge_runs(items: Items, counts: Ints, bounds: Ints) -> tuple[Items, Ints, Ints]:
+    """One run, sorted and each item once, for all that lies between two neighbouring bounds. NaN equals NaN."""
+    new_items = np.empty(bounds[-1] - bounds[0], items.dtype)
+    new_counts = np.empty(bounds[-1] - bounds[0], np.int64)
+    offsets = np.zeros(len(bounds), np.int64)
+    at = 0
+    for i in range(len(bounds) - 1):
+        for j in bounds[i] + np.argsort(items[bounds[i] : bounds[i + 1]]):
+            is_same = at > offsets[i] and (
+                new_items[at - 1] == items[j] or (items[j] != items[j] and new_items[at - 1] != new_items[at - 1])
+            )
+            if is_same:
+                new_counts[at - 1] += counts[j]
+            else:
+                new_items[at] = items[j]
+                new_counts[at] = counts[j]
+                at += 1
+        offsets[i + 1] = at
+    return new_items[:at].copy(), new_counts[:at].copy(), offsets

@@ -1,20 +1,76 @@
-"""What a tree costs: one operation per event, and one per slot and instance that the slot belongs to.
+"""What a plan costs: events into bases, partials into trees, fragments into answers.
 
-The formula is that of Guirguis et al., section 3, with the stream's slots as the fragments.
+A base costs one operation per event. A tree costs `FEED` combines for each partial that it is fed, and one combine for
+each fragment and instance that the fragment belongs to (Guirguis et al., section 3, equations 1 to 3), for every group.
 """
 
 from __future__ import annotations
 
-from weft.planning.plan import Clock, Tree
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import expm1, prod
+
+from weft.planning.plan import DEFAULT_RATE, Base, Clock, StreamPlan, Tree
+from weft.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from weft.windows.cuts import Cuts
 from weft.windows.slots import lengths_of
+
+ASSUMED_VALUES = 100
+"""Different values of an attribute of which nothing is known."""
+
+FEED = 8.0
+"""What feeding a partial to a tree costs, in combines: it is sorted in and put together with its fragment."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The numbers that a cost is figured from: events per second, weights, and how many values attributes have."""
+
+    rate: float = DEFAULT_RATE
+    weights: Weights = UNIT_WEIGHTS
+    groups: Mapping[str, int] = field(default_factory=dict)
+
+    def groups_of(self, attributes: tuple[str, ...]) -> int:
+        """How many groups there are by some attributes."""
+        return prod(self.groups.get(name, ASSUMED_VALUES) for name in attributes)
+
+    def fed_per_slot(self, base: Base) -> float:
+        """The cost of feeding a tree, for one group and slot: how likely the slot has a partial of the group."""
+        events = self.rate * base.granularity / 1_000_000 if base.clock is Clock.TIME else float(base.granularity)
+        return FEED * -expm1(-events / self.groups_of(base.group_by))
+
+    def base(self, base: Base) -> float:
+        """Operations per second of a base."""
+        return self.weights.event * self.rate
+
+    def tree(self, tree: Tree, base: Base) -> float:
+        """Operations per second of a tree."""
+        return self.feeding(tree, base) + self.folding(tree, overlap(tree))
+
+    def feeding(self, tree: Tree, base: Base) -> float:
+        """Operations per second of putting a base's partials into a tree's fragments."""
+        fed = self.fed_per_slot(base) * self.groups_of(base.group_by)
+        return self.weights.combine * fed * self.slots_per_s(tree)
+
+    def folding(self, tree: Tree, overlapping: float) -> float:
+        """Operations per second of combining a tree's fragments into so many instances at a time."""
+        return self.folds(tree.cuts, overlapping, tree)
+
+    def folds(self, cuts: Cuts, overlapping: float, like: Tree) -> float:
+        """The same for other cuts of the same slots and groups."""
+        fragments = cuts.rate * self.slots_per_s(like) * self.groups_of(like.group_by)
+        return self.weights.combine * fragments * overlapping
+
+    def slots_per_s(self, tree: Tree | Base) -> float:
+        """How many slots pass in a second."""
+        return 1_000_000 / tree.granularity if tree.clock is Clock.TIME else self.rate / tree.granularity
+
+    def stream(self, plan: StreamPlan) -> float:
+        """Operations per second of all bases and trees of a stream."""
+        trees = sum(self.tree(tree, plan.base_of(tree)) for tree in plan.trees)
+        return trees + sum(self.base(base) for base in plan.bases)
 
 
 def overlap(tree: Tree) -> float:
     """How many instances of the tree's different windows an event belongs to: the sum of range over slide."""
     return sum(length / slide for length, slide in map(lengths_of, tree.windows))
-
-
-def tree_cost(tree: Tree, rate_per_s: float) -> float:
-    """Operations per second of one tree, for one key."""
-    slots_per_s = 1_000_000 / tree.granularity if tree.clock is Clock.TIME else rate_per_s / tree.granularity
-    return rate_per_s + slots_per_s * overlap(tree)

@@ -1,4 +1,4 @@
-"""A plan in words and as data: trees, what their partials hold, and why each query is where it is."""
+"""A plan in words and as data: bases, trees, what their partials hold, and why each query is where it is."""
 
 from __future__ import annotations
 
@@ -6,18 +6,29 @@ from typing import Any
 
 from weft.language.literals import print_duration
 from weft.language.printer import label_of, print_expression, print_window
-from weft.planning.cost import overlap, tree_cost
-from weft.planning.plan import Clock, Plan, PlannedQuery, StreamPlan, Tree
+from weft.planning.compare import Comparison, compare
+from weft.planning.cost import Prices, overlap
+from weft.planning.plan import Base, Clock, Plan, PlannedQuery, StreamPlan, Tree
+from weft.windows.slots import lengths_of
 
 _NAMES_SHOWN = 8
 
 
 def explain_data(plan: Plan) -> dict[str, Any]:
     """The plan as plain data."""
+    prices = Prices(plan.rate, plan.weights, plan.groups)
+    comparisons = {name: compare(stream, prices) for name, stream in plan.streams.items()}
     return {
         "rate_per_s": plan.rate,
         "cost_per_s": plan.cost,
-        "trees": [_tree_data(stream, tree, plan.rate) for stream in plan.streams.values() for tree in stream.trees],
+        "no_share_per_s": sum(one.no_share for one in comparisons.values()),
+        "shared_per_s": sum(one.shared for one in comparisons.values()),
+        "bases": [_base_data(stream, base, prices) for stream in plan.streams.values() for base in stream.bases],
+        "trees": [
+            _tree_data(stream, tree, prices, comparisons[name])
+            for name, stream in plan.streams.items()
+            for tree in stream.trees
+        ],
         "on_demand": [
             {
                 "query": query.name,
@@ -33,60 +44,140 @@ def explain_data(plan: Plan) -> dict[str, Any]:
 def explain_text(plan: Plan) -> str:
     """The plan as text."""
     data = explain_data(plan)
+    lines = heading_lines(data)
+    for base in data["bases"]:
+        lines += [
+            "",
+            base["title"],
+            f"  partials    {', '.join(base['components'])}",
+            f"  cost        {base['cost_per_s']:,.0f} operations a second",
+        ]
+        lines += [line for tree in data["trees"] if tree["base"] == base["base"] for line in _tree_lines(tree)]
+    return "\n".join([*lines, *other_lines(data)])
+
+
+def heading_lines(data: dict[str, Any]) -> list[str]:
+    """What the whole plan is and costs."""
     queries = sum(len(tree["queries"]) for tree in data["trees"])
     lines = [
         f"{queries} sliding queries in {len(data['trees'])} execution trees, {len(data['on_demand'])} on demand; "
-        f"{data['cost_per_s']:,.0f} operations a second at {plan.rate:,.0f} events a second"
+        f"{data['cost_per_s']:,.0f} operations a second at {data['rate_per_s']:,.0f} events a second"
     ]
-    for tree in data["trees"]:
-        keys = ", ".join(tree["group_by"]) or "nothing (one group)"
+    if data["trees"]:
         lines += [
-            "",
-            f"tree {tree['tree']}: {len(tree['queries'])} queries over {tree['stream']}, grouped by {keys}",
-            f"  slots       {tree['slot']}",
-            f"  partials    {', '.join(tree['components'])}",
-            f"  predicates  {_listed(tree['predicates']) or 'none'}",
-            f"  windows     {_listed(tree['windows'])}",
-            f"  cost        {tree['cost_per_s']:,.0f} operations a second, overlap {tree['overlap']:,.1f}",
-            f"  reason      {tree['reason']}",
-            f"  queries     {_listed([query['query'] for query in tree['queries']])}",
+            f"each query by itself would take {data['no_share_per_s']:,.0f}, "
+            f"one tree for all of the same groups {data['shared_per_s']:,.0f}"
         ]
+    return lines
+
+
+def other_lines(data: dict[str, Any]) -> list[str]:
+    """The queries that are in no tree."""
+    lines = []
     for query in data["on_demand"]:
         lines += ["", f"{query['query']} {query['window']}: {query['reason']}"]
         if query["having"] is not None:
             lines += [f"  having      {query['having']}"]
-    return "\n".join(lines)
+    return lines
 
 
-def _tree_data(stream: StreamPlan, tree: Tree, rate: float) -> dict[str, Any]:
-    slot = print_duration(tree.granularity) if tree.clock is Clock.TIME else f"{tree.granularity} rows"
+def _tree_lines(tree: dict[str, Any]) -> list[str]:
+    return [
+        "",
+        tree["title"],
+        f"  fragments   {tree['fragments']}",
+        f"  partials    {', '.join(tree['components'])}",
+        f"  predicates  {_listed(tree['predicates']) or 'none'}",
+        f"  windows     {_listed(tree['windows'])}",
+        f"  cost        {tree['cost_per_s']:,.0f} operations a second, overlap {tree['overlap']:,.1f}",
+        f"  reason      {tree['reason']}",
+        f"  queries     {_listed([query['query'] for query in tree['queries']])}",
+    ]
+
+
+def _base_data(stream: StreamPlan, base: Base, prices: Prices) -> dict[str, Any]:
+    return {
+        "base": base.number,
+        "title": f"base {base.number}: {stream.stream.name} by {_keys(base)}, cut into slots of "
+        f"{_length(base.clock, base.granularity)}",
+        "stream": stream.stream.name,
+        "group_by": list(base.group_by),
+        "slot": _length(base.clock, base.granularity),
+        "components": [_component_text(stream, component.kind.value, component.input) for component in base.components],
+        "cost_per_s": prices.base(base),
+    }
+
+
+def _tree_data(stream: StreamPlan, tree: Tree, prices: Prices, comparison: Comparison) -> dict[str, Any]:
+    base = stream.base_of(tree)
     return {
         "tree": tree.number,
+        "title": f"tree {tree.number}: {_counted(len(tree.queries))} over {stream.stream.name}, "
+        f"grouped by {_keys(tree)}",
+        "base": tree.base,
         "stream": stream.stream.name,
         "group_by": list(tree.group_by),
-        "slot": slot,
+        "slot": _length(tree.clock, tree.granularity),
+        "fragments": _fragments(tree),
+        "fragments_per_s": tree.cuts.rate * prices.slots_per_s(tree),
+        "edges": [
+            {"every": _length(tree.clock, period * tree.granularity), "offset": residue * tree.granularity}
+            for period, residue in tree.cuts.edges
+        ],
         "components": [_component_text(stream, component.kind.value, component.input) for component in tree.components],
         "predicates": [print_expression(stream.predicates[bit]) for bit in tree.predicates],
         "windows": [print_window(window) for window in tree.windows],
         "overlap": overlap(tree),
-        "cost_per_s": tree_cost(tree, rate),
-        "reason": "these queries have the same groups, so one pass over the events serves them all",
-        "queries": [_query_data(stream, planned) for planned in tree.queries],
+        "cost_per_s": prices.tree(tree, base),
+        "reason": comparison.reasons[tree.number],
+        "queries": [_query_data(stream, tree, planned, prices) for planned in tree.queries],
     }
+
+
+def _fragments(tree: Tree) -> str:
+    """How the tree's edges cut the stream, in words."""
+    if len(tree.cuts.edges) == 1:
+        return f"every {_length(tree.clock, tree.cuts.edges[0][0] * tree.granularity)}"
+    mean = _length(tree.clock, max(1, round(tree.granularity / tree.cuts.rate)), rounded=True)
+    edges = len(tree.cuts.edges)
+    return f"between {edges} edges that repeat with their windows' slides, {mean} on average"
+
+
+def _length(clock: Clock, ticks: int, *, rounded: bool = False) -> str:
+    if clock is Clock.ROWS:
+        return f"{ticks} rows"
+    if rounded and ticks >= 10_000_000:
+        ticks = round(ticks, -6)
+    return print_duration(ticks)
 
 
 def _component_text(stream: StreamPlan, kind: str, place: int | None) -> str:
     return kind if place is None else f"{kind}({print_expression(stream.inputs[place].expression)})"
 
 
-def _query_data(stream: StreamPlan, planned: PlannedQuery) -> dict[str, Any]:
+def _query_data(stream: StreamPlan, tree: Tree, planned: PlannedQuery, prices: Prices) -> dict[str, Any]:
+    """A query with its share of the cost: an equal part of its base and of feeding its tree, and its own folding."""
     where = None if planned.predicate is None else print_expression(stream.predicates[planned.predicate])
+    base = stream.base_of(tree)
+    length, slide = lengths_of(planned.query.window)
+    all_of_base = sum(len(fed.queries) for fed in stream.fed_by(base))
     return {
         "query": planned.query.name,
         "window": print_window(planned.query.window),
         "where": where,
         "select": [label_of(item) for item in planned.query.select],
+        "cost_per_s": prices.base(base) / all_of_base
+        + prices.feeding(tree, base) / len(tree.queries)
+        + prices.folding(tree, length / slide),
     }
+
+
+def _counted(queries: int) -> str:
+    return "1 query" if queries == 1 else f"{queries} queries"
+
+
+def _keys(part: Base | Tree) -> str:
+    return ", ".join(part.group_by) or "nothing (one group)"
 
 
 def _listed(names: list[str]) -> str:

@@ -31,13 +31,20 @@ class Bucket:
         self.closed_us: int | None = None
         """Windows that end up to here have been answered, here or elsewhere; what they needed may still be held."""
 
+    @property
+    def work(self) -> tuple[int, int]:
+        """How many partials were fed to trees so far, and how many fragments and answers were folded."""
+        stores = [state.store for state in self._trees.values()]
+        return sum(store.fed for store in stores), sum(store.folded for store in stores)
+
     def append(self, parts: Iterable[Part]) -> None:
-        """Take in partials."""
+        """Take in partials: each feeds all trees of its base."""
         for part in parts:
-            if part.tree not in self._trees:
-                plan, tree = self._job.trees[part.tree]
-                self._trees[part.tree] = TreeState(plan, tree, None)
-            self._trees[part.tree].store.append(part.partials)
+            fed = self._job.bases[part.base]
+            for tree in fed.trees:
+                if tree.number not in self._trees:
+                    self._trees[tree.number] = TreeState(fed.plan, tree, None)
+                self._trees[tree.number].store.append(part.partials)
 
     def on_time(self, parts: Iterable[Part], watermark_us: int | None) -> tuple[list[Part], int]:
         """The partials whose slot is not wholly behind the watermark, and the number of events dropped.
@@ -48,16 +55,16 @@ class Bucket:
             return list(parts), 0
         kept, late = [], 0
         for part in parts:
-            granularity = self._job.trees[part.tree][1].granularity
+            granularity = self._job.bases[part.base].base.granularity
             timely = (np.asarray(part.partials.column("slot")) + 1) * granularity > watermark_us
             if timely.all():
                 kept.append(part)
                 continue
-            if part.tree in self._job.counting_trees:
+            if part.base in self._job.counting_bases:
                 late += int(np.asarray(part.partials.column(_ROWS))[~timely].sum())
             if timely.any():
                 partials = part.partials.filter(pa.array(timely))
-                kept.append(Part(part.tree, pack(partials), partials))
+                kept.append(Part(part.base, pack(partials), partials))
         return kept, late
 
     def close(self, watermark_us: int) -> Iterator[pa.RecordBatch]:
@@ -77,9 +84,9 @@ class Bucket:
         """When the last window that covers some of these partials closes."""
         ends = []
         for part in parts:
-            tree = self._job.trees[part.tree][1]
+            fed = self._job.bases[part.base]
             newest = int(np.asarray(part.partials.column("slot")).max())
-            ends.append(newest * tree.granularity + max(lengths_of(window)[0] for window in tree.windows))
+            ends.append(newest * fed.base.granularity + fed.longest)
         return max(ends)
 
     def next_end_us(self) -> int | None:

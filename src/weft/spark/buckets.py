@@ -13,7 +13,7 @@ import pyarrow as pa
 from weft.aggregates.types import Type
 from weft.engine.columns import bits_of, bytes_of
 from weft.kernels.hashing import hash_bytes, hash_ints
-from weft.planning.plan import StreamPlan, Tree
+from weft.planning.plan import Base, StreamPlan
 
 Ints = npt.NDArray[np.int64]
 
@@ -52,11 +52,11 @@ def spark_partition(value: int, partitions: int) -> int:
     return (h - (1 << 32) if h >> 31 else h) % partitions
 
 
-def bucket_places(plan: StreamPlan, tree: Tree, partials: pa.RecordBatch, buckets: int) -> Ints:
-    """The place in the list of buckets of each partial, by its key."""
+def bucket_places(plan: StreamPlan, base: Base, partials: pa.RecordBatch, buckets: int) -> Ints:
+    """The place in the list of buckets of each partial, by what all trees of its base group by."""
     hashes = np.zeros(partials.num_rows, np.uint64)
-    hash_ints(np.full(partials.num_rows, tree.number), hashes)
-    for key in tree.group_by:
+    hash_ints(np.full(partials.num_rows, base.number), hashes)
+    for key in base.together_by:
         kind = plan.stream.attributes[key]
         hash_ints(_words(partials.column(plan.key_column(key)), kind), hashes)
     return (hashes % np.uint64(buckets)).astype(np.int64)

@@ -12,8 +12,28 @@ import pyarrow as pa
 from weft.engine.answers import answers_schema
 from weft.language.model import Workload
 from weft.language.printer import print_workload
-from weft.planning.plan import Plan, StreamPlan, Tree, optimize
+from weft.planning.optimize import optimize
+from weft.planning.plan import Base, Plan, StreamPlan, Tree
 from weft.spark.packed_job import PackedJob
+from weft.windows.slots import lengths_of
+
+
+@dataclass(frozen=True)
+class FedBase:
+    """A base, with the plan of its stream and the trees that it feeds."""
+
+    plan: StreamPlan
+    base: Base
+
+    @cached_property
+    def trees(self) -> tuple[Tree, ...]:
+        """The trees that it feeds."""
+        return self.plan.fed_by(self.base)
+
+    @cached_property
+    def longest(self) -> int:
+        """The length of the longest window that its partials may belong to."""
+        return max(lengths_of(window)[0] for tree in self.trees for window in tree.windows)
 
 
 @dataclass(frozen=True)
@@ -30,29 +50,28 @@ class Job:
         return answers_schema(self.workload)
 
     @cached_property
-    def trees(self) -> dict[int, tuple[StreamPlan, Tree]]:
-        """Every tree by number, with the plan of its stream."""
-        return {tree.number: (plan, tree) for plan in self.plan.streams.values() for tree in plan.trees}
+    def bases(self) -> dict[int, FedBase]:
+        """Every base by number."""
+        return {base.number: FedBase(plan, base) for plan in self.plan.streams.values() for base in plan.bases}
 
     @cached_property
-    def counting_trees(self) -> frozenset[int]:
-        """One tree of each stream: the one whose partials are counted as the stream's events."""
-        return frozenset(plan.trees[0].number for plan in self.plan.streams.values())
+    def counting_bases(self) -> frozenset[int]:
+        """One base of each stream: the one whose partials are counted as the stream's events."""
+        return frozenset(plan.bases[0].number for plan in self.plan.streams.values())
+
+    def packed(self) -> PackedJob:
+        """The job for the workers that answer. Its fingerprint tells all that old state depends on."""
+        bases = [plan.bases for plan in self.plan.streams.values()]
+        identity = f"{print_workload(self.workload)}\nbuckets {self.bucket_ids}\nbases {bases}"
+        return PackedJob(pickle.dumps(self), sha256(identity.encode()).hexdigest())
+
+    def packed_for_combining(self) -> PackedJob:
+        """The job for the combine step, which needs no trees: it stays small however many queries there are."""
+        streams = {name: replace(stream, trees=()) for name, stream in self.plan.streams.items()}
+        plan = replace(self.plan, streams=streams, on_demand=())
+        return PackedJob(pickle.dumps(Job(Workload(self.workload.streams), plan, self.bucket_ids)), "")
 
 
-def pack_job(workload: Workload, bucket_ids: list[int]) -> PackedJob:
-    """Plan a workload and pack it for the workers."""
-    job = Job(workload, optimize(workload), tuple(bucket_ids))
-    identity = f"{print_workload(workload)}\nbuckets {bucket_ids}"
-    return PackedJob(pickle.dumps(job), sha256(identity.encode()).hexdigest())
-
-
-def pack_combine_job(workload: Workload, bucket_ids: list[int]) -> PackedJob:
-    """The same for the combine step, which needs no queries: it stays small however many there are."""
-    plan = optimize(workload)
-    streams = {
-        name: replace(stream, trees=tuple(replace(tree, queries=()) for tree in stream.trees))
-        for name, stream in plan.streams.items()
-    }
-    job = Job(Workload(workload.streams), replace(plan, streams=streams, on_demand=()), tuple(bucket_ids))
-    return PackedJob(pickle.dumps(job), "")
+def plan_job(workload: Workload, bucket_ids: list[int]) -> Job:
+    """Plan a workload for some buckets."""
+    return Job(workload, optimize(workload), tuple(bucket_ids))

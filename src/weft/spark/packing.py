@@ -31,29 +31,29 @@ def unpack(content: bytes | pa.Buffer) -> pa.RecordBatch:
 
 
 class Part(NamedTuple):
-    """The partials of one tree, packed and unpacked."""
+    """The partials of one base, packed and unpacked."""
 
-    tree: int
+    base: int
     content: bytes
     partials: pa.RecordBatch
 
     @staticmethod
-    def of(tree: int, content: bytes) -> Part:
+    def of(base: int, content: bytes) -> Part:
         """A part from its bytes."""
-        return Part(tree, content, unpack(content))
+        return Part(base, content, unpack(content))
 
 
 def pack_parts(parts: Iterable[Part]) -> bytes:
     """Several parts as one entry of the log."""
-    return b"".join(piece for part in parts for piece in (_HEAD.pack(part.tree, len(part.content)), part.content))
+    return b"".join(piece for part in parts for piece in (_HEAD.pack(part.base, len(part.content)), part.content))
 
 
 def unpack_parts(entry: bytes) -> list[Part]:
     """The inverse of `pack_parts`."""
     parts, at = [], 0
     while at < len(entry):
-        tree, length = _HEAD.unpack_from(entry, at)
+        base, length = _HEAD.unpack_from(entry, at)
         at += _HEAD.size
-        parts.append(Part.of(tree, entry[at : at + length]))
+        parts.append(Part.of(base, entry[at : at + length]))
         at += length
     return parts

@@ -21,10 +21,11 @@ from weft.planning.plan import StreamPlan
 from weft.spark.bucket import Bucket
 from weft.spark.buckets import bucket_ids
 from weft.spark.combine import PACKED, combine_partitions
-from weft.spark.job import pack_combine_job, pack_job
+from weft.spark.counts import COMBINED, COUNTS, OUTPUT, output_rows
+from weft.spark.job import plan_job
 from weft.spark.packed_job import PackedJob
 from weft.spark.packing import Part, pack
-from weft.spark.processor import OUTPUT, BucketProcessor
+from weft.spark.processor import BucketProcessor
 from weft.spark.projection import project
 from weft.spark.settings import STATE_STORE
 from weft.spark.unpack import answers_type, unpack_partitions
@@ -71,9 +72,9 @@ def answers(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> 
         raise WeftError("some of the DataFrames are streaming and some are not; give all of one kind")
     partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     ids = bucket_ids(partitions, BUCKETS_PER_PARTITION)
-    packed = pack_job(workload, ids)
-    combining = pack_combine_job(workload, ids)
-    plans = packed.open().plan.streams
+    job = plan_job(workload, ids)
+    packed, combining = job.packed(), job.packed_for_combining()
+    plans = job.plan.streams
     partials = reduce(DataFrame.union, [_partials(frames[name], plan, combining) for name, plan in plans.items()])
     grouped = partials.groupBy("bucket")
     if streaming:
@@ -88,10 +89,7 @@ def answers(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> 
         closed = grouped.applyInArrow(answer_bucket(packed), OUTPUT)
     closed = closed.observe(
         METRICS,
-        *(
-            F.coalesce(F.sum(name), F.lit(0)).alias(name)
-            for name in ("answers", "late_events", "untimed_events", "busy_ns")
-        ),
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
     )
     return closed.mapInArrow(unpack_partitions(packed), answers_type(workload))
 
@@ -128,32 +126,20 @@ def answer_bucket(packed: PackedJob) -> Callable[[Iterator[pa.RecordBatch]], Ite
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bucket = Bucket(packed.open())
-        untimed = busy_ns = 0
+        counts = dict.fromkeys(COUNTS, 0)
         for batch in batches:
             bucket.append(
-                Part.of(tree, content)
-                for tree, content in zip(batch.column("tree").to_pylist(), batch.column("partials").to_pylist())
+                Part.of(base, content)
+                for base, content in zip(batch.column("base").to_pylist(), batch.column("partials").to_pylist())
                 if content
             )
-            untimed += sum(batch.column("untimed").to_pylist())
-            busy_ns += sum(batch.column("busy_ns").to_pylist())
-        rows = [{"content": pack(closed), "answers": closed.num_rows} for closed in bucket.close(END_OF_STREAM)] or [
-            {"content": None, "answers": 0}
-        ]
-        nothing = {"late_events": 0, "untimed_events": 0, "busy_ns": 0}
-        rows = [{**row, **nothing} for row in rows]
-        rows[0] |= {"untimed_events": untimed, "busy_ns": busy_ns}
-        yield pa.RecordBatch.from_pylist(rows, OUTPUT_ARROW)
+            for name in COMBINED:
+                counts[name] += sum(batch.column(name).to_pylist())
+        closed = [(pack(answers), answers.num_rows) for answers in bucket.close(END_OF_STREAM)]
+        counts["fed"], counts["folded"] = bucket.work
+        yield pa.RecordBatch.from_pylist(output_rows(closed, counts), OUTPUT_ARROW)
 
     return answer
 
 
-OUTPUT_ARROW = pa.schema(
-    [
-        ("content", pa.binary()),
-        ("answers", pa.int64()),
-        ("late_events", pa.int64()),
-        ("untimed_events", pa.int64()),
-        ("busy_ns", pa.int64()),
-    ]
-)
+OUTPUT_ARROW = pa.schema([("content", pa.binary()), ("answers", pa.int64()), *((name, pa.int64()) for name in COUNTS)])

@@ -26,14 +26,12 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from weft.errors import WeftError
 from weft.spark import local_entries
+from weft.spark.counts import COMBINED, COUNTS, output_rows
 from weft.spark.packed_job import PackedJob
 
 if TYPE_CHECKING:
     from weft.spark.bucket import Bucket
     from weft.spark.packing import Part
-
-OUTPUT = "content BINARY, answers BIGINT, late_events BIGINT, untimed_events BIGINT, busy_ns BIGINT"
-"""Packed answers, and the counts that the progress of a batch shows."""
 
 NEVER = -(2**63)
 
@@ -115,13 +113,14 @@ class BucketProcessor(StatefulProcessor):
         timerValues: TimerValues,
     ) -> Iterator[Row]:
         """Take in a batch's partials for one bucket, and answer what the watermark has closed."""
-        parts, untimed, busy_ns = [], 0, 0
+        parts = []
+        counts = dict.fromkeys(COUNTS, 0)
         for row in rows:
             if row.partials:
-                parts.append((row.tree, bytes(row.partials)))
-            untimed += row.untimed
-            busy_ns += row.busy_ns
-        yield from self._step(key[0], parts, timerValues, untimed, busy_ns)
+                parts.append((row.base, bytes(row.partials)))
+            for name in COMBINED:
+                counts[name] += row[name]
+        yield from self._step(key[0], parts, timerValues, counts)
 
     def handleExpiredTimer(
         self,
@@ -130,13 +129,13 @@ class BucketProcessor(StatefulProcessor):
         expiredTimerInfo: ExpiredTimerInfo,
     ) -> Iterator[Row]:
         """Answer what the watermark has closed in a bucket that got no event."""
-        yield from self._step(key[0], [], timerValues, 0, 0)
+        yield from self._step(key[0], [], timerValues, dict.fromkeys(COUNTS, 0))
 
     def close(self) -> None:
         """Nothing to close: the cache is meant to stay."""
 
     def _step(
-        self, bucket_id: int, parts: list[tuple[int, bytes]], timers: TimerValues, untimed: int, busy_ns: int
+        self, bucket_id: int, parts: list[tuple[int, bytes]], timers: TimerValues, counts: dict[str, int]
     ) -> Iterator[Row]:
         # Loaded here and not above: Spark opens the state of every new query in a process that gets no rows.
         from weft.spark.packing import Part, pack, pack_parts
@@ -145,9 +144,10 @@ class BucketProcessor(StatefulProcessor):
         progress = self._read_progress()
         cached = self._bucket(bucket_id, progress)
         bucket = cached.bucket
+        work = bucket.work
         # Before the first event Spark's watermark is 0: nothing is late yet, and nothing closes.
         watermark_us = timers.getCurrentWatermarkInMs() * 1000 or None
-        kept, late = bucket.on_time([Part.of(*part) for part in parts], watermark_us)
+        kept, counts["late_events"] = bucket.on_time([Part.of(*part) for part in parts], watermark_us)
         next_entry = progress.next_entry
         if kept:
             key = EntryKey(next_entry, uuid4().hex)
@@ -162,19 +162,10 @@ class BucketProcessor(StatefulProcessor):
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
         cached.version = uuid4().hex
         self._progress.update(Progress(cached.version, self._packed.fingerprint, next_entry, closed_us, timer_ms))
-        packed = [pack(batch) for batch in batches]
-        busy_ns += perf_counter_ns() - began
-        if not batches and (late or untimed or busy_ns):
-            yield Row(content=None, answers=0, late_events=late, untimed_events=untimed, busy_ns=busy_ns)
-        for place, batch in enumerate(batches):
-            first = place == 0
-            yield Row(
-                content=packed[place],
-                answers=batch.num_rows,
-                late_events=late if first else 0,
-                untimed_events=untimed if first else 0,
-                busy_ns=busy_ns if first else 0,
-            )
+        packed = [(pack(batch), batch.num_rows) for batch in batches]
+        counts["fed"], counts["folded"] = (after - before for after, before in zip(bucket.work, work))
+        counts["busy_ns"] += perf_counter_ns() - began
+        yield from (Row(**row) for row in output_rows(packed, counts))
 
     def _read_progress(self) -> Progress:
         stored = self._progress.get()

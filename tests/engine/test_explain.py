@@ -1,0 +1,60 @@
+"""The engine explains the plan that is at work, and counts what its trees do."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+
+TEXT = """
+CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT) TIMESTAMP BY t;
+CREATE QUERY fine AS SELECT SUM(x) FROM s [RANGE 60 SECONDS SLIDE 10 SECONDS] GROUP BY k;
+CREATE QUERY coarse AS SELECT MAX(x) FROM s [RANGE 2 HOURS SLIDE 10 MINUTES] GROUP BY k;
+"""
+KEYS, SECONDS = 5, 7200
+
+
+@pytest.fixture
+def engine() -> weft.Engine:
+    """An event of each key in every second, closed every ten seconds."""
+    engine = weft.Engine(weft.read(TEXT))
+    for start in range(0, SECONDS, 10):
+        times = np.repeat(np.arange(start, start + 10), KEYS) * 1_000_000
+        engine.push("s", {"t": times, "k": np.arange(10 * KEYS) % KEYS, "x": times})
+        engine.advance("s", (start + 10) * 1_000_000)
+    return engine
+
+
+def numbers(text: str, tree: int, fact: str) -> list[int]:
+    section = text.split(f"tree {tree} after")[1]
+    (line,) = [line for line in section.splitlines() if line.startswith(f"  {fact}")][:1]
+    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", line)]
+
+
+def test_predicted_stands_beside_counted(engine: weft.Engine) -> None:
+    text = engine.explain(analyze=True)
+    assert "2 sliding queries in 2 execution trees" in text
+    # Slots of ten seconds, each of which has a partial of every key.
+    assert numbers(text, 0, "fed") == [SECONDS // 10 * KEYS] * 2
+    # Instances close one by one, so each of the six fragments of a minute is combined for each, and gives an answer;
+    # those that begin before the first event have fewer.
+    predicted, counted = numbers(text, 0, "folded")
+    instances = SECONDS // 10
+    assert predicted == pytest.approx(6 * instances * KEYS, rel=1e-3)
+    assert counted == (7 * instances - 15) * KEYS
+    assert numbers(text, 1, "held")[:2] == [12 * KEYS, KEYS]
+
+
+def test_queries_that_come_later_have_their_own_trees(engine: weft.Engine) -> None:
+    engine.add("CREATE QUERY later AS SELECT MIN(x) FROM s [RANGE 60 SECONDS SLIDE 1 SECOND]")
+    engine.add("CREATE QUERY asked AS SELECT MIN(x) FROM s [RANGE 60 SECONDS]")
+    engine.remove("coarse")
+    text = engine.explain()
+    assert "base 1: s by nothing" in text
+    assert "asked [RANGE 1 MINUTE]: evaluated by lookups" in text
+    assert "coarse" not in text
+    assert "after" not in text
+    assert weft.Engine.restore(engine.snapshot()).explain() == text
