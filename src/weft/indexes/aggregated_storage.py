@@ -1,0 +1,28 @@
+"""AGGR: a basic window is a sorted list of its values and their counts (Indexing, section 2.2).
+
+Cost: O(d) to insert, the list being searched from its start. Space: d entries a basic window. Needs: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from weft.indexes.chained_storage import ChainedStorage
+from weft.indexes.sheet import IndexCost, StorageSheet
+
+
+class AggregatedStorage(ChainedStorage):
+    """Values and counts in one sorted list."""
+
+    sheet: ClassVar[StorageSheet] = StorageSheet(
+        name="aggr",
+        title="AGGR",
+        source="2.2",
+        insert=IndexCost("d", lambda s: s.basic_distinct),
+        entries=IndexCost("d/b", lambda s: s.news),
+        space=IndexCost("d", lambda s: s.basic_distinct),
+        indexes=("l_index", "t_index", "h_index"),
+    )
+
+    def __init__(self, basic_windows: int) -> None:
+        super().__init__(basic_windows, buckets=1)

@@ -1,0 +1,199 @@
+"""One set-valued index over the basic windows of one window or two: what SetWindow and TwoSetWindow share.
+
+Invariant: the count of a key is the sum of its weights in the basic windows that are attached; its pins are the entries
+that the filling ones have of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.indexes.aggregated_storage import AggregatedStorage
+from weft.indexes.group_index import GroupIndex
+from weft.indexes.grouped_storage import GroupedStorage
+from weft.indexes.hash_index import HashIndex
+from weft.indexes.hashed_storage import BUCKETS, HashedStorage
+from weft.indexes.list_index import ListIndex
+from weft.indexes.list_storage import ListStorage
+from weft.indexes.set_index import NO_ENTRIES, PURGES, Entries, NodeIndex, SetIndex
+from weft.indexes.storage import Storage
+from weft.indexes.tree_index import TreeIndex
+from weft.indexes.values import IndexingError, StringCodes, ValueCodes, Values, codes_of, known
+
+Ints = npt.NDArray[np.int64]
+
+EVERY_STORAGE: tuple[type[Storage], ...] = (ListStorage, AggregatedStorage, HashedStorage, GroupedStorage)
+EVERY_INDEX: tuple[type[SetIndex], ...] = (ListIndex, TreeIndex, HashIndex, GroupIndex)
+STORAGES = {each.sheet.name: each for each in EVERY_STORAGE}
+INDEXES = {each.sheet.name: each for each in EVERY_INDEX}
+
+PURGES_PER_ROLL_OVER = 5
+"""How often the index is purged while the window is replaced once, as in the paper's experiments."""
+
+
+class CountedWindows:
+    """Windows over streams of one type, and one index that counts the values of them all."""
+
+    def __init__(
+        self,
+        basic_windows: Sequence[int],
+        type: str,
+        *,
+        storage: str,
+        index: str,
+        purge: str,
+        group_width: float | None,
+        storage_buckets: int | None,
+        index_buckets: int | None,
+        purges_per_roll_over: int,
+    ) -> None:
+        check_names(storage, index, group_width, storage_buckets, index_buckets)
+        known(purge, PURGES, "way of purging")
+        if purges_per_roll_over < 1:
+            raise IndexingError(f"purges_per_roll_over must be at least 1, got {purges_per_roll_over}")
+        self.codes: ValueCodes = codes_of(type, group_width)
+        self.index = build_index(index, len(basic_windows), purge, index_buckets)
+        self.storages = [build_storage(storage, n, storage_buckets) for n in basic_windows]
+        self._purge_every = [max(1, -(-n // purges_per_roll_over)) for n in basic_windows]
+        self._since_purge = 0
+        self.purges = 0
+        self.purged = 0
+
+    def append(self, side: int, values: Values) -> int:
+        """Put values into the basic window of a side that fills; returns how many."""
+        codes = self.codes.encode(values)
+        self.storages[side].append(codes, self.index)
+        return len(codes)
+
+    def attach(self, side: int, count: int = 1) -> None:
+        """Make the filling basic window the newest, then `count` - 1 empty ones; as many of the oldest leave."""
+        if count < 0:
+            raise IndexingError(f"so many basic windows cannot be attached: {count}")
+        storage = self.storages[side]
+        # After n + 1 of them nothing is left, however many more come.
+        for _ in range(min(count, storage.array.basic_windows + 1)):
+            old = storage.drop() if storage.array.is_full else NO_ENTRIES
+            new = storage.close()
+            if self.index.needs_sorted_entries and not storage.gives_sorted_entries:
+                new, old = _sorted(new), _sorted(old)
+            self.index.change(side, new, old)
+            self._since_purge += 1
+            if self._since_purge >= self._purge_every[side]:
+                self.purge()
+
+    def purge(self) -> None:
+        """Take values out of the index that nothing counts or holds."""
+        removed = self.index.purge()
+        self.codes.release(removed)
+        self._since_purge = 0
+        self.purges += 1
+        self.purged += len(removed)
+
+    def table(self) -> tuple[Ints, npt.NDArray[np.int64]]:
+        """The codes that some window has, in the order of their values, and their counts in each."""
+        codes, counts = self.index.scan()
+        is_present = counts.any(axis=0)
+        if not is_present.all():
+            codes, counts = codes[is_present], counts[:, is_present]
+        if not (self.index.scans_in_order and self.codes.sorts_by_code):
+            order = self.codes.order(codes)
+            codes, counts = codes[order], counts[:, order]
+        return codes, counts
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.index.nbytes + self.codes.nbytes + sum(storage.nbytes for storage in self.storages)
+
+    def statistics(self, side: int) -> dict[str, int]:
+        """Numbers of one window and of the index."""
+        array = self.storages[side].array
+        _, counts = self.index.scan()
+        return {
+            "basic_windows": array.held,
+            "tuples": array.tuples,
+            "filling": array.tuples_of(array.filling),
+            "entries": array.entries_held,
+            "distinct": self.index.present(side),
+            "nodes": self.index.nodes_held(),
+            "zero_nodes": int(np.count_nonzero(~counts.any(axis=0))),
+            "purges": self.purges,
+            "purged": self.purged,
+        }
+
+    def check_invariants(self) -> None:
+        """Counts and pins are what the basic windows hold; strings have a number while they are in the index."""
+        self.index.check_invariants()
+        for storage in self.storages:
+            storage.check_invariants()
+        if isinstance(self.index, NodeIndex):
+            self._check_counts(self.index)
+        else:
+            codes, counts = self.index.scan()
+            for side, storage in enumerate(self.storages):
+                keys, expected = _total([storage.entries_of(place) for place in storage.array.places()])
+                assert codes[counts[side] > 0].tolist() == keys.tolist(), "groups are not those of the basic windows"
+                assert counts[side][counts[side] > 0].tolist() == expected.tolist(), "groups are miscounted"
+        if isinstance(self.codes, StringCodes):
+            assert len(self.codes) == self.index.nodes_held(), "strings leak"
+
+    def _check_counts(self, index: NodeIndex) -> None:
+        pins = np.zeros(index.capacity, np.int64)
+        for side, storage in enumerate(self.storages):
+            counts = np.zeros(index.capacity, np.int64)
+            for place in storage.array.places():
+                entries = storage.entries_of(place)
+                np.add.at(counts, entries.keys, entries.weights)
+            np.add.at(pins, storage.entries_of(storage.array.filling).keys, 1)
+            assert (counts == index.counts[side]).all(), "counts are not those of the basic windows"
+        assert (pins == index.pins).all(), "pins are not those of the filling basic windows"
+
+
+def check_names(
+    storage: str, index: str, group_width: float | None, storage_buckets: int | None, index_buckets: int | None
+) -> None:
+    """Raise when there is no such storage or index, or when they do not go together."""
+    known(storage, STORAGES, "storage")
+    known(index, INDEXES, "index")
+    sheet = STORAGES[storage].sheet
+    if index not in sheet.indexes:
+        raise IndexingError(f"storage {storage} does not serve {index}; it serves {', '.join(sheet.indexes)}")
+    if index == "g_index" and group_width is None:
+        raise IndexingError("g_index holds ranges of values: give their width, group_width=...")
+    if index != "g_index" and group_width is not None:
+        raise IndexingError(f"{index} holds single values: leave group_width out, or use g_index")
+    if storage_buckets is not None and storage != "hash":
+        raise IndexingError(f"storage {storage} has no buckets: leave storage_buckets out, or use hash")
+    if index_buckets is not None and index != "h_index":
+        raise IndexingError(f"{index} has no buckets: leave index_buckets out, or use h_index")
+
+
+def build_index(name: str, sides: int, purge: str, buckets: int | None) -> SetIndex:
+    """An index by name; `buckets` fixes the number of them in the H-INDEX."""
+    if name == "h_index":
+        return HashIndex(sides, purge, buckets)
+    return INDEXES[name](sides, purge)
+
+
+def build_storage(name: str, basic_windows: int, buckets: int | None) -> Storage:
+    """A storage by name, empty."""
+    if name == "hash":
+        return HashedStorage(basic_windows, buckets or BUCKETS)
+    return cast(Any, STORAGES[name])(basic_windows)  # type: ignore[no-any-return]
+
+
+def _sorted(entries: Entries) -> Entries:
+    order = np.argsort(entries.keys, kind="stable")
+    return Entries(entries.keys[order], entries.weights[order])
+
+
+def _total(basic_windows: list[Entries]) -> tuple[Ints, Ints]:
+    """The keys of basic windows in order, and their weights in all of them together."""
+    keys, places = np.unique(np.concatenate([NO_ENTRIES.keys, *(e.keys for e in basic_windows)]), return_inverse=True)
+    weights = np.zeros(len(keys), np.int64)
+    np.add.at(weights, places, np.concatenate([NO_ENTRIES.weights, *(e.weights for e in basic_windows)]))
+    return keys, weights
