@@ -1,24 +1,36 @@
 """Which queries should share: plan cost and planning time of every method.
 
-Workloads are those of Guirguis et al., section 6: slides from a list of templates by a Zipf distribution in which the
-longest slides are the most frequent, ranges of a uniform overlap times the slide. Further: the work that each
-optimization of section 8 saves (figure 14), a million queries, random windows without templates, and single additions
-and removals among many queries. Ranges and slides are in seconds, costs in operations per second.
+Sections:
+- paper: workloads of Guirguis et al., section 6: slides from a list of templates by a Zipf distribution in which the
+  longest slides are the most frequent, ranges of a uniform overlap times the slide, 50 to 1,000,000 queries. Ranges are
+  whole seconds up to 2000 queries, whole minutes beyond.
+- templates: a million queries that each repeat one of a few windows;
+- any: random ranges and slides of whole seconds up to a day, with the peak of memory, in a process of its own;
+- figure14: the work that the optimizations of section 8 save, added one after the other, and each left out;
+- changes: single additions and removals among many queries, the slowest as well as the median;
+- factors: what bases that no query asked for save;
+- grouping: what trees over unions of group-by attributes save.
 
-Prints a JSON line per measurement with --json, a table otherwise. Run: weft bench optimizer --json
+Ranges and slides are in seconds, costs in operations per second. Prints a JSON line per measurement with --json.
+Run: weft bench optimizer --json
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
+import multiprocessing
+import resource
 import time
+from itertools import combinations
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from weft.planning.sharing import EVERY_METHOD, Method, Queries, SharingPlan, Weights
+from weft.planning.sharing.factor_windows import factor_windows
+from weft.planning.sharing.grouping import plan_grouping
 from weft.planning.sharing.incremental_weave_share import IncrementalWeaveShare
 from weft.planning.sharing.no_share import NoShare
 from weft.planning.sharing.shared import Shared
@@ -26,13 +38,16 @@ from weft.planning.sharing.weave_share import WeaveShare
 
 SLIDES_MINUTES = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440]
 DAY = 86_400
+WHOLE_SECONDS = 2000
+"""Up to so many queries, ranges are whole seconds."""
 MOST_EDGE_SETS = {
     "exhaustive": 16,
-    "local_search_from_no_share": 300,
-    "local_search_from_random": 300,
+    "local_search_from_no_share": 1000,
+    "local_search_from_random": 1000,
 }
-MOST_QUERIES = {"random": 10_000, "incremental_weave_share": 1000}
+MOST_QUERIES = {"random": 100_000, "incremental_weave_share": 10_000}
 """Methods that would take too long on more."""
+SECTIONS = ["paper", "templates", "any", "figure14", "changes", "factors", "grouping"]
 UNIT = Weights()
 
 
@@ -46,7 +61,11 @@ def paper_queries(size: int, overlap: float, skew: float, step: int, seed: int) 
     return Queries(ranges, chosen, np.zeros(size, np.int64))
 
 
-def templates(size: int, kinds: int, overlap: float, skew: float, seed: int) -> Queries:
+def step_for(size: int) -> int:
+    return 1 if size <= WHOLE_SECONDS else 60
+
+
+def template_queries(size: int, kinds: int, overlap: float, skew: float, seed: int) -> Queries:
     """Queries that each repeat one of a few windows, some of them more often than others."""
     few = paper_queries(kinds, overlap, skew, 1, seed)
     weights = 1 / np.arange(1, kinds + 1) ** skew
@@ -66,6 +85,13 @@ def timed(method: Method, queries: Queries, rate: float) -> tuple[SharingPlan, f
     return plan, time.perf_counter() - began
 
 
+def load() -> None:
+    """The first call compiles, or loads what was compiled before."""
+    for method in EVERY_METHOD:
+        method.share(Queries.of([(16, 4), (10, 5), (8, 4)]), 1.2, UNIT)
+    WeaveShare().share(any_queries(50, 1), 1.0, UNIT)
+
+
 def compare(options: argparse.Namespace, experiment: str, queries: Queries, rate: float, **more: Any) -> None:
     """Every method that finishes on these queries, beside Shared and No Share."""
     shared, no_share = (method.share(queries, rate, UNIT).cost for method in (Shared(), NoShare()))
@@ -78,70 +104,186 @@ def compare(options: argparse.Namespace, experiment: str, queries: Queries, rate
             continue
         plan, seconds = timed(method, queries, rate)
         ratios = {"to_shared": plan.cost / shared, "to_no_share": plan.cost / no_share}
-        emit(options, experiment, plan, seconds, rate=rate, **ratios, **more)
+        show(options, {**line_of(experiment, plan, seconds), "rate": rate, **ratios, **more})
         if method.name == "weave_share" and plan.cost > min(shared, no_share) * (1 + 1e-9):
             raise SystemExit(f"weave_share costs {plan.cost}, more than Shared {shared} or No Share {no_share}")
 
 
+def paper(options: argparse.Namespace) -> None:
+    for size in options.queries:
+        for overlap in options.overlaps:
+            for skew in options.skews:
+                queries = paper_queries(size, overlap, skew, step_for(size), options.seed)
+                for rate in options.rates:
+                    compare(options, "paper", queries, rate, overlap=overlap, skew=skew)
+
+
+def templates(options: argparse.Namespace) -> None:
+    few = template_queries(options.many, options.templates, 50, 0.6, options.seed)
+    compare(options, "templates", few, 100.0, overlap=50, skew=0.6)
+
+
+def any_windows(options: argparse.Namespace) -> None:
+    """Each rate in a process of its own, so that the peak of memory is its own."""
+    for rate in options.any_rates:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            for line in pool.apply(measure_any, (options.any, rate, options.seed)):
+                show(options, line)
+
+
+def measure_any(size: int, rate: float, seed: int) -> list[dict[str, Any]]:
+    load()
+    queries = any_queries(size, seed)
+    before = peak_mib()
+    lines, costs = [], {}
+    for method in (NoShare(), Shared(), WeaveShare()):
+        plan, seconds = timed(method, queries, rate)
+        costs[method.name] = plan.cost
+        memory = {"peak_mib": peak_mib(), "peak_before_mib": before}
+        lines.append({**line_of("any", plan, seconds), "rate": rate, **memory})
+    if costs["weave_share"] > min(costs.values()) * (1 + 1e-9):
+        raise SystemExit(f"weave_share costs more than a rival: {costs}")
+    return lines
+
+
+def peak_mib() -> float:
+    """The most memory that this process has taken so far (Linux counts in KiB)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def figure_14(options: argparse.Namespace) -> None:
-    """The work of Weave Share with none, one, two and all of its optimizations."""
+    """The work of Weave Share with none, one, two and all of its optimizations, and without each."""
     queries = paper_queries(options.figure14, 10, 0.7, 1, options.seed)
-    flags = {"cost_table": False, "edge_bitmap": False, "probe_with_fewer": False}
-    plans = []
-    for variant, flag in (("naive", None), *((f"with {name}", name) for name in flags)):
-        if flag is not None:
-            flags[flag] = True
+    names = ["cost_table", "edge_bitmap", "probe_with_fewer"]
+    variants = {"naive": dict.fromkeys(names, False)}
+    for count, name in enumerate(names, 1):
+        variants[f"with {name}"] = {one: one in names[:count] for one in names}
+    for name in names:
+        variants[f"all but {name}"] = {one: one != name for one in names}
+    plans: dict[str, SharingPlan] = {}
+    naive = 0.0
+    for variant, flags in variants.items():
         plan, seconds = timed(WeaveShare(is_polished=False, **flags), queries, 100)
-        plans.append(plan)
-        emit(
-            options,
-            "figure 14",
-            plan,
-            seconds,
-            rate=100,
-            overlap=10,
-            skew=0.7,
-            variant=variant,
-            times_less_work=plans[0].work.operations / max(plan.work.operations, 1),
-        )
-    if any((plan.tree_of != plans[0].tree_of).any() for plan in plans):
+        plans[variant] = plan
+        naive = naive or plan.work.operations
+        more = {"overlap": 10, "skew": 0.7, "variant": variant, "times_less_work": naive / plan.work.operations}
+        show(options, {**line_of("figure14", plan, seconds), "rate": 100.0, **more})
+    everything = plans["with probe_with_fewer"].work.operations
+    for name in names:
+        gain = plans[f"all but {name}"].work.operations / everything
+        show(options, {"bench": "optimizer", "experiment": "figure14", "optimization": name, "gain": gain})
+    if any((plan.tree_of != plans["naive"].tree_of).any() for plan in plans.values()):
         raise SystemExit("the optimizations change the plan")
+    if options.figure14 >= 250 and naive < 1000 * everything:
+        raise SystemExit(f"all optimizations together save {naive / everything:.0f} times the work, not 1000")
 
 
 def changes(options: argparse.Namespace) -> None:
-    """One addition and one removal at a time among many queries, reconstruction left out."""
+    """One addition and one removal at a time among many queries.
+
+    The queries that come have edges that those there have not: windows of whole seconds among whole minutes.
+    """
     queries = paper_queries(options.incremental, 50, 0.6, 60, options.seed)
-    windows = list(zip(queries.ranges.tolist(), queries.slides.tolist()))
-    online = IncrementalWeaveShare(100.0, tolerance=float("inf"))
-    online.add_all(dict(enumerate(windows)))
+    windows = dict(enumerate(zip(queries.ranges.tolist(), queries.slides.tolist())))
     added = paper_queries(options.changes, 50, 0.6, 1, options.seed + 1)
-    took: dict[str, list[float]] = {"add": [], "remove": []}
-    for place, window in enumerate(zip(added.ranges.tolist(), added.slides.tolist())):
+    cases = {
+        "no reconstruction": {"tolerance": inf},
+        "layouts in the background": {"tolerance": inf, "in_background": True},
+        "reconstruction in the background": {"tolerance": 0.2, "in_background": True},
+    }
+    for case, settings in cases.items():
+        online = IncrementalWeaveShare(100.0, **settings)
+        online.add_all(windows)
+        if settings["tolerance"] != inf:
+            online.reconstruct_in_background()
+        took: dict[str, list[float]] = {"add": [], "remove": []}
+        worked: dict[str, list[float]] = {"add": [], "remove": []}
+        for place, window in enumerate(zip(added.ranges.tolist(), added.slides.tolist())):
+            for change in took:
+                began, began_work = time.perf_counter(), time.thread_time()
+                if change == "add":
+                    online.add(("new", place), window)
+                else:
+                    online.remove(place)
+                took[change].append(time.perf_counter() - began)
+                worked[change].append(time.thread_time() - began_work)
+        online.wait()
+        from_scratch = WeaveShare().share(online.plan().queries, 100.0, UNIT).cost
+        for change, seconds in took.items():
+            line = {
+                "bench": "optimizer",
+                "experiment": "changes",
+                "method": "incremental_weave_share",
+                "case": case,
+                "change": change,
+                "queries": len(online),
+                "changes": len(seconds),
+                "trees": online.number_of_trees,
+                "median_ms": 1000 * float(np.median(seconds)),
+                "p99_ms": 1000 * float(np.quantile(seconds, 0.99)),
+                "longest_ms": 1000 * max(seconds),
+                # What the change itself computed, without waiting for the processor or for the thread.
+                "longest_work_ms": 1000 * max(worked[change]),
+                "reconstructions": online.reconstructions,
+                "layouts": online.layouts,
+                "to_from_scratch": online.cost / from_scratch,
+            }
+            show(options, line)
+
+
+def factors(options: argparse.Namespace) -> None:
+    """Factor windows on the paper's workloads: with the given trees, and grouped again."""
+    for size in options.factor_queries:
+        for rate in options.rates:
+            plan = WeaveShare().share(paper_queries(size, 50, 0.6, step_for(size), options.seed), rate, UNIT)
+            for may_regroup in (False, True):
+                began = time.perf_counter()
+                better = factor_windows(plan, may_regroup=may_regroup)
+                line = {
+                    "bench": "optimizer",
+                    "experiment": "factors",
+                    "queries": size,
+                    "rate": rate,
+                    "may_regroup": may_regroup,
+                    "trees": len(plan),
+                    "cost": plan.cost,
+                    "seconds": time.perf_counter() - began,
+                    "bases": [str(base) for base in better.bases],
+                    "trees_over_bases": len(better.plan),
+                    "cost_with_bases": better.cost,
+                    "to_plan": better.cost / plan.cost,
+                }
+                show(options, line)
+
+
+def grouping(options: argparse.Namespace) -> None:
+    """Every set of up to three of four attributes, each with some of the paper's queries."""
+    attributes = {"carrier": 16.0, "origin": 3.0, "dest": 105.0, "tailnum": 4000.0}
+    names = sorted(attributes)
+    sets = [one for size in range(4) for one in combinations(names, size)]
+    for rate in (10.0, 1000.0, 100_000.0):
+        workload = {}
+        for place, one in enumerate(sets):
+            queries = paper_queries(10, 50, 0.6, 60, options.seed + place)
+            # Folded with two stacks: a fragment costs a window once.
+            workload[one] = Queries(queries.ranges, queries.slides, queries.offsets, np.ones(len(queries)))
         began = time.perf_counter()
-        online.add(("new", place), window)
-        took["add"].append(time.perf_counter() - began)
-        began = time.perf_counter()
-        online.remove(place)
-        took["remove"].append(time.perf_counter() - began)
-    from_scratch = WeaveShare().share(online.plan().queries, 100.0, UNIT).cost
-    for change, seconds in took.items():
+        plan = plan_grouping(workload, rate, distinct=attributes)
         line = {
             "bench": "optimizer",
-            "experiment": "changes",
-            "method": "incremental_weave_share",
-            "change": change,
-            "queries": len(online),
-            "trees": online.number_of_trees,
-            "median_ms": 1000 * statistics.median(seconds),
-            "longest_ms": 1000 * max(seconds),
-            "to_from_scratch": online.cost / from_scratch,
+            "experiment": "grouping",
+            "sets": len(sets),
+            "rate": rate,
+            "trees": len(plan.trees),
+            "seconds": time.perf_counter() - began,
+            "cost": plan.cost,
+            "to_separate": plan.cost / plan.separate_cost,
         }
         show(options, line)
 
 
-def emit(options: argparse.Namespace, experiment: str, plan: SharingPlan, seconds: float, **more: Any) -> None:
-    line = {"bench": "optimizer", "experiment": experiment, **plan.summary(), "seconds": seconds, **more}
-    show(options, line)
+def line_of(experiment: str, plan: SharingPlan, seconds: float) -> dict[str, Any]:
+    return {"bench": "optimizer", "experiment": experiment, **plan.summary(), "seconds": seconds}
 
 
 def show(options: argparse.Namespace, line: dict[str, Any]) -> None:
@@ -155,39 +297,38 @@ def show(options: argparse.Namespace, line: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="weft bench optimizer", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
-    parser.add_argument("--queries", type=int, nargs="*", default=[10, 50, 250, 1000, 2000])
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS, help="only these sections")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that all works")
+    parser.add_argument("--queries", type=int, nargs="+", default=[50, 250, 1000, 2000, 10_000, 100_000, 1_000_000])
     parser.add_argument("--rates", type=float, nargs="+", default=[100.0, 10_000.0], help="events per second")
     parser.add_argument("--overlaps", type=float, nargs="+", default=[50.0], help="greatest overlap")
     parser.add_argument("--skews", type=float, nargs="+", default=[0.6], help="skew of the slides")
     parser.add_argument("--methods", nargs="*", default=[], help="only these methods")
-    parser.add_argument("--many", type=int, default=1_000_000, help="queries over a few templates; 0 for none")
+    parser.add_argument("--many", type=int, default=1_000_000, help="queries over a few templates")
     parser.add_argument("--templates", type=int, default=300, help="how many templates")
-    parser.add_argument("--any", type=int, default=2000, help="queries with any range and slide; 0 for none")
-    parser.add_argument("--figure14", type=int, default=120, help="queries for figure 14 (the paper: 250); 0 for none")
-    parser.add_argument("--incremental", type=int, default=100_000, help="queries for single changes; 0 for none")
-    parser.add_argument("--changes", type=int, default=100, help="how many single changes")
+    parser.add_argument("--any", type=int, default=10_000, help="queries with any range and slide")
+    parser.add_argument("--any-rates", type=float, nargs="+", default=[100.0, 1.0], help="events per second for those")
+    parser.add_argument("--figure14", type=int, default=250, help="queries for figure 14")
+    parser.add_argument("--incremental", type=int, default=100_000, help="queries for single changes")
+    parser.add_argument("--changes", type=int, default=2000, help="how many single changes")
+    parser.add_argument("--factor-queries", type=int, nargs="+", default=[250, 1000, 2000])
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    # The first call compiles, or loads what was compiled before.
-    for method in EVERY_METHOD:
-        method.share(Queries.of([(16, 4), (10, 5), (8, 4)]), 1.2, UNIT)
-    for size in options.queries:
-        for overlap in options.overlaps:
-            for skew in options.skews:
-                queries = paper_queries(size, overlap, skew, 1, options.seed)
-                for rate in options.rates:
-                    compare(options, "paper", queries, rate, overlap=overlap, skew=skew)
-    if options.many:
-        few = templates(options.many, options.templates, 50, 0.6, options.seed)
-        compare(options, "templates", few, 100.0, overlap=50, skew=0.6)
-        # Ranges of whole minutes: some thousand different edge sets.
-        compare(options, "many", paper_queries(options.many, 50, 0.6, 60, options.seed), 100.0, overlap=50, skew=0.6)
-    if options.any:
-        compare(options, "any windows", any_queries(options.any, options.seed), 100.0)
-    if options.figure14:
-        figure_14(options)
-    if options.incremental:
-        changes(options)
+    if options.quick:
+        options.queries, options.many, options.any, options.figure14 = [10, 50, 250], 10_000, 300, 60
+        options.incremental, options.changes, options.factor_queries = 2000, 100, [50]
+    load()
+    sections = {
+        "paper": paper,
+        "templates": templates,
+        "any": any_windows,
+        "figure14": figure_14,
+        "changes": changes,
+        "factors": factors,
+        "grouping": grouping,
+    }
+    for name in options.only:
+        sections[name](options)
 
 
 if __name__ == "__main__":

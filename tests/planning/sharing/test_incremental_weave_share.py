@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.planning.sharing import Queries, Weights, share
+from weft.planning.sharing import Caps, Queries, Weights, share
 from weft.planning.sharing.incremental_weave_share import IncrementalWeaveShare, UnknownQueryError
+from weft.planning.sharing.online_trees import OnlineTrees
 from weft.planning.sharing.weave_share import WeaveShare
 
 windows = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(0, 5))
 rates = st.sampled_from([0.2, 1.0, 3.0, 10.0, 30.0])
+scales = st.sampled_from([1, 1000])
 tolerances = st.sampled_from([0.0, 0.1, 0.3, inf])
 
 
@@ -38,12 +40,13 @@ def test_the_running_cost_is_that_of_the_plan(
     online = IncrementalWeaveShare(rate, Weights(0.5, 2.0), tolerance=tolerance)
     there: dict[int, tuple[int, int, int]] = {}
     for place, (window, chance) in enumerate(steps):
-        online.add(place, window)
+        online.add(place, window, factor=None if chance % 2 else chance / 7)
         there[place] = window
         if chance % 3:
             gone = list(there)[chance % len(there)]
             online.remove(gone)
             del there[gone]
+        online.check_invariants()
         plan = online.plan()
         assert plan.queries.ranges.tolist() == [length for length, _, _ in there.values()]
         assert len(plan) == online.number_of_trees
@@ -170,8 +173,97 @@ def test_the_tolerance_can_start_the_background() -> None:
     for place, window in enumerate(paper_windows(60, seed=5)):
         online.add(place, window)
     online.wait()
+    online.check_invariants()
     assert online.reconstructions > 0
     assert online.cost == pytest.approx(online.plan().cost)
+
+
+@pytest.mark.parametrize("most_marks", [0, 1 << 20])
+@pytest.mark.parametrize("caps", [Caps(), Caps(exact_bits=0, sample_bits=1 << 12)])
+@given(steps=st.lists(st.tuples(windows, st.integers(0, 99)), min_size=1, max_size=25), rate=rates, scale=scales)
+def test_large_trees_and_samples_keep_their_invariants(
+    most_marks: int, caps: Caps, steps: list[tuple[tuple[int, int, int], int]], rate: float, scale: int
+) -> None:
+    """Covers for every tree; blocks of instants where edges are dense, and a sample of edges where they are rare."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("weft.planning.sharing.online_trees._MOST_MARKS", most_marks)
+        online = IncrementalWeaveShare(rate / scale, tolerance=inf, caps=caps)
+        for place, (window, chance) in enumerate(steps):
+            online.add(place, tuple(scale * one + (scale > 1) * (at == 2) for at, one in enumerate(window)))
+            if place % 3 == 2:
+                online.remove(place - chance % 3)
+            online.check_invariants()
+    assert online.cost == pytest.approx(online.plan().cost, rel=0.05 if caps.exact_bits == 0 else 1e-9)
+
+
+def test_a_query_that_the_instants_cannot_show_waits_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the background, a finer grid is laid out while queries come and go."""
+    may_go_on = Event()
+    honest = OnlineTrees.laid_out
+
+    def slow(*arguments: object) -> object:
+        assert may_go_on.wait(60)
+        return honest(*arguments)  # type: ignore[arg-type]
+
+    rows = paper_windows(50, seed=6)
+    online = IncrementalWeaveShare(0.3, tolerance=inf, in_background=True)
+    online.add_all({place: (60 * length, 60 * slide) for place, (length, slide) in enumerate(rows)})
+    monkeypatch.setattr(OnlineTrees, "laid_out", slow)
+    trees = online.number_of_trees
+    online.add("fine", (61, 7))
+    assert online.number_of_trees == trees + 1
+    online.add("same", (68, 7))
+    online.add("known", (60, 60))
+    online.remove(3)
+    online.check_invariants()
+    assert online.cost == pytest.approx(online.plan().cost)
+    before = online.cost
+    may_go_on.set()
+    online.wait()
+    online.check_invariants()
+    assert online.layouts == 1
+    assert online.cost <= before * (1 + 1e-9)
+    assert online.cost == pytest.approx(online.plan().cost)
+    assert online.plan().tree_of[-3] == online.plan().tree_of[-2]
+
+
+def test_many_at_once_while_the_background_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_go_on = Event()
+    honest = WeaveShare.share_classes
+    rows = paper_windows(40, seed=7)
+    online = IncrementalWeaveShare(3.0, tolerance=inf)
+    online.add_all(dict(enumerate(rows[:20])))
+
+    def slow(self: WeaveShare, *arguments: object) -> object:
+        assert may_go_on.wait(60)
+        return honest(self, *arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WeaveShare, "share_classes", slow)
+        online.reconstruct_in_background()
+    online.add_all(dict(enumerate(rows[20:], 20)))
+    may_go_on.set()
+    online.wait()
+    online.check_invariants()
+    assert len(online) == 40
+
+
+def test_a_failure_in_the_background_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    online = IncrementalWeaveShare(3.0, tolerance=inf)
+    online.add("a", (4, 2))
+
+    def fails(*arguments: object) -> object:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WeaveShare, "share_classes", fails)
+        online.reconstruct_in_background()
+        with pytest.raises(MemoryError, match="no room"):
+            online.wait()
+    online.wait()
+    online.reconstruct_in_background()
+    online.wait()
+    assert online.reconstructions == 1
 
 
 def test_nonsense_is_refused() -> None:
@@ -189,4 +281,8 @@ def test_nonsense_is_refused() -> None:
         IncrementalWeaveShare(1.0, tolerance=-1)
     with pytest.raises(ValueError, match="positive range and slide"):
         online.add("c", (4, 0))
+    with pytest.raises(ValueError, match="fold factor must be finite"):
+        online.add("c", (4, 2), factor=-1.0)
+    with pytest.raises(ValueError, match="positive range and slide"):
+        online.add_all({"c": (4, 2), "d": (0, 2)})
     assert len(online) == 1

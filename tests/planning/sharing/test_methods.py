@@ -32,9 +32,16 @@ rates = st.sampled_from([0.2, 1.0, 3.0, 10.0, 30.0])
 each_method = pytest.mark.parametrize("method", EVERY_METHOD, ids=lambda method: method.name)
 
 
-def brute_cost(rows: list[tuple[int, ...]], tree_of: list[int], rate: Fraction, weights: Weights = UNIT) -> Fraction:
+def brute_cost(
+    rows: list[tuple[int, ...]],
+    tree_of: list[int],
+    rate: Fraction,
+    weights: Weights = UNIT,
+    factors: list[float] | None = None,
+) -> Fraction:
     """The cost of a plan by writing out all edges."""
     total = Fraction(0)
+    folds = [Fraction(row[0], row[1]) for row in rows] if factors is None else [Fraction(one) for one in factors]
     for tree in set(tree_of):
         members = [(*row, 0)[:3] for row, found in zip(rows, tree_of) if found == tree]
         period = lcm(*(slide for _, slide, _ in members))
@@ -44,8 +51,8 @@ def brute_cost(rows: list[tuple[int, ...]], tree_of: list[int], rate: Fraction, 
             for end in (0, length)
             for k in range(period // slide)
         }
-        overlap = sum(Fraction(length, slide) for length, slide, _ in members)
-        total += Fraction(weights.event) * rate + Fraction(weights.combine) * Fraction(len(edges), period) * overlap
+        fold = sum(one for one, found in zip(folds, tree_of) if found == tree)
+        total += Fraction(weights.event) * rate + Fraction(weights.combine) * Fraction(len(edges), period) * fold
     return total
 
 
@@ -96,6 +103,32 @@ def test_prices_are_those_of_all_edges_written_out(method: Method, rows: list[tu
 
 
 @each_method
+@given(rows=workloads, rate=rates, data=st.data())
+def test_fold_factors_price_the_fragments(
+    method: Method, rows: list[tuple[int, ...]], rate: float, data: st.DataObject
+) -> None:
+    factor = st.sampled_from([0.0, 0.25, 1.0, 1.5, 40.0])
+    factors = data.draw(st.lists(factor, min_size=len(rows), max_size=len(rows)))
+    weights = Weights(event=0.5, combine=3.0)
+    plan = method.share(Queries.of(rows, factors), rate, weights)
+    tree_of = plan.tree_of.tolist()
+    expected = float(brute_cost(rows, tree_of, Fraction(rate), weights, factors))
+    assert plan.cost == pytest.approx(expected)
+    assert plan.query_costs.sum() == pytest.approx(expected)
+    for tree in range(len(plan)):
+        assert plan.factors[tree] == sum(one for one, found in zip(factors, tree_of) if found == tree)
+        overlaps = [row[0] / row[1] for row, found in zip(rows, tree_of) if found == tree]
+        assert plan.overlaps[tree] == pytest.approx(sum(overlaps))
+
+
+def test_fold_factors_decide_who_shares() -> None:
+    """A fragment that costs each query little is worth sharing; one that costs much is not."""
+    rows = [(16, 4), (10, 5)]
+    assert len(share("weave_share", Queries.of(rows, [0.1, 0.1]), 1.2)) == 1
+    assert len(share("weave_share", Queries.of(rows, [90.0, 90.0]), 1.2)) == 2
+
+
+@each_method
 @given(rows=workloads, rate=rates)
 def test_no_plan_beats_exhaustive_search(method: Method, rows: list[tuple[int, ...]], rate: float) -> None:
     queries = Queries.of(rows)
@@ -104,13 +137,18 @@ def test_no_plan_beats_exhaustive_search(method: Method, rows: list[tuple[int, .
 
 @given(st.lists(windows, min_size=1, max_size=5), rates)
 def test_exhaustive_search_finds_the_best_of_all_partitions(rows: list[tuple[int, ...]], rate: float) -> None:
+    factors = [float(length % 3 + 1) for length, _, _ in rows]
+
     def partitions(places: list[int]) -> list[list[int]]:
         if not places:
             return [[]]
         return [[*rest, tree] for rest in partitions(places[1:]) for tree in range(max(rest, default=-1) + 2)]
 
-    best = min(brute_cost(rows, trees, Fraction(rate)) for trees in partitions(list(range(len(rows)))))
+    plans = partitions(list(range(len(rows))))
+    best = min(brute_cost(rows, trees, Fraction(rate)) for trees in plans)
     assert share("exhaustive", Queries.of(rows), rate).cost == pytest.approx(float(best))
+    best = min(brute_cost(rows, trees, Fraction(rate), factors=factors) for trees in plans)
+    assert share("exhaustive", Queries.of(rows, factors), rate).cost == pytest.approx(float(best))
 
 
 @given(st.lists(windows, min_size=1, max_size=14), rates)

@@ -1,4 +1,7 @@
-"""What trees cost: one operation per event, and one per fragment and instance that the fragment belongs to.
+"""What trees cost: one operation per event, and for each fragment the fold factors of the tree's queries.
+
+The paper folds a fragment once into each instance that it belongs to, so a query's factor is its range over its slide.
+A structure that needs fewer combines has a smaller factor: two stacks fold a fragment about once, whatever the overlap.
 
 All costs are per unit: `rate` is the number of events per unit of the ranges and slides. With ranges in seconds and
 events per second, costs are operations per second; with ranges in rows the rate is 1 and costs are per event.
@@ -7,18 +10,20 @@ Source: Guirguis et al., equations 1 to 5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Weights:
     """What an operation costs: adding one event to a partial, and combining one partial into an instance.
 
-    The paper counts both as 1. Measured weights depend on the aggregate and on the machine, so the caller gives them.
+    The paper counts both as 1. Measured weights depend on the aggregate and on the machine, so the caller gives them
+    (see `weft.planning.calibration`); `source` says where they come from.
     """
 
     event: float = 1.0
     combine: float = 1.0
+    source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not (self.event > 0 and self.combine > 0):
@@ -29,13 +34,13 @@ UNIT_WEIGHTS = Weights()
 """The weights of the paper."""
 
 
-def tree_cost(rate: float, edge_rate: float, overlap: float, weights: Weights = UNIT_WEIGHTS) -> float:
-    """Operations per unit of one tree (equation 1).
+def tree_cost(rate: float, edge_rate: float, factor: float, weights: Weights = UNIT_WEIGHTS) -> float:
+    """Operations per unit of one tree whose queries have a fold factor of `factor` between them (equation 1).
 
     >>> round(tree_cost(1.2, 1 / 4, 16 / 4 + 8 / 4), 2)
     2.7
     """
-    return weights.event * rate + weights.combine * edge_rate * overlap
+    return weights.event * rate + weights.combine * edge_rate * factor
 
 
 def merge_benefit(
@@ -45,7 +50,7 @@ def merge_benefit(
     common_rate: float,
     weights: Weights = UNIT_WEIGHTS,
 ) -> float:
-    """What merging two trees saves, each given as (edge rate, overlap) (equation 5).
+    """What merging two trees saves, each given as (edge rate, fold factor) (equation 5).
 
     >>> round(merge_benefit(1.2, (1 / 4, 4.0), (1 / 4, 2.0), 1 / 4), 2)
     1.2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.errors import WeftError
-from weft.kernels import edge_sets as kernels
+from weft.kernels import tree_search as kernels
 from weft.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from weft.planning.sharing.plan import SharingPlan
 from weft.planning.sharing.queries import Queries
@@ -53,6 +53,6 @@ class Exhaustive:
         if options.is_sample:
             # Only what classes have in common is an estimate.
             rates += is_member @ (space.rates - rates[single])
-        costs = options.event_cost + options.combine * rates * (is_member @ classes.overlaps)
+        costs = options.event_cost + options.combine * rates * (is_member @ classes.factors)
         tree_of = kernels.best_partition(costs, size)
         return SharingPlan.of(self.name, queries, tree_of[classes.class_of], rate, weights)

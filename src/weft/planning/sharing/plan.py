@@ -27,7 +27,8 @@ class SharingPlan:
     """Trees by number, in the order of their first queries.
 
     `tree_of` gives the tree of each query; `edge_rates` the edges per unit of each tree, `is_exact` whether that is
-    exact or an estimate from a sample (see `cost_bounds`), and `overlaps` the sum of range over slide of its queries.
+    exact or an estimate from a sample (see `cost_bounds`), `overlaps` the sum of range over slide of its queries, and
+    `factors` the sum of their fold factors, which is what a fragment costs.
     """
 
     method: str
@@ -38,6 +39,7 @@ class SharingPlan:
     edge_rates: Floats
     is_exact: npt.NDArray[np.bool_]
     overlaps: Floats
+    factors: Floats
     work: Work = field(default_factory=Work)
 
     @classmethod
@@ -51,7 +53,8 @@ class SharingPlan:
         members, starts = _classes_of_trees(queries.classes.class_of, tree_of)
         edge_rates, is_exact = _edge_rates(queries, members, starts)
         overlaps = sums_of(tree_of, queries.overlaps, len(starts) - 1)
-        return cls(method, queries, tree_of, rate, weights, edge_rates, is_exact, overlaps, work or Work())
+        factors = sums_of(tree_of, queries.fold_factors, len(starts) - 1)
+        return cls(method, queries, tree_of, rate, weights, edge_rates, is_exact, overlaps, factors, work or Work())
 
     def __len__(self) -> int:
         return len(self.edge_rates)
@@ -59,7 +62,7 @@ class SharingPlan:
     @property
     def tree_costs(self) -> Floats:
         """Operations per unit of each tree."""
-        return self.weights.event * self.rate + self.weights.combine * self.edge_rates * self.overlaps
+        return self.weights.event * self.rate + self.weights.combine * self.edge_rates * self.factors
 
     @cached_property
     def cost(self) -> float:
@@ -72,7 +75,7 @@ class SharingPlan:
         lower = upper = self.cost
         for tree in np.flatnonzero(~self.is_exact).tolist():
             bounds = union_bounds(self._edge_sets(tree))
-            weight = self.weights.combine * self.overlaps[tree]
+            weight = self.weights.combine * self.factors[tree]
             lower -= weight * (self.edge_rates[tree] - float(bounds.lower))
             upper += weight * (float(bounds.upper) - self.edge_rates[tree])
         return float(lower), float(upper)
@@ -82,7 +85,7 @@ class SharingPlan:
         """Each query's share of the cost: of its tree's events an equal part, and its own combines."""
         sizes = np.bincount(self.tree_of, minlength=len(self))
         events = (self.weights.event * self.rate / sizes)[self.tree_of]
-        return np.asarray(events + self.weights.combine * self.edge_rates[self.tree_of] * self.queries.overlaps)
+        return np.asarray(events + self.weights.combine * self.edge_rates[self.tree_of] * self.queries.fold_factors)
 
     @cached_property
     def trees(self) -> list[Ints]:

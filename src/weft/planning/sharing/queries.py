@@ -24,40 +24,57 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Windows by place: query i has ranges[i], slides[i] and offsets[i]."""
+    """Windows by place: query i has ranges[i], slides[i] and offsets[i].
+
+    `factors` tells how many combines a fragment costs each query, None for one per instance that the fragment belongs
+    to, which is range over slide as in the paper.
+    """
 
     ranges: Ints
     slides: Ints
     offsets: Ints
+    factors: Floats | None = None
 
     def __post_init__(self) -> None:
         if not len(self.ranges) == len(self.slides) == len(self.offsets):
             raise ValueError("a query needs a range, a slide and an offset")
         if len(self.ranges) and (self.ranges.min() < 1 or self.slides.min() < 1):
             raise ValueError("a window needs a positive range and slide")
+        if self.factors is not None:
+            if len(self.factors) != len(self.ranges):
+                raise ValueError(f"{len(self.ranges)} queries need as many fold factors, got {len(self.factors)}")
+            if not (np.isfinite(self.factors) & (self.factors >= 0)).all():
+                raise ValueError("fold factors must be finite and not negative")
 
     @classmethod
-    def of(cls, windows: Iterable[Sequence[int]]) -> Queries:
+    def of(cls, windows: Iterable[Sequence[int]], factors: Sequence[float] | Floats | None = None) -> Queries:
         """Queries from (range, slide) or (range, slide, offset)."""
         rows = np.array([(*one, 0)[:3] for one in windows], np.int64).reshape(-1, 3)
-        return cls(rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy())
+        given = None if factors is None else np.array(factors, np.float64)
+        return cls(rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy(), given)
 
     @classmethod
-    def of_windows(cls, windows: Iterable[Window]) -> Queries:
+    def of_windows(cls, windows: Iterable[Window], factors: Sequence[float] | Floats | None = None) -> Queries:
         """Queries from sliding windows, all of time (in microseconds) or all of rows."""
-        return cls.of(lengths_of(window) for window in windows)
+        return cls.of((lengths_of(window) for window in windows), factors)
 
     def __len__(self) -> int:
         return len(self.ranges)
 
     def chosen(self, places: Ints) -> Queries:
         """Some of the queries."""
-        return Queries(self.ranges[places], self.slides[places], self.offsets[places])
+        factors = None if self.factors is None else self.factors[places]
+        return Queries(self.ranges[places], self.slides[places], self.offsets[places], factors)
 
     @property
     def overlaps(self) -> Floats:
         """How many instances of each window an event falls into."""
         return self.ranges / self.slides
+
+    @property
+    def fold_factors(self) -> Floats:
+        """How many combines a fragment costs each query: `factors`, or the overlaps if none were given."""
+        return self.overlaps if self.factors is None else self.factors
 
     @cached_property
     def classes(self) -> EdgeClasses:
@@ -70,13 +87,13 @@ class EdgeClasses:
     """Different edge sets, in an order that does not depend on that of the queries.
 
     Class c has the edges firsts[c] and seconds[c] modulo periods[c]; both are equal if there is one edge a period.
-    `class_of` gives the class of each query, `overlaps` the sum of range over slide of a class's queries.
+    `class_of` gives the class of each query, `factors` the sum of the fold factors of a class's queries.
     """
 
     periods: Ints
     firsts: Ints
     seconds: Ints
-    overlaps: Floats
+    factors: Floats
     class_of: Ints
 
     @classmethod
@@ -99,9 +116,10 @@ class EdgeClasses:
         class_of[order] = np.cumsum(is_new) - 1
         periods, firsts, seconds = (np.ascontiguousarray(row) for row in rows[:, is_new])
         # Sums are taken in the order of the ranges, so that they do not depend on that of the queries either.
-        by_range = np.lexsort((queries.ranges, queries.slides))
-        overlaps = sums_of(class_of[by_range], queries.overlaps[by_range], len(periods))
-        return cls(periods, firsts, seconds, overlaps, class_of)
+        each = queries.fold_factors
+        by_range = np.lexsort((each, queries.ranges, queries.slides))
+        factors = sums_of(class_of[by_range], each[by_range], len(periods))
+        return cls(periods, firsts, seconds, factors, class_of)
 
     def __len__(self) -> int:
         return len(self.periods)
@@ -128,7 +146,7 @@ class EdgeClasses:
             self.periods[places],
             self.firsts[places],
             self.seconds[places],
-            self.overlaps[places],
+            self.factors[places],
             np.empty(0, np.int64),
         )
 

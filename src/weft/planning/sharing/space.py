@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import WeftError
-from weft.kernels import edge_sets as kernels
+from weft.kernels import edge_sets, tree_search, tree_weaving
 from weft.planning.sharing.cost import Weights
 from weft.planning.sharing.instants import Instants, period_under
 from weft.planning.sharing.queries import EdgeClasses, Floats, Ints, sums_of
@@ -69,7 +69,7 @@ class Space:
             exact_bits = 0
         instants = Instants.of(classes, exact_bits=exact_bits, sample_bits=_sample_bits(groups, caps), seed=caps.seed)
         bitmaps = np.zeros((groups, -(-instants.bits // 64)), np.uint64)
-        kernels.mark(instants.scaled(classes), instants.blocks, instants.length, group_of, bitmaps)
+        edge_sets.mark(instants.scaled(classes), instants.blocks, instants.length, group_of, bitmaps)
         return cls(classes, instants, group_of, bitmaps, caps.memory_bytes)
 
     def __len__(self) -> int:
@@ -92,9 +92,9 @@ class Space:
         cost_table: bool = True,
         edge_bitmap: bool = True,
         probe_with_fewer: bool = True,
-    ) -> kernels.Options:
+    ) -> tree_weaving.Options:
         """What the kernels need to know; costs are per step of the grid."""
-        return kernels.Options(
+        return tree_weaving.Options(
             event_cost=float(weights.event * rate * self.instants.grid),
             combine=float(weights.combine),
             bit_rate=self.instants.bit_rate,
@@ -105,14 +105,14 @@ class Space:
             probe_with_fewer=probe_with_fewer,
         )
 
-    def trees(self) -> kernels.Trees:
+    def trees(self) -> tree_weaving.Trees:
         """A tree for each group."""
-        counts = kernels.count_rows(self.bitmaps)
+        counts = edge_sets.count_rows(self.bitmaps)
         starts = np.cumsum(counts) - counts
         total = int(counts.sum())
         # A merged list is no longer than the two that it replaces, so double room suffices if gaps are closed.
         lists = np.empty(2 * total, np.int32)
-        kernels.list_bits(self.bitmaps, starts, lists)
+        edge_sets.list_bits(self.bitmaps, starts, lists)
         members = np.argsort(self.group_of, kind="stable")
         ends = np.cumsum(np.bincount(self.group_of))
         following = np.full(len(members), -1, np.int64)
@@ -122,14 +122,14 @@ class Space:
         if not self.instants.is_sample:
             periods += 1
             np.lcm.at(periods, self.group_of, self.classes.periods // self.instants.grid)
-        return kernels.Trees(
+        return tree_weaving.Trees(
             bitmaps=self.bitmaps.copy(),
             lists=lists,
             used=np.array([total], np.int64),
             starts=starts,
             counts=counts,
             rates=self.rates,
-            overlaps=sums_of(self.group_of, self.classes.overlaps, len(self)),
+            factors=sums_of(self.group_of, self.classes.factors, len(self)),
             alive=np.ones(len(self), np.bool_),
             heads=members[np.concatenate([[0], ends[:-1]])],
             tails=members[ends - 1],
@@ -141,7 +141,7 @@ class Space:
         """Whether `move` would stay under a cap on memory."""
         return self._rows_to_move(tree_of) * self.instants.bits * 2 <= self.memory_bytes and len(self) < 1 << 16
 
-    def move(self, tree_of: Ints, options: kernels.Options, most_moves: int) -> tuple[Ints, int]:
+    def move(self, tree_of: Ints, options: tree_weaving.Options, most_moves: int) -> tuple[Ints, int]:
         """Move single classes between trees while that saves; gives the new trees and the number of moves."""
         if not self.can_move(tree_of):
             raise WeftError(
@@ -149,27 +149,27 @@ class Space:
                 f"{self.memory_bytes:,} bytes; raise Caps.memory_bytes or use weave_share"
             )
         moved = tree_of.copy()
-        covers = np.zeros((self._rows_to_move(tree_of), self.instants.bits), np.uint16)
+        covers = np.zeros((self.instants.bits, self._rows_to_move(tree_of)), np.uint16)
         trees = self.trees()
         sampled = (trees.counts * self.instants.bit_rate).astype(np.float64)
         rates = sampled if self.instants.is_of_edges else trees.rates
-        moves = kernels.move_each(trees, rates, self.classes.overlaps, moved, covers, options, most_moves)
+        moves = tree_search.move_each(trees, rates, self.classes.factors, moved, covers, options, most_moves)
         return moved, moves
 
     def _rows_to_move(self, tree_of: Ints) -> int:
         return min(len(self), int(tree_of.max()) + 1 + _SPARE_TREES)
 
-    def cost(self, tree_of: Ints, options: kernels.Options) -> float:
+    def cost(self, tree_of: Ints, options: tree_weaving.Options) -> float:
         """The cost per step of the grid of the plan that puts class c into tree tree_of[c]."""
         _, numbers = np.unique(tree_of, return_inverse=True)
         sizes = np.bincount(numbers)
         members = np.argsort(numbers, kind="stable")
         starts = np.concatenate([[0], np.cumsum(sizes)])
         rates = self.instants.union_rates(self.classes, members, starts) * self.instants.grid
-        combines = rates * sums_of(numbers, self.classes.overlaps, len(sizes))
+        combines = rates * sums_of(numbers, self.classes.factors, len(sizes))
         return float(options.event_cost * len(sizes) + options.combine * combines.sum())
 
-    def weave(self, trees: kernels.Trees, options: kernels.Options, *, insert_first: bool = False) -> Work:
+    def weave(self, trees: tree_weaving.Trees, options: tree_weaving.Options, *, insert_first: bool = False) -> Work:
         """Merge trees in place; with `insert_first` each is first inserted into the earlier tree that suits it best."""
         arguments = (
             trees,
@@ -179,8 +179,8 @@ class Space:
             options,
             operations := np.zeros(2),
         )
-        merges = kernels.insert_each(*arguments) if insert_first else 0
-        merges += kernels.weave(*arguments)
+        merges = tree_weaving.insert_each(*arguments) if insert_first else 0
+        merges += tree_weaving.weave(*arguments)
         return Work(merges, float(operations[0]))
 
 
@@ -195,7 +195,7 @@ class Work:
         return Work(self.steps + other.steps, self.operations + other.operations)
 
 
-def tree_of_classes(trees: kernels.Trees) -> Ints:
+def tree_of_classes(trees: tree_weaving.Trees) -> Ints:
     """The tree of each class after merging."""
     tree_of = np.empty(len(trees.following), np.int64)
     for tree in np.flatnonzero(trees.alive).tolist():

@@ -6,9 +6,11 @@ bitmap instead of checking each against every query of the other tree; `probe_wi
 that has fewer. Beyond the paper:
 
 - queries with equal edges are one tree from the start;
-- merging one pair at a time can stop although merging all would save, so the plan of Shared is taken if it is better;
+- merging one pair at a time can stop although merging all would save, so the plan of Shared is taken if it is better,
+  or one of a tree for each class, if edges were compared at a sample of instants and merging was a mistake;
 - single classes are then moved between trees while that saves; if there are few, also from the plan of
   Insert-then-Weave, No Share and Random, and the best is taken: merging alone misses the optimum more often;
+- trees that have become alike by such moves are merged again, and so on while that saves;
 - when there are more classes than a table may hold, those with similar slides are woven in batches, and then the trees
   of all batches in as many rounds as it takes.
 
@@ -33,6 +35,8 @@ FEW = 256
 """So few classes are polished from four beginnings."""
 MOVES_PER_CLASS = 10
 """A bound on the moves of single classes, so that the search ends."""
+_MOST_TURNS = 4
+_ROUNDING = 1e-12
 _WORTHWHILE = 0.9
 """Another round of batches is worth its time if the last left at most this share of the trees."""
 
@@ -58,8 +62,10 @@ class WeaveShare:
         plan = SharingPlan.of(self.name, queries, tree_of, rate, weights, work)
         if not self.take_shared_if_better or len(plan) == 1:
             return plan
-        one_tree = SharingPlan.of(self.name, queries, np.zeros(len(queries), np.int64), rate, weights, work)
-        return one_tree if one_tree.cost < plan.cost else plan
+        rivals = [SharingPlan.of(self.name, queries, np.zeros(len(queries), np.int64), rate, weights, work)]
+        if not plan.is_exact.all():
+            rivals.append(SharingPlan.of(self.name, queries, queries.classes.class_of, rate, weights, work))
+        return min([plan, *rivals], key=lambda one: one.cost)
 
     def share_classes(self, classes: EdgeClasses, rate: float, weights: Weights) -> tuple[Ints, Work]:
         """The tree of each class."""
@@ -117,9 +123,23 @@ class WeaveShare:
                 tree_of, _ = space.move(begin, options, MOVES_PER_CLASS * len(classes))
                 cost = space.cost(tree_of, options)
                 # Less is rounding: without a real gain the plan of merging stays.
-                if cost < least * (1 - 1e-12):
+                if cost < least * (1 - _ROUNDING):
                     best, least = tree_of, cost
-        return by_first_query(best)
+        return self._alternate(space, by_first_query(best), least, rate, weights)
+
+    def _alternate(self, space: Space, best: Ints, least: float, rate: float, weights: Weights) -> Ints:
+        """Merge trees and move classes in turn while that saves."""
+        options = space.options(rate, weights)
+        for _ in range(_MOST_TURNS):
+            merged, work = self._weave(space.classes, best, rate, weights)
+            if not work.steps or not space.can_move(merged):
+                break
+            moved, _ = space.move(merged, options, MOVES_PER_CLASS * len(space.classes))
+            cost = space.cost(moved, options)
+            if cost >= least * (1 - _ROUNDING):
+                break
+            best, least = by_first_query(moved), cost
+        return best
 
 
 def empty_plan(name: str, queries: Queries, rate: float, weights: Weights) -> SharingPlan:

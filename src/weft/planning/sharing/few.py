@@ -1,0 +1,123 @@
+"""Weave Share for few windows, with Python's integers as sets of edges: nothing is compiled.
+
+Most workloads have a few dozen different slides that soon meet again. For these the edges of a tree within one common
+period are the bits of one integer, a union is `|`, and a count is `int.bit_count`. Merging begins with a tree for each
+set of edges and takes the pair that saves most; then single sets are moved while that saves (Guirguis et al., sections
+5 and 6). Larger workloads go to the compiled search, which takes seconds to compile on a new machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import lcm
+
+MOST_CLASSES = 64
+MOST_BITS = 1 << 18
+
+
+@dataclass
+class _Tree:
+    """Some classes, their edges, and the sum of their range over slide."""
+
+    classes: set[int]
+    edges: int
+    overlap: float
+
+
+def share_few(windows: Sequence[tuple[int, int]], rate: float) -> list[int] | None:
+    """The tree of each window, given by range and slide, at `rate` inputs a unit; None if they are not few enough.
+
+    >>> share_few([(16, 4), (10, 5), (8, 4)], 1.2)
+    [0, 1, 0]
+    """
+    class_of: dict[tuple[int, int], int] = {}
+    places = [class_of.setdefault(_edges(*window), len(class_of)) for window in windows]
+    period = lcm(*(slide for _, slide in windows))
+    if len(class_of) > MOST_CLASSES or period > MOST_BITS:
+        return None
+    edges = [_bits(slide, residue, period) for slide, residue in class_of]
+    overlaps = [0.0] * len(edges)
+    for (length, slide), place in zip(windows, places):
+        overlaps[place] += length / slide
+    trees = [_Tree({place}, edges[place], overlaps[place]) for place in range(len(edges))]
+    search = _Search(edges, overlaps, rate * period)
+    search.merge(trees)
+    search.move(trees)
+    # Numbered by their first windows.
+    number: dict[int, int] = {}
+    tree_of = {place: at for at, tree in enumerate(trees) for place in tree.classes}
+    return [number.setdefault(tree_of[place], len(number)) for place in places]
+
+
+def _edges(length: int, slide: int) -> tuple[int, int]:
+    """What tells the edges of a window apart from others: two half a slide apart are one in half the slide."""
+    residue = length % slide
+    return (slide // 2, 0) if residue * 2 == slide else (slide, residue)
+
+
+def _bits(slide: int, residue: int, period: int) -> int:
+    """The edges at multiples of a slide and a residue after each, up to a period."""
+    once = ((1 << period) - 1) // ((1 << slide) - 1)
+    return once | once << residue
+
+
+@dataclass(frozen=True)
+class _Search:
+    edges: list[int]
+    overlaps: list[float]
+    input: float
+    """What feeding a tree costs in one period."""
+
+    def cost(self, edges: int, overlap: float) -> float:
+        return self.input + edges.bit_count() * overlap
+
+    def gain(self, one: _Tree, other: _Tree) -> float:
+        apart = self.cost(one.edges, one.overlap) + self.cost(other.edges, other.overlap)
+        return apart - self.cost(one.edges | other.edges, one.overlap + other.overlap)
+
+    def merge(self, trees: list[_Tree]) -> None:
+        """Merge the pair that saves most, until none saves."""
+        gains = {(i, j): self.gain(trees[i], trees[j]) for j in range(len(trees)) for i in range(j)}
+        gone: set[int] = set()
+        while gains:
+            (i, j), most = max(gains.items(), key=lambda item: item[1])
+            if most <= 0:
+                break
+            one, other = trees[i], trees[j]
+            trees[i] = _Tree(one.classes | other.classes, one.edges | other.edges, one.overlap + other.overlap)
+            gone.add(j)
+            gains = {pair: gain for pair, gain in gains.items() if j not in pair}
+            for pair in gains:
+                if i in pair:
+                    gains[pair] = self.gain(trees[pair[0]], trees[pair[1]])
+        trees[:] = [tree for place, tree in enumerate(trees) if place not in gone]
+
+    def move(self, trees: list[_Tree]) -> None:
+        """Move single classes to another tree, or to one of their own, while that saves."""
+        moved = True
+        while moved:
+            moved = False
+            for place in range(len(self.edges)):
+                home = next(tree for tree in trees if place in tree.classes)
+                left = self.tree(home.classes - {place})
+                before = self.cost(home.edges, home.overlap)
+                without = self.cost(left.edges, left.overlap) if left.classes else 0.0
+                # Twice or more a saving of nothing but rounding would go on for ever.
+                least, best = before - without - 1e-9 * before, home
+                alone = _Tree(set(), 0, 0.0)
+                for tree in [*(one for one in trees if one is not home), *([alone] if left.classes else [])]:
+                    joined = self.cost(tree.edges | self.edges[place], tree.overlap + self.overlaps[place])
+                    added = joined - (self.cost(tree.edges, tree.overlap) if tree.classes else 0.0)
+                    if added < least:
+                        least, best = added, tree
+                if best is not home:
+                    trees[:] = [tree for tree in trees if tree is not home and tree is not best]
+                    trees += [self.tree(best.classes | {place}), *([left] if left.classes else [])]
+                    moved = True
+
+    def tree(self, classes: set[int]) -> _Tree:
+        edges = 0
+        for place in classes:
+            edges |= self.edges[place]
+        return _Tree(classes, edges, sum(self.overlaps[place] for place in classes))
