@@ -1,0 +1,131 @@
+"""Whether a query with WITHIN is answered as an interval by a TimeGram, or exactly.
+
+A TimeGram knows between which values MAX, MIN, SUM and AVG lie without reading the window's events (TR1536, section 3),
+and counts are differences of positions. That pays where the window covers more events than a lookup takes steps: one
+for each bucket and aggregate, and those that keep the TimeGram up to date, shared among the lookups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.types import Type
+from weft.errors import WeftError
+from weft.language.expressions import AggregateCall
+from weft.language.model import Query, Stream
+from weft.language.printer import print_expression
+from weft.language.typecheck import type_of
+from weft.structures.timegram import buckets_for
+from weft.windows import RowWindow, TimeWindow
+
+ASSUMED_UPDATES = 100
+"""Events between two lookups, as long as nothing is known."""
+ASSUMED_MAGNITUDE = 0.5
+"""How large an answer is beside the range of the values, as long as nothing is known."""
+FEWEST_STEPS = 100.0
+"""What asking a TimeGram at all costs, in events read."""
+FEWEST_BUCKETS = 16
+MOST_BUCKETS = 8_192
+"""With more, the blocks at the two ends of a window, which are as long as there are buckets, are most of the work."""
+
+COUNTS = frozenset({"COUNT", "COUNT_ALL"})
+FOLDED = {"MAX": "MAX", "MIN": "MIN", "SUM": "SUM", "AVG": "SUM"}
+"""What a TimeGram is asked for each aggregate; AVG is its SUM divided by an exact count."""
+
+
+@dataclass(frozen=True)
+class WithinPlan:
+    """How a query with WITHIN is answered; `buckets` is None for exactly, and 0 where it only counts."""
+
+    reason: str
+    buckets: int | None = None
+    most_buckets: int = 0
+    """How far the number of buckets may grow when intervals come out too wide."""
+
+
+def plan_within(stream: Stream, query: Query, rate: float) -> WithinPlan | None:
+    """The plan of a query's WITHIN at `rate` events a second; None for a query without one."""
+    if query.within is None:
+        return None
+    refusal = why_exact(stream, query)
+    if refusal is not None:
+        return WithinPlan(f"exact: {refusal}")
+    folds = {(call.argument, FOLDED[call.function]) for call in query.aggregates if call.function in FOLDED}
+    columns = {call.argument for call in query.aggregates}
+    events = _events(query, rate)
+    try:
+        buckets = max((_assumed_buckets(query.within, function) for _, function in folds), default=0)
+    except WeftError as error:
+        return WithinPlan(f"exact: {error}")
+    if buckets > MOST_BUCKETS:
+        return WithinPlan(
+            f"exact: WITHIN {query.within:g} needs about {buckets:,} buckets and there may be {MOST_BUCKETS:,}"
+        )
+    updates = FEWEST_STEPS + ASSUMED_UPDATES * len(columns)
+    cost = updates + buckets * len(folds)
+    if cost >= events:
+        return WithinPlan(
+            f"exact: a TimeGram would take {cost:,.0f} steps a lookup, and reading the window's events takes {events:,}"
+        )
+    what = f"a TimeGram of about {buckets:,} buckets answers with an interval" if folds else "counted by position"
+    most = min(MOST_BUCKETS, int((events - updates) / len(folds))) if folds else 0
+    text = f"{what} in {cost:,.0f} steps a lookup; reading the window's events takes {events:,}"
+    return WithinPlan(text, buckets, most)
+
+
+def why_exact(stream: Stream, query: Query) -> str | None:
+    """Why no TimeGram serves a query, whatever the rate; None when one does."""
+    if query.window.is_sliding:
+        return "windows that slide are answered from shared partials"
+    if query.group_by:
+        return "a TimeGram follows the whole stream, and the query has groups"
+    if query.having is not None:
+        return "HAVING compares exact answers"
+    for call in query.aggregates:
+        text = print_expression(call)
+        if call.function not in FOLDED and call.function not in COUNTS:
+            return f"a TimeGram does not answer {text}"
+        if call.function in FOLDED and _argument_type(stream, call) not in (Type.BIGINT, Type.DOUBLE):
+            return f"{text} is no number, and has no relative width"
+    return None
+
+
+def may_be_interval(stream: Stream, query: Query, call: AggregateCall) -> bool:
+    """Whether some answer of an aggregate may be an interval that is wider than a point."""
+    if not CATALOGUE[call.function].is_exact:
+        return True
+    return query.within is not None and call.function in FOLDED and why_exact(stream, query) is None
+
+
+def buckets_from_values(query: Query, functions: set[str], low: float, high: float) -> int:
+    """The buckets that functions of values from low to high need for a query's WITHIN; 0 where that is not known.
+
+    It is not for answers that may be about 0: no interval is small beside those. Such answers are often exact or narrow
+    all the same, as a TimeGram keeps the sums and extremes of whole blocks.
+    """
+    assert query.within is not None
+    most = 0
+    for function in functions:
+        try:
+            most = max(most, buckets_for(query.within, function, low, high))
+        except WeftError:
+            continue
+    return most
+
+
+def _assumed_buckets(within: float, function: str) -> int:
+    return max(FEWEST_BUCKETS, buckets_for(within, function, 0.0, 1.0, magnitude=ASSUMED_MAGNITUDE))
+
+
+def _argument_type(stream: Stream, call: AggregateCall) -> Type | None:
+    return None if call.argument is None else type_of(call.argument, stream.attributes)
+
+
+def _events(query: Query, rate: float) -> int:
+    """How many events a lookup would read."""
+    match query.window:
+        case TimeWindow():
+            return max(1, int(rate * query.window.range_us / 1e6))
+        case RowWindow():
+            return query.window.rows
