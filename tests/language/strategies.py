@@ -22,9 +22,26 @@ from weft.language.expressions import (
     Logical,
     Negate,
     Not,
+    QualifiedAttribute,
 )
+from weft.language.functions import QUANTILES
 from weft.language.model import Query, SelectItem, Stream
 from weft.language.printer import label_of
+from weft.language.row_queries import (
+    Column,
+    HistogramQuery,
+    IntersectionQuery,
+    IntersectionSide,
+    JoinQuery,
+    JoinSide,
+    RowQuery,
+    SelectionQuery,
+    SortedQuery,
+    TopKQuery,
+    Using,
+    columns_of,
+)
+from weft.language.words import INDEXES, RINGS
 from weft.windows import RowWindow, TimeWindow, Window
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -157,7 +174,7 @@ def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type]) -> tuple[Aggreg
         return AggregateCall("COUNT_ALL"), Type.BIGINT
     kind = draw(st.sampled_from([kind for kind in Type if aggregate.accepts(kind)]))
     argument = draw(Expressions(attributes).value(kind, 2).filter(lambda node: node != Literal(None, None)))
-    parameter = draw(st.floats(0, 1)) + 0.0 if aggregate.name == "QUANTILE" else None
+    parameter = draw(st.floats(0, 1)) + 0.0 if aggregate.name in QUANTILES else None
     return AggregateCall(aggregate.name, argument, parameter), aggregate.result_type(kind)
 
 
@@ -183,3 +200,116 @@ def queries(draw: st.DrawFn, stream: Stream) -> Query:
         draw(st.one_of(st.none(), grouped.condition(2))),
         draw(st.one_of(st.none(), st.floats(0, 1, exclude_min=True, exclude_max=True))),
     )
+
+
+_USINGS = {
+    "values": [Using(index, storage) for index in INDEXES[:3] for storage in ("list", "aggr", "hash")],
+    "ranges": [Using("g_index", "group"), Using("g_index", "list")],
+    "tuples": [Using(ring, index) for ring in RINGS for index in INDEXES[:3]],
+}
+
+
+@st.composite
+def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
+    """A query of any operator over a stream, or over a stream and itself."""
+    attributes = stream.attributes
+    unit = stream.granularity_us or 1
+    suffix = st.builds(TimeWindow, st.integers(1, 200).map(lambda n: n * unit)) | st.builds(
+        RowWindow, st.integers(1, 99)
+    )
+    slide = draw(st.integers(1, 50))
+    lengths = st.integers(1, 9).map(lambda n: n * slide)
+    sliding = st.builds(lambda n: TimeWindow(n * unit, slide_us=slide * unit), lengths)
+    if draw(st.booleans()):
+        sliding = st.builds(lambda n: RowWindow(n, slide=slide), lengths)
+    name, into = draw(NAMES), draw(st.none() | suffix)
+    where = st.none() | Expressions(attributes).condition(2)
+    kind = draw(st.sampled_from(list(attributes.values())))
+    value = Expressions(attributes).value(kind, 1).filter(lambda node: node != Literal(None, None))
+
+    def using(what: str) -> st.SearchStrategy[Using | None]:
+        return st.none() | st.sampled_from(_USINGS[what])
+
+    def columns(leaves: Mapping[str, Type], taken: tuple[str, ...]) -> tuple[Column, ...]:
+        drawn = [Column(draw(value_of(leaves)), draw(NAMES)) for _ in range(draw(st.integers(1, 3)))]
+        return tuple({label_of(column): column for column in drawn if label_of(column) not in taken}.values())
+
+    def value_of(leaves: Mapping[str, Type]) -> st.SearchStrategy[Expression]:
+        return st.sampled_from(list(leaves)).map(lambda key: _leaf(key, leaves))
+
+    match draw(st.sampled_from(["histogram", "top", "sorted", "intersection", "join", "selection"])):
+        case "histogram":
+            width = draw(st.none() | st.integers(1, 2**62)) if kind.is_number else None
+            width = float(width) if width is not None and kind is Type.DOUBLE else width
+            chosen = draw(using("values" if width is None else "ranges"))
+            return HistogramQuery(
+                name=name,
+                into=into,
+                using=chosen,
+                stream=stream.name,
+                window=draw(sliding),
+                where=draw(where),
+                argument=draw(value),
+                width=width,
+            )
+        case "top":
+            return TopKQuery(
+                name=name,
+                into=into,
+                using=draw(using("values")),
+                stream=stream.name,
+                window=draw(sliding),
+                where=draw(where),
+                argument=draw(value),
+                k=draw(st.integers(1, 2**40)),
+            )
+        case "intersection":
+            sides = [IntersectionSide(stream.name, draw(sliding), draw(value), draw(where)) for _ in range(2)]
+            return IntersectionQuery(name=name, into=into, using=draw(using("values")), left=sides[0], right=sides[1])
+        case "join":
+            left, right = draw(st.lists(NAMES, min_size=2, max_size=2, unique=True))
+            key = draw(st.sampled_from(list(attributes)))
+            leaves = {(side, attribute): kind for side in (left, right) for attribute, kind in attributes.items()}
+            shown = columns(leaves, ("time",))  # type: ignore[arg-type]
+            query: RowQuery = JoinQuery(
+                name=name,
+                into=into,
+                using=draw(using("tuples")),
+                left=JoinSide(stream.name, draw(suffix), left),
+                right=JoinSide(stream.name, draw(suffix), right),
+                left_key=QualifiedAttribute.of(left, key),
+                right_key=QualifiedAttribute.of(right, key),
+                columns=shown or (Column(QualifiedAttribute.of(left, key), "z"),),
+            )
+        case "selection":
+            shown = columns(attributes, ("time",))
+            first = next(iter(attributes))
+            query = SelectionQuery(
+                name=name,
+                into=into,
+                stream=stream.name,
+                columns=shown or (Column(Attribute(first), "z"),),
+                where=draw(where),
+            )
+        case _:
+            fixed = ("window_start", "window_end", "position")
+            shown = columns(attributes, fixed)
+            first = next(iter(attributes))
+            query = SortedQuery(
+                name=name,
+                into=into,
+                using=draw(using("tuples")),
+                stream=stream.name,
+                window=draw(sliding),
+                where=draw(where),
+                columns=shown or (Column(Attribute(first), "z"),),
+                by=draw(st.sampled_from(list(attributes))),
+                descending=draw(st.booleans()),
+                limit=draw(st.none() | st.integers(1, 2**40)),
+            )
+    assert columns_of(query)
+    return query
+
+
+def _leaf(key: Any, leaves: Mapping[Any, Type]) -> Expression:
+    return Attribute(key) if isinstance(key, str) else QualifiedAttribute.of(*key)

@@ -4,7 +4,7 @@ import pickle
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.language.strategies import queries, streams
+from tests.language.strategies import queries, row_queries, streams
 
 from weft.aggregates.types import Type
 from weft.language.expressions import (
@@ -19,7 +19,7 @@ from weft.language.expressions import (
 )
 from weft.language.limits import MAX_DEPTH
 from weft.language.model import SelectItem, Workload
-from weft.language.printer import label_of, print_expression, print_query, print_stream, print_workload
+from weft.language.printer import label_of, print_expression, print_query, print_row_query, print_stream, print_workload
 from weft.language.reader import read
 
 A, B, C = Attribute("a"), Attribute("b"), Attribute("c")
@@ -33,6 +33,16 @@ def test_a_printed_query_parses_to_the_same_query(data: st.DataObject) -> None:
     query = data.draw(queries(stream))
     text = print_stream(stream) + "\n" + print_query(query)
     assert read(text) == Workload({stream.name: stream}, {query.name: query})
+    assert print_workload(read(text)) == text + "\n"
+
+
+@SLOW
+@given(st.data())
+def test_a_printed_row_query_parses_to_the_same_query(data: st.DataObject) -> None:
+    stream = data.draw(streams())
+    query = data.draw(row_queries(stream))
+    text = print_stream(stream) + "\n" + print_row_query(query)
+    assert read(text) == Workload({stream.name: stream}, {}, {query.name: query})
     assert print_workload(read(text)) == text + "\n"
 
 
@@ -57,7 +67,8 @@ def test_parentheses_stand_only_where_they_are_needed() -> None:
 
 def test_durations_are_printed_in_the_largest_whole_unit() -> None:
     text = (
-        "CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t WATERMARK 90 MINUTES GRANULARITY 1 SECOND;\n"
+        "CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t WATERMARK 90 MINUTES GRANULARITY 1 SECOND "
+        "ON LATE CORRECT 1 DAY;\n"
         "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 14 DAYS SLIDE 86400 SECONDS];\n"
     )
     assert print_workload(read(text)) == text.replace("14 DAYS", "2 WEEKS").replace("86400 SECONDS", "1 DAY")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.types import Type
-from weft.language.expressions import AggregateCall, Attribute, Expression, aggregates_of, bare_attributes
-from weft.language.literals import print_duration
+from weft.language.checks import check_granularity, check_where, find_stream, refuse_duplicates
+from weft.language.expressions import AggregateCall, Attribute, Expression, bare_attributes
 from weft.language.model import Query, SelectItem, Stream, Workload
 from weft.language.printer import label_of
+from weft.language.row_binder import bind_row_query, is_row_query, refuse_alias
+from weft.language.row_queries import RowQuery
 from weft.language.source import PlacedError, hint_for, located, shortened
 from weft.language.statements import CreateQuery, CreateStream, DropQuery, Item, Name, Statement
 from weft.language.typecheck import expect_condition, type_of, unknown_attribute
+from weft.language.words import STRUCTURES
 
 
 def bind(statements: Iterable[Statement], text: str, onto: Workload | None = None) -> Workload:
@@ -21,76 +24,100 @@ def bind(statements: Iterable[Statement], text: str, onto: Workload | None = Non
     The workload given is not changed. A statement that does not fit raises a `StatementError`.
     """
     base = onto or Workload()
-    streams, queries = dict(base.streams), dict(base.queries)
+    streams, queries, row_queries = dict(base.streams), dict(base.queries), dict(base.row_queries)
     with located(text):
         for statement in statements:
             match statement:
                 case CreateStream():
                     streams[statement.name.text] = _bind_stream(statement, streams)
                 case CreateQuery():
-                    queries[statement.name.text] = _bind_query(statement, streams, queries)
+                    name = statement.name
+                    if name.text in queries or name.text in row_queries:
+                        message = f"the query {shortened(name.text)} exists already"
+                        raise PlacedError(message, name.span, "choose another name, or DROP it")
+                    if is_row_query(statement):
+                        row_queries[name.text] = bind_row_query(statement, streams)
+                    else:
+                        queries[name.text] = _bind_query(statement, streams, queries)
                 case DropQuery():
-                    _drop(statement, queries)
-    return Workload(streams, queries)
+                    _drop(statement, queries, row_queries)
+    return Workload(streams, queries, row_queries)
 
 
 def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stream:
     name = statement.name
     if name.text in streams:
         raise PlacedError(f"the stream {shortened(name.text)} exists already", name.span, "choose another name")
-    _refuse_duplicates([definition.name for definition in statement.definitions], "attribute")
+    refuse_duplicates([definition.name for definition in statement.definitions], "attribute")
     attributes = {definition.name.text: definition.type for definition in statement.definitions}
     timestamp = statement.timestamp
     found = type_of(Attribute(timestamp.text, span=timestamp.span), attributes)
     if found is not Type.TIMESTAMP:
         message = f"TIMESTAMP BY needs a TIMESTAMP, {shortened(timestamp.text)} is {found}"
         raise PlacedError(message, timestamp.span, f"declare it as {timestamp.text} TIMESTAMP")
-    return Stream(name.text, attributes, timestamp.text, statement.watermark_us, statement.granularity_us)
+    return Stream(
+        name.text,
+        attributes,
+        timestamp.text,
+        statement.watermark_us,
+        statement.granularity_us,
+        statement.correct_us,
+    )
 
 
-def _drop(statement: DropQuery, queries: dict[str, Query]) -> None:
+def _drop(statement: DropQuery, queries: dict[str, Query], row_queries: dict[str, RowQuery]) -> None:
     name = statement.name
-    if name.text not in queries:
-        hint = hint_for(name.text, queries, "there are no queries")
+    if name.text not in queries and name.text not in row_queries:
+        hint = hint_for(name.text, [*queries, *row_queries], "there are no queries")
         raise PlacedError(f"unknown query {shortened(name.text)}", name.span, hint)
-    del queries[name.text]
+    queries.pop(name.text, None)
+    row_queries.pop(name.text, None)
 
 
 def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: Mapping[str, Query]) -> Query:
-    name = statement.name
-    if name.text in queries:
-        raise PlacedError(
-            f"the query {shortened(name.text)} exists already", name.span, "choose another name, or DROP it"
-        )
-    stream = streams.get(statement.stream.text)
-    if stream is None:
-        wanted = statement.stream
-        hint = hint_for(wanted.text, streams, "declare it first with CREATE STREAM")
-        raise PlacedError(f"unknown stream {shortened(wanted.text)}", wanted.span, hint)
+    stream = find_stream(statement.stream, streams)
+    refuse_alias(statement.source)
+    assert statement.source.window is not None  # without one it is a row query
     group_by = _bind_group_by(statement, stream, streams, queries)
     _check_window(statement, stream, group_by)
     if statement.where is not None:
-        _check_where(statement.where, stream)
+        check_where(statement.where, stream)
     select = _bind_select(statement, stream, group_by)
     if statement.having is not None:
         aliases = [item.alias for item in select if item.alias is not None]
         _check_having(statement.having, stream, group_by, aliases)
     return Query(
-        name.text,
+        statement.name.text,
         stream.name,
-        statement.window.window,
+        statement.source.window.window,
         select,
         statement.where,
         group_by,
         statement.having,
         statement.within,
+        _bind_using(statement),
     )
+
+
+def _bind_using(statement: CreateQuery) -> str | None:
+    """The structure that USING names; whether it can serve is for the planner to say."""
+    if statement.using is None:
+        return None
+    assert statement.source.window is not None
+    name = statement.using.upper
+    if name.text.lower() not in STRUCTURES:
+        hint = hint_for(name.text, STRUCTURES, "")
+        raise PlacedError(f"there is no structure {shortened(name.text)} that USING could take", name.span, hint)
+    if statement.source.window.window.is_sliding:
+        hint = "leave out USING, or SLIDE"
+        raise PlacedError("USING a structure is for queries without SLIDE", statement.using.span, hint)
+    return name.text.lower()
 
 
 def _bind_group_by(
     statement: CreateQuery, stream: Stream, streams: Mapping[str, Stream], queries: Mapping[str, Query]
 ) -> tuple[str, ...]:
-    _refuse_duplicates(statement.group_by, "GROUP BY attribute")
+    refuse_duplicates(statement.group_by, "GROUP BY attribute")
     for name in statement.group_by:
         kind = type_of(Attribute(name.text, span=name.span), stream.attributes)
         # Answers of all queries share one table, in which a key column has one type.
@@ -118,33 +145,15 @@ def _refuse_rival(
 
 
 def _check_window(statement: CreateQuery, stream: Stream, group_by: tuple[str, ...]) -> None:
-    clause = statement.window
-    granularity_us = stream.granularity_us
-    if granularity_us is not None:
-        for duration in clause.durations:
-            if duration.us % granularity_us:
-                declared = print_duration(granularity_us)
-                message = (
-                    f"{duration.word} {print_duration(duration.us)} is no multiple of the granularity of "
-                    f"{shortened(stream.name)}, {declared}"
-                )
-                raise PlacedError(
-                    message, duration.span, f"use a multiple of {declared}, or declare a finer GRANULARITY"
-                )
-    _refuse_duplicates(clause.partition_by, "PARTITION BY attribute")
+    clause = statement.source.window
+    assert clause is not None  # without one it is a row query
+    check_granularity(clause, stream)
+    refuse_duplicates(clause.partition_by, "PARTITION BY attribute")
     for name in clause.partition_by:
         type_of(Attribute(name.text, span=name.span), stream.attributes)
         if name.text not in group_by:
             hint = f"add it: GROUP BY {', '.join([*group_by, name.text])}"
             raise PlacedError(f"the query partitions by {shortened(name.text)} without grouping by it", name.span, hint)
-
-
-def _check_where(where: Expression, stream: Stream) -> None:
-    calls = aggregates_of(where)
-    if calls:
-        hint = "WHERE sees single events; put conditions on aggregates into HAVING"
-        raise PlacedError("an aggregate cannot stand in WHERE", calls[0].span, hint)
-    expect_condition(where, stream.attributes, "WHERE")
 
 
 def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ...]) -> tuple[SelectItem, ...]:
@@ -159,7 +168,7 @@ def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ..
         labels.add(label)
         select.append(bound)
     if not any(isinstance(item.expression, AggregateCall) for item in select):
-        hint = "add one, for instance COUNT(*)"
+        hint = "add one, for instance COUNT(*); or sort the rows of the window with ORDER BY"
         raise PlacedError("SELECT needs at least one aggregate", statement.select[0].expression.span, hint)
     return tuple(select)
 
@@ -193,11 +202,3 @@ def _check_grouped(expression: Expression, stream: Stream, group_by: tuple[str, 
         aggregate = "MAX" if CATALOGUE["MAX"].accepts(stream.attributes[attribute.name]) else "COUNT"
         hint = f"add it to GROUP BY, or aggregate it: {aggregate}({attribute.name})"
         raise PlacedError(f"{shortened(attribute.name)} is neither grouped by nor aggregated", attribute.span, hint)
-
-
-def _refuse_duplicates(names: Sequence[Name], what: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name.text in seen:
-            raise PlacedError(f"the {what} {shortened(name.text)} is named twice", name.span, "remove one of them")
-        seen.add(name.text)

@@ -26,6 +26,8 @@ from weft.language.expressions import (
     Logical,
     Negate,
     Not,
+    QualifiedAttribute,
+    RowCall,
     Span,
     children,
 )
@@ -46,9 +48,15 @@ from weft.language.statements import (
     Definition,
     DropQuery,
     Duration,
+    Intersect,
+    Into,
     Item,
+    Join,
     Name,
+    Order,
+    Source,
     Statement,
+    UsingClause,
     WindowClause,
 )
 from weft.language.window_clauses import (
@@ -98,12 +106,16 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
             raise PlacedError("WATERMARK must not be negative", watermark.span, "0 SECONDS means no delay")
         if granularity is not None and granularity.us <= 0:
             raise PlacedError("GRANULARITY must be positive", granularity.span, "for instance GRANULARITY 1 SECOND")
+        correct = options.get("CORRECT")
+        if correct is not None and correct.us <= 0:
+            raise PlacedError("ON LATE CORRECT must be positive", correct.span, "for instance ON LATE CORRECT 1 HOUR")
         return CreateStream(
             name,
             definitions,
             timestamp,
             watermark.us if watermark else 0,
             granularity.us if granularity else None,
+            correct.us if correct else 0,
             span_of(create),
         )
 
@@ -120,8 +132,23 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         return Duration(duration.us, duration.span, word.upper())
 
     def create_query(self, parts: list[Any]) -> CreateQuery:
-        create, name, select, stream, window, where, group_by, having, within = parts
-        return CreateQuery(name, stream, window, select, where, group_by or (), having, within, span_of(create))
+        create, name, select, source, join, where, group_by, having, within, *row_clauses = parts
+        intersect, order, into, using = row_clauses
+        return CreateQuery(
+            name,
+            source,
+            select,
+            where,
+            group_by or (),
+            having,
+            within,
+            span_of(create),
+            join,
+            intersect,
+            order,
+            into,
+            using,
+        )
 
     def drop_query(self, parts: list[Any]) -> DropQuery:
         drop, name = parts
@@ -153,6 +180,48 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
             hint = "a relative width, for instance WITHIN 0.05 or WITHIN 5 PERCENT"
             raise PlacedError(f"WITHIN must be above 0 and below 1, got {value:g}", span, hint)
         return value
+
+    def source(self, parts: list[Any]) -> Source:
+        return Source(*parts)
+
+    def join(self, parts: list[Any]) -> Join:
+        word, source, on = parts
+        check_expression(on)
+        return Join(source, on, span_of(word))
+
+    def intersect(self, parts: list[Any]) -> Intersect:
+        word, select, source, where, ranges = parts
+        width, width_span = ranges or (None, span_of(word))
+        return Intersect(select, source, where, width, width_span, span_of(word))
+
+    def ranges(self, parts: list[Any]) -> tuple[int | float, Span]:
+        number, span = parts[0]
+        digits = number.removeprefix("-")
+        whole = digits.isdecimal()
+        value = read_integer(digits, span) if whole else read_decimal(digits, span)
+        if whole and value > INT64_MAX:
+            raise integer_too_large(digits, span)
+        return functions.range_width(-value if number.startswith("-") else value, span), span
+
+    def order(self, parts: list[Any]) -> Order:
+        word, by, direction, limit = parts
+        return Order(by, direction is not None and direction.type == "DESC", limit, span_of(word))
+
+    def limit(self, parts: list[tuple[int, Span]]) -> int:
+        value, span = parts[0]
+        if value <= 0:
+            raise PlacedError(f"LIMIT must be positive, got {value}", span, "for instance LIMIT 100")
+        return value
+
+    def into(self, parts: list[Any]) -> Into:
+        word, window = parts
+        return Into(window, span_of(word))
+
+    def using(self, parts: list[Any]) -> UsingClause:
+        word, upper, lower = parts
+        if isinstance(lower, Token):
+            lower = Name(str(lower), span_of(lower))
+        return UsingClause(upper, lower, span_of(word))
 
     def names(self, parts: list[Name]) -> tuple[Name, ...]:
         return tuple(parts)
@@ -299,16 +368,21 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def attribute(self, parts: list[Token]) -> Attribute:
         return Attribute(_name(parts[0]), span=span_of(parts[0]))
 
+    def qualified(self, parts: list[Token]) -> QualifiedAttribute:
+        side, attribute = parts
+        span = joined(span_of(side), span_of(attribute))
+        return QualifiedAttribute.of(_name(side), _name(attribute), span=span)
+
     # Calls
 
-    def call(self, parts: list[Any]) -> AggregateCall:
+    def call(self, parts: list[Any]) -> AggregateCall | RowCall:
         name, arguments, right = parts
         function = functions.find_function(name, span_of(name))
         span = joined(span_of(name), span_of(right))
         if arguments is None:
             return functions.call(function, [], span)
         build, *values = arguments
-        result: AggregateCall = build(function, *values, span)
+        result: AggregateCall | RowCall = build(function, *values, span)
         return result
 
     def all_rows(self, parts: list[Token]) -> tuple[Any, ...]:

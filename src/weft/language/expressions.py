@@ -48,6 +48,27 @@ class Attribute(Expression):
 
 
 @dataclass(frozen=True)
+class QualifiedAttribute(Attribute):
+    """An attribute of one side of a join: `side.attribute`. Its `name` is both, and unique among all attributes.
+
+    >>> QualifiedAttribute.of("a", "price").name
+    'a.price'
+    """
+
+    side: str
+    attribute: str
+
+    @staticmethod
+    def of(side: str, attribute: str, *, span: Span = NOWHERE) -> QualifiedAttribute:
+        """The attribute of a side; names that hold a dot are quoted, so that no two become the same."""
+        return QualifiedAttribute(f"{_dotless(side)}.{_dotless(attribute)}", side, attribute, span=span)
+
+
+def _dotless(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if "." in name or '"' in name else name
+
+
+@dataclass(frozen=True)
 class Arithmetic(Expression):
     """`+ - * /` on numbers. Evaluated in DOUBLE; a division by zero is NULL."""
 
@@ -118,12 +139,24 @@ class Like(Expression):
 class AggregateCall(Expression):
     """An aggregate of the catalogue applied to an expression; `COUNT_ALL` alone has no argument.
 
-    `function` is a name of `weft.aggregates.CATALOGUE`; `parameter` is the phi of QUANTILE.
+    `function` is a name of `weft.aggregates.CATALOGUE`; `parameter` is the phi of quantiles.
     """
 
     function: str
     argument: Expression | None = None
     parameter: float | None = None
+
+
+@dataclass(frozen=True)
+class RowCall(Expression):
+    """HISTOGRAM or TOP_K: a function that gives rows, so it stands alone in a SELECT and never inside an expression.
+
+    `parameter` is the width of HISTOGRAM's value ranges (None for single values), or the k of TOP_K.
+    """
+
+    function: str
+    argument: Expression
+    parameter: int | float | None = None
 
 
 # The fields that hold other nodes, of any kind of node.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.aggregates.catalogue import CATALOGUE
-from weft.language.expressions import AggregateCall, Expression, Literal, Span, walk
+from weft.language.expressions import AggregateCall, Expression, Literal, RowCall, Span, walk
 from weft.language.source import PlacedError, hint_for, shortened
 
 # These are written COUNT(*) and COUNT(DISTINCT x), never by their own names.
@@ -15,12 +15,20 @@ SYNONYMS = {"MEAN": "AVG", "VARIANCE": "VAR_SAMP", "STDDEV": "STDDEV_SAMP"}
 
 FUNCTIONS = {name: name for name in CATALOGUE if name not in COUNT_FORMS} | SYNONYMS
 
+# These have a second argument, phi.
+QUANTILES = frozenset({"QUANTILE", "APPROX_QUANTILE"})
+
+# These give rows, not a value.
+ROW_FUNCTIONS = frozenset({"HISTOGRAM", "TOP_K"})
+
 
 def find_function(name: str, span: Span) -> str:
     """The name in the catalogue of the function called `name`, whatever its case or synonym."""
+    if name.upper() in ROW_FUNCTIONS:
+        return name.upper()
     function = FUNCTIONS.get(name.upper())
     if function is None:
-        raise PlacedError(f"unknown function {shortened(name)}", span, hint_for(name, FUNCTIONS, ""))
+        raise PlacedError(f"unknown function {shortened(name)}", span, hint_for(name, [*FUNCTIONS, *ROW_FUNCTIONS], ""))
     return function
 
 
@@ -38,16 +46,52 @@ def call_distinct(function: str, argument: Expression, span: Span) -> AggregateC
     return AggregateCall("COUNT_DISTINCT", _scalar(argument), span=span)
 
 
-def call(function: str, arguments: Sequence[Expression], span: Span) -> AggregateCall:
-    """A function of one argument, or QUANTILE of two."""
-    if function == "QUANTILE":
+def call(function: str, arguments: Sequence[Expression], span: Span) -> AggregateCall | RowCall:
+    """A function of one argument, or a quantile of two; HISTOGRAM and TOP_K have rules of their own."""
+    if function in ROW_FUNCTIONS:
+        return _row_call(function, arguments, span)
+    if function in QUANTILES:
         if len(arguments) != 2:
-            raise _wrong_count(function, "two arguments", len(arguments), span, "QUANTILE(delay, 0.9)")
-        return AggregateCall(function, _scalar(arguments[0]), _phi(arguments[1]), span=span)
+            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 0.9)")
+        return AggregateCall(function, _scalar(arguments[0]), _phi(function, arguments[1]), span=span)
     if len(arguments) != 1:
         star = " or COUNT(*)" if function == "COUNT" else ""
         raise _wrong_count(function, "one argument", len(arguments), span, f"{function}(attribute){star}")
     return AggregateCall(function, _scalar(arguments[0]), span=span)
+
+
+def _row_call(function: str, arguments: Sequence[Expression], span: Span) -> RowCall:
+    if function == "TOP_K":
+        if len(arguments) != 2:
+            raise _wrong_count(function, "two arguments", len(arguments), span, "TOP_K(symbol, 10)")
+        return RowCall(function, _scalar(arguments[0]), _k(arguments[1]), span=span)
+    if len(arguments) not in (1, 2):
+        raise _wrong_count(function, "one or two arguments", len(arguments), span, "HISTOGRAM(price, 10)")
+    width = range_width(_number(arguments[1]), arguments[1].span) if len(arguments) == 2 else None
+    return RowCall(function, _scalar(arguments[0]), width, span=span)
+
+
+def range_width(value: float | None, span: Span) -> int | float:
+    """The width of value ranges."""
+    if value is None or not value > 0:
+        raise PlacedError("the width of value ranges must be a positive number", span, "for instance HISTOGRAM(x, 10)")
+    return value
+
+
+def _number(argument: Expression) -> int | float | None:
+    value = argument.value if isinstance(argument, Literal) else None
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else value
+
+
+def _k(argument: Expression) -> int:
+    value = _number(argument)
+    if not isinstance(value, int) or value < 1:
+        raise PlacedError(
+            "the second argument of TOP_K must be a whole number from 1 on",
+            argument.span,
+            "TOP_K(symbol, 10) gives the ten most frequent values",
+        )
+    return value
 
 
 def _wrong_count(function: str, wanted: str, got: int, span: Span, example: str) -> PlacedError:
@@ -56,7 +100,7 @@ def _wrong_count(function: str, wanted: str, got: int, span: Span, example: str)
 
 def _scalar(argument: Expression) -> Expression:
     for node in walk(argument):
-        if isinstance(node, AggregateCall):
+        if isinstance(node, AggregateCall | RowCall):
             raise PlacedError(
                 "an aggregate cannot stand inside another aggregate",
                 node.span,
@@ -65,11 +109,11 @@ def _scalar(argument: Expression) -> Expression:
     return argument
 
 
-def _phi(argument: Expression) -> float:
+def _phi(function: str, argument: Expression) -> float:
     value = argument.value if isinstance(argument, Literal) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise PlacedError(
-            "the second argument of QUANTILE must be a number from 0 to 1",
+            f"the second argument of {function} must be a number from 0 to 1",
             argument.span,
             "0.9 is the value that 9 in 10 do not exceed",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from weft.aggregates.types import Type
 from weft.language.expressions import AggregateCall, Attribute, Expression, aggregates_of
+from weft.language.row_queries import RowQuery
 from weft.windows import Window
 
 
@@ -19,6 +20,8 @@ class Stream:
     timestamp: str
     watermark_us: int = 0
     granularity_us: int | None = None
+    correct_us: int = 0
+    """How far behind the watermark an event may come and still correct answers that were reported."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Query:
     group_by: tuple[str, ...] = ()
     having: Expression | None = None
     within: float | None = None
+    using: str | None = None
+    """The structure that must answer it, where one is named."""
 
     @property
     def aggregates(self) -> tuple[AggregateCall, ...]:
@@ -51,10 +56,14 @@ class Query:
 
 @dataclass(frozen=True)
 class Workload:
-    """Streams and the queries over them, by name, in the order of their statements."""
+    """Streams and the queries over them, by name, in the order of their statements.
+
+    Queries of aggregates and queries of rows are apart, and no name is in both.
+    """
 
     streams: Mapping[str, Stream] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
+    row_queries: Mapping[str, RowQuery] = field(default_factory=dict)
 
     def queries_of(self, stream: str) -> list[Query]:
         """The queries over one stream, in order."""

@@ -26,9 +26,22 @@ from weft.language.expressions import (
     Logical,
     Negate,
     Not,
+    QualifiedAttribute,
+    RowCall,
 )
 from weft.language.literals import print_duration, print_timestamp
 from weft.language.model import Query, SelectItem, Stream, Workload
+from weft.language.row_queries import (
+    Column,
+    HistogramQuery,
+    IntersectionQuery,
+    JoinQuery,
+    JoinSide,
+    RowQuery,
+    SelectionQuery,
+    SortedQuery,
+    TopKQuery,
+)
 from weft.language.words import RESERVED
 from weft.windows import TimeWindow, Window
 
@@ -42,7 +55,8 @@ def print_workload(workload: Workload) -> str:
     """All streams, then all queries."""
     streams = [print_stream(stream) for stream in workload.streams.values()]
     queries = [print_query(query) for query in workload.queries.values()]
-    return "\n".join([*streams, *queries, ""])
+    row_queries = [print_row_query(query) for query in workload.row_queries.values()]
+    return "\n".join([*streams, *queries, *row_queries, ""])
 
 
 def print_stream(stream: Stream) -> str:
@@ -53,6 +67,8 @@ def print_stream(stream: Stream) -> str:
         text += f" WATERMARK {print_duration(stream.watermark_us)}"
     if stream.granularity_us is not None:
         text += f" GRANULARITY {print_duration(stream.granularity_us)}"
+    if stream.correct_us:
+        text += f" ON LATE CORRECT {print_duration(stream.correct_us)}"
     return text + ";"
 
 
@@ -69,14 +85,79 @@ def print_query(query: Query) -> str:
         text += f" HAVING {print_expression(query.having)}"
     if query.within is not None:
         text += f" WITHIN {query.within!r}"
+    if query.using is not None:
+        text += f" USING {query.using}"
     return text + ";"
 
 
-def label_of(item: SelectItem) -> str:
+def print_row_query(query: RowQuery) -> str:
+    """The `CREATE QUERY` statement of a row query."""
+    text = f"CREATE QUERY {print_name(query.name)} AS SELECT {_print_rows(query)}"
+    if query.into is not None:
+        text += f" INTO {print_window(query.into)}"
+    if query.using is not None:
+        text += f" USING {query.using.upper} OVER {query.using.lower}"
+    return text + ";"
+
+
+def _print_rows(query: RowQuery) -> str:
+    """What stands between SELECT and INTO."""
+    match query:
+        case HistogramQuery():
+            width = "" if query.width is None else f", {query.width!r}"
+            select = f"HISTOGRAM({print_expression(query.argument)}{width})"
+            return _print_source(select, query.stream, query.window, query.where)
+        case TopKQuery():
+            select = f"TOP_K({print_expression(query.argument)}, {query.k})"
+            return _print_source(select, query.stream, query.window, query.where)
+        case SortedQuery():
+            text = _print_source(_print_columns(query.columns), query.stream, query.window, query.where)
+            text += f" ORDER BY {print_name(query.by)}{' DESC' if query.descending else ''}"
+            return text if query.limit is None else f"{text} LIMIT {query.limit}"
+        case IntersectionQuery(left=left, right=right):
+            sides = [
+                _print_source(print_expression(side.argument), side.stream, side.window, side.where)
+                for side in (left, right)
+            ]
+            ranges = "" if query.width is None else f" BY RANGES OF {query.width!r}"
+            return f"{sides[0]} INTERSECT SELECT {sides[1]}{ranges}"
+        case JoinQuery(left=left, right=right):
+            text = (
+                f"{_print_columns(query.columns)} FROM {_print_side(left)} JOIN {_print_side(right)} "
+                f"ON {print_expression(query.left_key)} = {print_expression(query.right_key)}"
+            )
+            return text + _print_where(query.where)
+        case SelectionQuery():
+            return _print_source(_print_columns(query.columns), query.stream, None, query.where)
+        case _:
+            raise TypeError(f"unknown kind of row query: {query!r}")
+
+
+def _print_source(select: str, stream: str, window: Window | None, where: Expression | None) -> str:
+    bounds = "" if window is None else f" {print_window(window)}"
+    return f"{select} FROM {print_name(stream)}{bounds}{_print_where(where)}"
+
+
+def _print_side(side: JoinSide) -> str:
+    alias = "" if side.name == side.stream else f" AS {print_name(side.name)}"
+    return f"{print_name(side.stream)} {print_window(side.window)}{alias}"
+
+
+def _print_where(where: Expression | None) -> str:
+    return "" if where is None else f" WHERE {print_expression(where)}"
+
+
+def _print_columns(columns: tuple[Column, ...]) -> str:
+    return ", ".join(_print_item(column) for column in columns)
+
+
+def label_of(item: SelectItem | Column) -> str:
     """The name of a SELECT item in the answers: its alias, else the name or text of its expression."""
     if item.alias is not None:
         return item.alias
     expression = item.expression
+    if isinstance(expression, QualifiedAttribute):
+        return expression.attribute
     return expression.name if isinstance(expression, Attribute) else print_expression(expression)
 
 
@@ -109,7 +190,7 @@ def print_expression(expression: Expression) -> str:
     return _print(expression)[0]
 
 
-def _print_item(item: SelectItem) -> str:
+def _print_item(item: SelectItem | Column) -> str:
     text = print_expression(item.expression)
     return text if item.alias is None else f"{text} AS {print_name(item.alias)}"
 
@@ -123,10 +204,15 @@ def _print(node: Expression) -> tuple[str, int]:
     match node:
         case Literal():
             return _print_literal(node)
+        case QualifiedAttribute():
+            return f"{print_name(node.side)}.{print_name(node.attribute)}", _PRIMARY
         case Attribute():
             return print_name(node.name), _PRIMARY
         case AggregateCall():
             return _print_call(node), _PRIMARY
+        case RowCall():
+            parameter = "" if node.parameter is None else f", {node.parameter!r}"
+            return f"{node.function}({print_expression(node.argument)}{parameter})", _PRIMARY
         case Negate():
             operand = _operand(node.operand, _UNARY)
             # Two minus signs in a row would begin a comment.

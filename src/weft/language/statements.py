@@ -60,22 +60,94 @@ class CreateStream:
     timestamp: Name
     watermark_us: int
     granularity_us: int | None
+    correct_us: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream in FROM or JOIN, its window and the name that it goes by, when it has them."""
+
+    stream: Name
+    window: WindowClause | None
+    alias: Name | None = None
+
+    @property
+    def side(self) -> str:
+        """What its attributes are called by in a join."""
+        return (self.alias or self.stream).text
+
+
+@dataclass(frozen=True)
+class Join:
+    """`JOIN source ON condition`."""
+
+    source: Source
+    on: Expression
+    span: Span
+
+
+@dataclass(frozen=True)
+class Intersect:
+    """`INTERSECT SELECT ... FROM ...`, with the width of value ranges where one is given."""
+
+    select: tuple[Item, ...]
+    source: Source
+    where: Expression | None
+    width: int | float | None
+    width_span: Span
+    span: Span
+
+
+@dataclass(frozen=True)
+class Order:
+    """`ORDER BY attribute`."""
+
+    by: Name
+    descending: bool
+    limit: int | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Into:
+    """`INTO [window]`."""
+
+    window: WindowClause
+    span: Span
+
+
+@dataclass(frozen=True)
+class UsingClause:
+    """`USING one OVER another`; of queries of aggregates `USING one`, a structure."""
+
+    upper: Name
+    lower: Name | None
     span: Span
 
 
 @dataclass(frozen=True)
 class CreateQuery:
-    """`CREATE QUERY`."""
+    """`CREATE QUERY`; the clauses from `join` on make it a row query."""
 
     name: Name
-    stream: Name
-    window: WindowClause
+    source: Source
     select: tuple[Item, ...]
     where: Expression | None
     group_by: tuple[Name, ...]
     having: Expression | None
     within: float | None
     span: Span
+    join: Join | None = None
+    intersect: Intersect | None = None
+    order: Order | None = None
+    into: Into | None = None
+    using: UsingClause | None = None
+
+    @property
+    def stream(self) -> Name:
+        """The stream of FROM."""
+        return self.source.stream
 
 
 @dataclass(frozen=True)

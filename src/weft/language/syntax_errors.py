@@ -13,7 +13,7 @@ _STARTERS = frozenset(
     | {"NOT", "MINUS", "LPAR", "_DISTINCT", "STAR"}
 )
 _OPERATORS = frozenset(
-    {"PLUS", "MINUS", "STAR", "SLASH", "COMPARE", "_AND", "_OR", "NOT", "_IN", "_IS", "_LIKE", "_BETWEEN"}
+    {"PLUS", "MINUS", "STAR", "SLASH", "COMPARE", "_AND", "_OR", "NOT", "_IN", "_IS", "_LIKE", "_BETWEEN"} | {"_DOT"}
 )
 
 _DESCRIPTIONS = {
@@ -23,6 +23,7 @@ _DESCRIPTIONS = {
     "DECIMAL": "a number",
     "STRING": "a string",
     "TIMESTAMP_LITERAL": "TIMESTAMP",
+    "GROUP_STORAGE": "GROUP",
     "COMPARE": "a comparison",
     "MINUS": "'-'",
     "PLUS": "'+'",

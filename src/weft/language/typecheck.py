@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.sketches import CURE, PACKAGE, is_installed
 from weft.aggregates.types import Type
 from weft.language.expressions import (
     AggregateCall,
@@ -24,6 +25,7 @@ from weft.language.expressions import (
     Logical,
     Negate,
     Not,
+    RowCall,
 )
 from weft.language.printer import print_expression
 from weft.language.source import PlacedError, hint_for, shortened
@@ -41,6 +43,9 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
             return _attribute(expression, attributes)
         case AggregateCall():
             return _aggregate(expression, attributes)
+        case RowCall():
+            message = f"{expression.function} gives rows, not a value"
+            raise PlacedError(message, expression.span, "it stands alone in SELECT")
         case Arithmetic():
             for side in (expression.left, expression.right):
                 _expect_number(side, type_of(side, attributes), f"the operator {expression.operator}")
@@ -95,6 +100,8 @@ def unknown_attribute(attribute: Attribute, attributes: Mapping[str, Type]) -> P
 
 def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
     aggregate = CATALOGUE[call.function]
+    if not aggregate.is_exact and not is_installed():
+        raise PlacedError(f"{call.function} needs the package {PACKAGE}, which is not installed", call.span, CURE)
     if call.argument is None:
         return aggregate.result_type(None)
     argument = type_of(call.argument, attributes)

@@ -35,3 +35,19 @@ UNITS = {
     "DAY": 86_400_000_000,
     "WEEK": 604_800_000_000,
 }
+
+# What USING may name: rings over indexes, indexes over storages. The list of weft.indexes is the same (a test).
+STORAGES = ("list", "aggr", "hash", "group")
+INDEXES = ("l_index", "t_index", "h_index", "g_index")
+RINGS = ("forward", "auxiliary", "backward", "dirty_bits")
+
+# What USING may name in a query of aggregates. The list of weft.structures is the same (a test).
+STRUCTURES = (
+    "base_intervals",
+    "landmark_intervals",
+    "running_intervals",
+    "sorted_base_intervals",
+    "search_tree",
+    "materialize_all",
+    "recompute",
+)
