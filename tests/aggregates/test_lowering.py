@@ -29,8 +29,9 @@ def test_laws() -> None:
     for aggregate in EVERY_AGGREGATE:
         kinds = aggregate.kinds(Type.BIGINT)
         assert (Kind.VALUES in kinds) == (aggregate.law is Law.HOLISTIC)
-        extremes = {Kind.MIN, Kind.MAX, Kind.VALUES} & set(kinds)
-        assert aggregate.invertible == (not extremes)
+        lasting = {Kind.MIN, Kind.MAX, Kind.VALUES, Kind.QUANTILES, Kind.DISTINCT} & set(kinds)
+        assert aggregate.invertible == (not lasting)
+        assert aggregate.is_exact == (not any(kind.is_sketch for kind in kinds))
 
 
 def test_types() -> None:

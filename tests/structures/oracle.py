@@ -44,6 +44,8 @@ def answer(aggregate: str, values: list[Any], phi: float | None = None, rows: in
             return _ordered(values)[max(1, math.floor(Fraction(repr(phi)) * len(values))) - 1]
         case "MEDIAN":
             return _ordered(values)[(len(values) + 1) // 2 - 1]
+        case "MODE":
+            return max(_ordered(values), key=lambda one: sum(v == one or (v != v and one != one) for v in values))
     sample = aggregate.endswith("SAMP")
     if len(values) <= sample:
         return None

@@ -11,6 +11,7 @@ from enum import Enum
 
 import numpy as np
 
+from weft.aggregates.approximate import lower_approximate_distinct, lower_approximate_quantile
 from weft.aggregates.components import Kind
 from weft.aggregates.lowering import (
     FoldedComponents,
@@ -19,6 +20,7 @@ from weft.aggregates.lowering import (
     lower_count,
     lower_distinct,
     lower_extreme,
+    lower_mode,
     lower_quantile,
     lower_rows,
     lower_sum,
@@ -47,7 +49,8 @@ class Aggregate:
     """An aggregate of the catalogue.
 
     `kinds(type)` lists the components that it needs over an input of that type, and `lower(folded, parameter)`
-    turns the folded components of many windows into their answers. `invertible` says that a partial can be subtracted.
+    turns the folded components of many windows into their answers. `invertible` says that a partial can be subtracted,
+    `is_exact` that answers have no error: those of sketches are approximate, and come with bounds.
     """
 
     name: str
@@ -109,7 +112,28 @@ EVERY_AGGREGATE = (
     ),
     Aggregate("QUANTILE", Law.HOLISTIC, False, ORDERED, _always(Kind.COUNT, Kind.VALUES), lower_quantile),
     Aggregate("MEDIAN", Law.HOLISTIC, False, ORDERED, _always(Kind.COUNT, Kind.VALUES), lower_quantile),
+    Aggregate("MODE", Law.HOLISTIC, False, ORDERED, _always(Kind.COUNT, Kind.VALUES), lower_mode),
     Aggregate("COUNT_DISTINCT", Law.HOLISTIC, False, ANY, _always(Kind.VALUES), lower_distinct, Type.BIGINT),
+    Aggregate(
+        "APPROX_QUANTILE",
+        Law.ALGEBRAIC,
+        False,
+        NUMBERS,
+        _always(Kind.COUNT, Kind.QUANTILES),
+        lower_approximate_quantile,
+        Type.DOUBLE,
+        is_exact=False,
+    ),
+    Aggregate(
+        "APPROX_COUNT_DISTINCT",
+        Law.ALGEBRAIC,
+        False,
+        ANY,
+        _always(Kind.DISTINCT),
+        lower_approximate_distinct,
+        Type.BIGINT,
+        is_exact=False,
+    ),
 )
 
 CATALOGUE: Mapping[str, Aggregate] = {aggregate.name: aggregate for aggregate in EVERY_AGGREGATE}

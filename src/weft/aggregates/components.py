@@ -1,8 +1,8 @@
 """Components: the columns that a partial is made of.
 
 A partial is an aggregate's synopsis over a slot, lifted and not yet lowered. Aggregates share components: AVG, SUM and
-COUNT over one input need one sum and one count between them. Every component but VALUES is a fixed number of
-machine words per (slot, key, shard), so keyed state stays columnar.
+COUNT over one input need one sum and one count between them. Every component but VALUES and the sketches is a fixed
+number of machine words per (slot, key, shard), so keyed state stays columnar.
 """
 
 from __future__ import annotations
@@ -33,11 +33,22 @@ class Kind(Enum):
     """The greatest value; NaN above all numbers."""
     VALUES = "values"
     """The multiset of values: all that a holistic aggregate can ask for."""
+    QUANTILES = "quantiles"
+    """A sketch of the distribution of numbers."""
+    DISTINCT = "distinct"
+    """A sketch of the set of different values."""
+
+    @property
+    def is_sketch(self) -> bool:
+        """Whether it is an object, serialised in tables: see `weft.aggregates.sketches`."""
+        return self in (Kind.QUANTILES, Kind.DISTINCT)
 
     @property
     def words(self) -> int:
-        """How many 8-byte columns it takes (VALUES takes a pair of lists instead)."""
-        return {Kind.SUM_INT: 2, Kind.SUM_FLOAT: 2, Kind.SQUARES: 2, Kind.VALUES: 0}.get(self, 1)
+        """How many 8-byte columns it takes (VALUES takes a pair of lists instead, a sketch a column of bytes)."""
+        if self is Kind.VALUES or self.is_sketch:
+            return 0
+        return 2 if self in (Kind.SUM_INT, Kind.SUM_FLOAT, Kind.SQUARES) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +70,4 @@ class Component:
         stem = self.kind.value if self.input is None else f"{self.kind.value}_{self.input}"
         if self.kind is Kind.VALUES:
             return (f"{stem}_item", f"{stem}_count")
-        return (stem,) if self.kind.words == 1 else (f"{stem}_high", f"{stem}_low")
+        return (stem,) if self.kind.words < 2 else (f"{stem}_high", f"{stem}_low")

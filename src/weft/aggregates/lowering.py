@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates.components import Kind
+from weft.aggregates.sketches import Sketches
 from weft.errors import WeftError
 
 Ints = npt.NDArray[np.int64]
@@ -32,6 +33,8 @@ class Lowered:
     values: Floats
     exact: Ints | None
     valid: Bools
+    bounds: tuple[Floats, Floats] | None = None
+    """Between which values the exact answers lie; None where these are exact."""
 
 
 class FoldedComponents(Protocol):
@@ -56,6 +59,14 @@ class FoldedComponents(Protocol):
 
     def distinct(self) -> Ints:
         """The number of different values in each window's multiset."""
+        ...
+
+    def mode(self) -> Ints | Floats:
+        """The most frequent value of each window's multiset, the smallest of several; any value where it is empty."""
+        ...
+
+    def sketches(self, kind: Kind) -> Sketches:
+        """The sketch of each window; None where it has no value."""
         ...
 
 
@@ -164,3 +175,12 @@ def lower_distinct(folded: FoldedComponents, parameter: float | None) -> Lowered
     """COUNT(DISTINCT x)."""
     distinct = folded.distinct()
     return _from_ints(distinct, np.ones(len(distinct), np.bool_))
+
+
+def lower_mode(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """MODE(x): the value that occurs most often, of several the smallest."""
+    (count,) = folded.ints(Kind.COUNT)
+    modes = folded.mode()
+    if folded.is_float:
+        return Lowered(modes.astype(np.float64), None, count > 0)
+    return _from_ints(modes.astype(np.int64), count > 0)

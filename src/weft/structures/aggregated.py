@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from weft.aggregates.approximate import lower_approximate_quantile
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Kind
 from weft.aggregates.lowering import Lowered, quantile_ranks
+from weft.aggregates.sketches import Sketches, require_package
 from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
@@ -49,6 +51,8 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
         problem = self.sheet.why_not(self.aggregate)
         if problem is not None:
             raise WeftError(f"{problem}; see the data sheets in docs/structures.md for one that can")
+        if self.aggregate in CATALOGUE and not CATALOGUE[str(self.aggregate)].is_exact:
+            require_package(str(self.aggregate))
         self._windows = Windows(windows)
         self._type = self.aggregate.type if isinstance(self.aggregate, UserAggregate) else type
         self._columns: dict[Kind | None, list[ColumnT]] = {}
@@ -103,6 +107,10 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
         """A new column of plain values; of structures that serve holistic aggregates only."""
         raise NotImplementedError
 
+    def _sketch_column(self, kind: Kind, dtype: np.dtype[Any]) -> ValuesT:
+        """A new column of sketches; of structures that serve approximate aggregates only."""
+        raise NotImplementedError
+
     def _open(self, type: Type) -> None:
         """Make the columns, once the type of the values is known."""
         if isinstance(self.aggregate, UserAggregate):
@@ -117,6 +125,8 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
         for kind in entry.kinds(type):
             if kind is Kind.VALUES:
                 self._values = self._values_column(number)
+            elif kind.is_sketch:
+                self._values = self._sketch_column(kind, number)
             elif kind is Kind.SUM_INT:
                 self._columns[kind] = [self._column(Operation.add(np.int64))]
             elif kind in (Kind.SUM_FLOAT, Kind.SQUARES):
@@ -145,7 +155,7 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
 
     def _over_nothing(self, count: int) -> Answers:
         """So many answers before there was any value: counts of 0, and NULLs."""
-        is_count = self.aggregate in ("COUNT", "COUNT_ALL", "COUNT_DISTINCT")
+        is_count = self.aggregate in ("COUNT", "COUNT_ALL", "COUNT_DISTINCT", "APPROX_COUNT_DISTINCT")
         return np.ma.MaskedArray(np.zeros(count, np.int64 if is_count else np.float64), mask=not is_count)
 
     def _lower(self, folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Answers:
@@ -154,11 +164,25 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
             (elements,) = folded.columns(None)
             answers = elements if self.aggregate.lower is None else self.aggregate.lower(elements)
             return np.ma.MaskedArray(answers, folded.counts == 0)
-        if self.aggregate == "QUANTILE":
-            return _masked(_lower_quantiles(folded, parameter))
+        return _masked(self._lowered(self.aggregate, folded, parameter))
+
+    def _lower_with_bounds(
+        self, folded: FoldedColumns, parameter: npt.ArrayLike | None
+    ) -> tuple[Answers, Answers, Answers]:
+        """From folded sketches to answers with their bounds."""
+        assert isinstance(self.aggregate, str)
+        lowered = self._lowered(self.aggregate, folded, parameter)
+        assert lowered.bounds is not None
+        low, high = (_masked(Lowered(ends, None, lowered.valid)) for ends in lowered.bounds)
+        return _masked(lowered), low, high
+
+    @staticmethod
+    def _lowered(aggregate: str, folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Lowered:
+        if aggregate in ("QUANTILE", "APPROX_QUANTILE"):
+            return _lower_quantiles(aggregate, folded, parameter)
         if parameter is not None:
-            raise WeftError(f"{self.aggregate} takes no parameter")
-        return _masked(CATALOGUE[self.aggregate].lower(folded, None))
+            raise WeftError(f"{aggregate} takes no parameter")
+        return CATALOGUE[aggregate].lower(folded, None)
 
 
 class FoldedColumns(ABC):
@@ -188,6 +212,14 @@ class FoldedColumns(ABC):
     @abstractmethod
     def distinct(self) -> Ints:
         """The number of different values of each range."""
+
+    @abstractmethod
+    def mode(self) -> Elements:
+        """The most frequent value of each range, the smallest of several."""
+
+    def sketches(self, kind: Kind) -> Sketches:
+        """The sketch of each range; only structures with a form for sketches have them."""
+        raise NotImplementedError
 
     def ints(self, kind: Kind) -> tuple[Ints, ...]:
         """The int64 columns of a component."""
@@ -235,14 +267,16 @@ def _masked(lowered: Lowered) -> Answers:
     return np.ma.MaskedArray(values, np.ma.nomask if lowered.valid.all() else ~lowered.valid)
 
 
-def _lower_quantiles(folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Lowered:
-    """QUANTILE with a phi for each lookup."""
+def _lower_quantiles(aggregate: str, folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Lowered:
+    """Quantiles with a phi for each lookup."""
     if parameter is None:
-        raise WeftError("QUANTILE needs phi: lookup(left, right, phi), one number or one for each window")
+        raise WeftError(f"{aggregate} needs phi: lookup(left, right, phi), one number or one for each window")
     counts = folded.counts
     phis = np.broadcast_to(np.asarray(parameter, np.float64), counts.shape)
     if not np.all((phis > 0) & (phis <= 1)):
         raise WeftError("phi must be above 0 and at most 1")
+    if aggregate == "APPROX_QUANTILE":
+        return lower_approximate_quantile(folded, phis)
     selected = folded.select(quantile_ranks(counts, phis))
     exact = None if folded.is_float else selected.astype(np.int64)
     return Lowered(selected.astype(np.float64), exact, counts > 0)

@@ -7,14 +7,15 @@ bit operations as section 5 describes: a level is a ring of Nmax / 2**j interval
 from __future__ import annotations
 
 from math import log2
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from weft.aggregates.components import Kind
 from weft.kernels import rings
 from weft.kernels.base_intervals import extend_levels, fold_levels
-from weft.structures.column import Column, Elements, Ints, Operation, Windows
-from weft.structures.sheet import FIXED_SIZE, Cost, DataSheet, Lookups
+from weft.structures.column import Column, Elements, Ints, Operation, ValuesColumn, Windows
+from weft.structures.sheet import FIXED_SIZE, SKETCHES, Cost, DataSheet, Lookups
 from weft.structures.structure import Structure
 
 
@@ -107,7 +108,7 @@ class BaseIntervals(Structure):
         name="base_intervals",
         title="B-INT",
         source="Sharing, 3.1.1",
-        kinds=FIXED_SIZE,
+        kinds=FIXED_SIZE | SKETCHES,
         needs_inverse=False,
         lookups=Lookups.ANY,
         update=Cost("2", lambda shape: 2.0),
@@ -117,3 +118,8 @@ class BaseIntervals(Structure):
 
     def _column(self, operation: Operation) -> Column:
         return BaseIntervalsColumn(operation, self._windows)
+
+    def _sketch_column(self, kind: Kind, dtype: np.dtype[Any]) -> ValuesColumn:
+        from weft.structures.sketch_intervals import BaseIntervalsOfSketches
+
+        return BaseIntervalsOfSketches(kind, dtype, self._windows)

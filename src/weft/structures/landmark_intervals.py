@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log2
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from weft.aggregates.components import Kind
 from weft.kernels import rings
 from weft.kernels.landmark_intervals import extend_landmarks, fold_landmarks
-from weft.structures.column import Column, Elements, Ints, Operation, WindowError, Windows
-from weft.structures.sheet import FIXED_SIZE, Cost, DataSheet, Lookups
+from weft.structures.column import Column, Elements, Ints, Operation, ValuesColumn, WindowError, Windows
+from weft.structures.sheet import FIXED_SIZE, SKETCHES, Cost, DataSheet, Lookups
 from weft.structures.structure import Structure
 
 
@@ -124,7 +125,7 @@ class LandmarksColumn(Column):
             assert suffixes % (1 << level) == prefixes % (1 << level) == 0
 
     def _lay_out(self, windows: Windows, start: int) -> None:
-        partitions = partitions_of(windows.pairs + _every_width(windows.at_least))
+        partitions = partitions_of(windows.pairs + every_width(windows.at_least))
         self._places = np.zeros((1 + max((p.level for p in partitions), default=0), 6), np.int64)
         end = 0
         for partition in partitions:
@@ -145,7 +146,7 @@ class LandmarkIntervals(Structure):
         name="landmark_intervals",
         title="L-INT",
         source="Sharing, 3.1.2",
-        kinds=FIXED_SIZE,
+        kinds=FIXED_SIZE | SKETCHES,
         needs_inverse=False,
         lookups=Lookups.WIDTHS,
         update=Cost("2 gamma", lambda shape: 2.0 * _gamma(shape.largest, shape.windows)),
@@ -159,8 +160,13 @@ class LandmarkIntervals(Structure):
     def _column(self, operation: Operation) -> Column:
         return LandmarksColumn(operation, self._windows)
 
+    def _sketch_column(self, kind: Kind, dtype: np.dtype[Any]) -> ValuesColumn:
+        from weft.structures.sketch_intervals import LandmarksOfSketches
 
-def _every_width(elements: int) -> list[tuple[int, int]]:
+        return LandmarksOfSketches(kind, dtype, self._windows)
+
+
+def every_width(elements: int) -> list[tuple[int, int]]:
     """Windows whose partitions serve every width within so many elements."""
     if elements <= 1:
         return []

@@ -39,7 +39,9 @@ class Cost:
 
 SUMS = frozenset({Kind.ROWS, Kind.COUNT, Kind.SUM_INT, Kind.SUM_FLOAT, Kind.SQUARES})
 FIXED_SIZE = SUMS | {Kind.MIN, Kind.MAX}
-EVERY_KIND = frozenset(Kind)
+SKETCHES = frozenset({Kind.QUANTILES, Kind.DISTINCT})
+EVERY_KIND = FIXED_SIZE | {Kind.VALUES}
+"""All that lies in plain arrays."""
 
 
 @dataclass(frozen=True)

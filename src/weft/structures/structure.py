@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates.components import Kind
+from weft.aggregates.sketches import Sketches
 from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
@@ -32,6 +33,7 @@ from weft.structures.aggregated import (
 )
 from weft.structures.column import Column, Operation, ValuesColumn, WindowError, Windows
 from weft.structures.lifting import LiftedValues
+from weft.structures.sketch_column import SketchColumn
 from weft.structures.snapshot import Packed, pack, unpack
 
 Ints = npt.NDArray[np.int64]
@@ -65,7 +67,7 @@ class Structure(Aggregated[Column, ValuesColumn]):
     @property
     def nbytes(self) -> int:
         """The memory of all elements and their combinations."""
-        return sum(array.nbytes for column in self._every_column() for array in column.arrays())
+        return sum(column.nbytes for column in self._every_column())
 
     def update(self, values: npt.ArrayLike | pa.Array) -> None:
         """Append elements."""
@@ -77,12 +79,26 @@ class Structure(Aggregated[Column, ValuesColumn]):
         """The answers of windows [left, right], as many as there are in the arrays; `parameter` is phi for QUANTILE."""
         return self._answer(*self._ranges(left, right), parameter)
 
+    def lookup_with_bounds(
+        self, left: npt.ArrayLike, right: npt.ArrayLike = 0, parameter: npt.ArrayLike | None = None
+    ) -> tuple[Answers, Answers, Answers]:
+        """The answers of windows, and between which values the exact ones lie; equal but for approximate aggregates."""
+        low, high, empty = self._ranges(left, right)
+        if not isinstance(self._values, SketchColumn):
+            answers = self._answer(low, high, empty, parameter)
+            return answers, answers, answers
+        return self._lower_with_bounds(_Folded(self, low, high), parameter)
+
     def lookup_ranges(self, low: Ints, high: Ints, parameter: npt.ArrayLike | None = None) -> Answers:
         """The answers over positions low .. high - 1 counted from the stream's beginning; none where low = high."""
         covered = low < high
         if np.any(covered & ((low < self.held_from) | (high > self.length))):
             raise HistoryError(f"positions {self.held_from} to {self.length - 1} are held, and a range lies outside")
         return self._answer(low, np.maximum(low, high), int(np.count_nonzero(~covered)), parameter)
+
+    def fold_ranges(self, low: Ints, high: Ints) -> FoldedColumns:
+        """The folded columns over positions low .. high - 1, for any aggregate that is made of them."""
+        return _Folded(self, low, high)
 
     def is_held(self, left: npt.ArrayLike, right: npt.ArrayLike = 0) -> npt.NDArray[np.bool_]:
         """Whether windows can be answered: whether all they cover is still held."""
@@ -281,6 +297,14 @@ class _Folded(FoldedColumns):
     def distinct(self) -> Ints:
         assert self.structure._values is not None
         return self.structure._values.distinct(self.low, self.high)
+
+    def sketches(self, kind: Kind) -> Sketches:
+        assert isinstance(self.structure._values, SketchColumn)
+        return self.structure._values.sketches(self.low, self.high)
+
+    def mode(self) -> npt.NDArray[Any]:
+        assert self.structure._values is not None
+        return self.structure._values.mode(self.low, self.high)
 
     def _fold(self, column: Column) -> npt.NDArray[Any]:
         """A column's folds, with the neutral element where a range is empty."""

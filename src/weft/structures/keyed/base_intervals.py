@@ -6,6 +6,7 @@ this too is O(1) an element.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from weft.structures.column import Elements, Ints, Operation
 from weft.structures.keyed.column import KeyedColumn
 from weft.structures.keyed.keyed import KeyedStructure
 from weft.structures.keyed.pool import Batch, Moves, Pool
-from weft.structures.sheet import DataSheet
+from weft.structures.sheet import FIXED_SIZE, DataSheet
 
 
 class KeyedTreesColumn(KeyedColumn):
@@ -84,7 +85,7 @@ class KeyedTreesColumn(KeyedColumn):
 class KeyedBaseIntervals(KeyedStructure):
     """Any associative aggregate, any window: O(1) an update, O(log W) a lookup."""
 
-    sheet: ClassVar[DataSheet] = BaseIntervals.sheet
+    sheet: ClassVar[DataSheet] = replace(BaseIntervals.sheet, kinds=FIXED_SIZE)
 
     def _column(self, operation: Operation) -> KeyedColumn:
         return KeyedTreesColumn(operation, self._pool)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.kernels.keyed_pool import move_rings
-from weft.structures.column import Bools, Elements, Ints, Operation, Windows
+from weft.structures.column import Bools, Elements, Ints, Operation, Windows, most_frequent_value
 from weft.structures.keyed.pool import Batch, Moves, Pool
 
 
@@ -84,6 +84,15 @@ class KeyedValuesColumn(PooledColumn):
     @abstractmethod
     def distinct(self, keys: Ints, low: Ints, high: Ints) -> Ints:
         """The number of different values of each range. NaN equals NaN."""
+
+    def mode(self, keys: Ints, low: Ints, high: Ints) -> Elements:
+        """The most frequent value of each range, the smallest of several, by sorting it: O(W log W) a range."""
+        out = np.zeros(len(keys), self.dtype)
+        for i in range(len(keys)):
+            positions = np.arange(low[i], high[i])
+            values, valid = self.elements(np.full(len(positions), keys[i]), positions)
+            out[i] = most_frequent_value(values[valid])
+        return out
 
     @abstractmethod
     def elements(self, keys: Ints, positions: Ints) -> tuple[Elements, Bools]:

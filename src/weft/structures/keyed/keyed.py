@@ -112,6 +112,15 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
         keys = self.live_keys
         return keys, self.lookup(keys, left, right, parameter)
 
+    def fold_ranges(self, keys: Ints, low: Ints, high: Ints) -> FoldedColumns:
+        """The folded columns over positions low .. high - 1 of keys, for any aggregate that is made of them."""
+        return FoldedKeys(self, keys, low, high)
+
+    def hold(self, elements: int) -> None:
+        """Serve any window within so many of each key's newest elements, besides its own windows."""
+        self._windows.at_least = max(1, elements)
+        self._fit()
+
     def is_held(self, keys: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike = 0) -> npt.NDArray[np.bool_]:
         """Whether windows can be answered: whether all they cover is still held."""
         codes, lefts, rights = _lookups(keys, left, right)
@@ -155,6 +164,7 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
             "aggregate": self.label,
             "type": None if self._type is None else self._type.value,
             "windows": self.windows,
+            "at_least": self._windows.at_least,
             "greatest": self._greatest,
         }
         return pack(header, arrays)
@@ -165,6 +175,7 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
         header, arrays = packed
         windows = [(left, right) for left, right in header["windows"]]
         structure = cls(aggregate, windows, type=None if header["type"] is None else Type(header["type"]))
+        structure.hold(header.get("at_least", 1))
         structure._greatest = header["greatest"]
         structure._restore(arrays)
         return structure
@@ -297,6 +308,10 @@ class FoldedKeys(FoldedColumns):
     def distinct(self) -> Ints:
         assert self._structure._values is not None
         return self._structure._values.distinct(self._keys, self._low, self._high)
+
+    def mode(self) -> Elements:
+        assert self._structure._values is not None
+        return self._structure._values.mode(self._keys, self._low, self._high)
 
 
 def restore_keyed(blob: bytes, *, aggregate: UserAggregate | None = None) -> KeyedStructure:

@@ -7,6 +7,7 @@ for suffix windows too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -21,8 +22,8 @@ from weft.structures.column import Elements, Ints, Operation, WindowError, Windo
 from weft.structures.keyed.column import KeyedColumn
 from weft.structures.keyed.keyed import KeyedStructure
 from weft.structures.keyed.pool import Batch, Moves, Pool
-from weft.structures.landmark_intervals import LandmarkIntervals, partitions_of
-from weft.structures.sheet import DataSheet
+from weft.structures.landmark_intervals import LandmarkIntervals, every_width, partitions_of
+from weft.structures.sheet import FIXED_SIZE, DataSheet
 
 
 class KeyedLandmarksColumn(KeyedColumn):
@@ -151,11 +152,12 @@ class KeyedLandmarksColumn(KeyedColumn):
 class KeyedLandmarkIntervals(KeyedStructure):
     """Any associative aggregate, windows of known widths: O(1) a lookup, one combine an update for each partition."""
 
-    sheet: ClassVar[DataSheet] = LandmarkIntervals.sheet
+    sheet: ClassVar[DataSheet] = replace(LandmarkIntervals.sheet, kinds=FIXED_SIZE)
 
     def _column(self, operation: Operation) -> KeyedColumn:
         return KeyedLandmarksColumn(operation, self._pool, self._windows)
 
 
 def _levels_of(windows: Windows) -> Ints:
-    return np.array([partition.level for partition in partitions_of(windows.pairs)], np.int64)
+    partitions = partitions_of(windows.pairs + every_width(windows.at_least))
+    return np.array([partition.level for partition in partitions], np.int64)

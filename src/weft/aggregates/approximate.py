@@ -1,0 +1,65 @@
+"""Lowering of sketches: approximate answers, and between which values the exact ones lie.
+
+The bounds are those of the library: for a quantile the values at ranks that are off by the sketch's error, with a
+confidence of 99 % on either side; for a distinct count two standard errors, a confidence of 95 %. As long as few values
+went in (about 200 for a quantile, some hundred different ones for a count), the answer is exact and the bounds are
+equal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.aggregates.components import Kind
+from weft.aggregates.lowering import Floats, FoldedComponents, Lowered, quantile_ranks
+from weft.aggregates.sketches import Sketch
+
+DEVIATIONS = 2
+"""How many standard errors the bounds of a distinct count are away from it."""
+
+
+def lower_approximate_quantile(folded: FoldedComponents, parameter: float | Floats | None) -> Lowered:
+    """APPROX_QUANTILE(x, phi): the value at the rank of QUANTILE, in DOUBLE. NaN is above all numbers."""
+    assert parameter is not None
+    (count,) = folded.ints(Kind.COUNT)
+    ranks = quantile_ranks(count, parameter)
+    found = np.zeros((3, len(count)))
+    for place, (sketch, rank) in enumerate(zip(folded.sketches(Kind.QUANTILES), ranks.tolist())):
+        if rank:
+            found[:, place] = _quantile(sketch, rank)
+    low, values, high = found
+    return Lowered(values, None, count > 0, (low, high))
+
+
+def _quantile(sketch: Sketch, rank: int) -> tuple[float, float, float]:
+    """The value at a 1-based rank, between its bounds."""
+    n = 0 if sketch is None else sketch.n
+    if rank > n:
+        # All that went in and is not in the sketch is NaN, so this is exact.
+        return np.nan, np.nan, np.nan
+    if rank in (1, n):
+        extreme = sketch.get_min_value() if rank == 1 else sketch.get_max_value()
+        return extreme, extreme, extreme
+    # Half a rank below, so that rounding finds the same value.
+    middle = (rank - 0.5) / n
+    error = sketch.normalized_rank_error(False) if sketch.is_estimation_mode() else 0.0
+    low, value, high = sketch.get_quantiles([max(middle - error, 0.0), middle, min(middle + error, 1.0)], True)
+    if middle - error <= 0.0:
+        low = sketch.get_min_value()
+    if middle + error >= 1.0:
+        high = sketch.get_max_value()
+    return low, value, high
+
+
+def lower_approximate_distinct(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """APPROX_COUNT_DISTINCT(x): a whole number between two whole numbers."""
+    sketches = folded.sketches(Kind.DISTINCT)
+    found = np.zeros((3, len(sketches)))
+    for place, sketch in enumerate(sketches):
+        if sketch is not None:
+            bounds = sketch.get_lower_bound(DEVIATIONS), sketch.get_estimate(), sketch.get_upper_bound(DEVIATIONS)
+            found[:, place] = bounds
+    # The count is a whole number, so the bounds may move inwards to the next ones.
+    low, values, high = np.ceil(found[0]), np.rint(found[1]), np.floor(found[2])
+    low, high = np.minimum(low, values), np.maximum(high, values)
+    return Lowered(values, values.astype(np.int64), np.ones(len(values), np.bool_), (low, high))
