@@ -8,7 +8,7 @@ TIMESTAMP (in microseconds) is an int, a DOUBLE is a float and never an int, NUL
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -198,7 +198,7 @@ def evaluate(node: Any, event: Event, members: Sequence[Event] = ()) -> Any:
         case "Literal":
             is_double = node.type is not None and node.type.value == "DOUBLE"
             return float(node.value) if is_double and node.value is not None else node.value
-        case "Attribute":
+        case "Attribute" | "QualifiedAttribute":
             return event[node.name]
         case "AggregateCall":
             return aggregate(node, members)[0]
@@ -301,14 +301,17 @@ def _is_like(text: str, pattern: str) -> bool:
 
 
 def aggregate(call: Any, members: Sequence[Event]) -> tuple[Value, float]:
-    """The value of an aggregate over the members of a group, and its scale."""
+    """The value of an aggregate over the members of a group, and its scale.
+
+    Approximate aggregates are answered exactly, as they must be over few values.
+    """
     if call.function == "COUNT_ALL":
         return len(members), 0.0
     arguments = [evaluate(call.argument, event) for event in members]
     values = [value for value in arguments if value is not None]
     if call.function == "COUNT":
         return len(values), 0.0
-    if call.function == "COUNT_DISTINCT":
+    if call.function in ("COUNT_DISTINCT", "APPROX_COUNT_DISTINCT"):
         return len({_identity(value) for value in values}), 0.0
     if not values:
         return None, 0.0
@@ -319,8 +322,13 @@ def aggregate(call: Any, members: Sequence[Event]) -> tuple[Value, float]:
             return max(values, key=_sort_key), 0.0
         case "QUANTILE":
             return _quantile(values, Fraction(repr(call.parameter))), 0.0
+        case "APPROX_QUANTILE":
+            return _quantile([float(value) for value in values], Fraction(repr(call.parameter))), 0.0
         case "MEDIAN":
             return sorted(values, key=_sort_key)[(len(values) - 1) // 2], 0.0
+        case "MODE":
+            same = Counter(_identity(value) for value in values)
+            return min(values, key=lambda value: (-same[_identity(value)], _sort_key(value))), 0.0
         case "SUM":
             return _sum(values)
         case "AVG":

@@ -547,6 +547,12 @@ class TestAggregates:
         assert value_of("MEDIAN", 3, 1, 2) == 2
         assert value_of("MEDIAN", 5.5) == 5.5
 
+    def test_the_mode_is_the_smallest_of_the_most_frequent(self) -> None:
+        assert value_of("MODE", 3, 1, 2, 3, 1) == 1
+        assert value_of("MODE", 3, 1, 3, None) == 3
+        assert value_of("MODE", 0.0, -0.0, 5.0) == 0.0
+        assert value_of("MODE", NAN, -NAN, INF) != value_of("MODE", NAN, -NAN, INF)
+
     def test_quantiles_sort_nan_last(self) -> None:
         assert value_of("QUANTILE", NAN, INF, 1.0, parameter=0.7) == INF
         assert math.isnan(value_of("QUANTILE", NAN, 1.0, parameter=1.0))
@@ -702,8 +708,9 @@ class TestRandomWorkloads:
     def test_random_workloads_use_every_clause_and_aggregate(self) -> None:
         drawn = [each for seed in range(60) for each in random_workload(seed).queries.values()]
         assert {call.function for each in drawn for call in each.aggregates} == {
-            *("COUNT_ALL", "COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN", "QUANTILE", "COUNT_DISTINCT"),
+            *("COUNT_ALL", "COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN", "MODE", "QUANTILE", "COUNT_DISTINCT"),
             *("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"),
+            *("APPROX_QUANTILE", "APPROX_COUNT_DISTINCT"),
         }
         for clause in ("where", "group_by", "having"):
             assert 0 < sum(bool(getattr(each, clause)) for each in drawn) < len(drawn)

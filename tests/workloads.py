@@ -363,16 +363,19 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
         return draw_arithmetic(dice, stream) if one_in(dice, 5) else Attribute(dice.pick(names))
 
     function = dice.pick(
-        ("COUNT_ALL", "SUM", "COUNT", "MIN", "MAX", "MEDIAN", "QUANTILE", "COUNT_DISTINCT", *FLOAT_AGGREGATES)
-    )
+        ("COUNT_ALL", "SUM", "COUNT", "MIN", "MAX", "MEDIAN", "MODE", "QUANTILE", "COUNT_DISTINCT", *FLOAT_AGGREGATES,
+         "APPROX_QUANTILE", "APPROX_COUNT_DISTINCT")
+    )  # fmt: skip
     match function:
         case "COUNT_ALL":
             return AggregateCall(function)
-        case "COUNT" | "COUNT_DISTINCT":
+        case "COUNT" | "COUNT_DISTINCT" | "APPROX_COUNT_DISTINCT":
             return AggregateCall(function, over(any_type))
         case "QUANTILE":
             return AggregateCall(function, over(ordered), dice.pick(QUANTILES))
-        case "MIN" | "MAX" | "MEDIAN":
+        case "APPROX_QUANTILE":
+            return AggregateCall(function, over(numbers), dice.pick(QUANTILES))
+        case "MIN" | "MAX" | "MEDIAN" | "MODE":
             return AggregateCall(function, over(ordered))
     return AggregateCall(function, over(numbers))
 
@@ -489,11 +492,13 @@ def exact_type_of(call: AggregateCall, stream: Stream, full_int64: bool = False)
 
     An average of integers counts as exact while their sum stays below 2**53, as it does without `full_int64`.
     """
-    if call.function in ("COUNT_ALL", "COUNT", "COUNT_DISTINCT"):
+    if call.function in ("COUNT_ALL", "COUNT", "COUNT_DISTINCT", "APPROX_COUNT_DISTINCT"):
         return Type.BIGINT
+    if call.function == "APPROX_QUANTILE":
+        return Type.DOUBLE
     argument = call.argument
     type_ = stream.attributes[argument.name] if isinstance(argument, Attribute) else Type.DOUBLE
-    if call.function in ("MIN", "MAX", "MEDIAN", "QUANTILE"):
+    if call.function in ("MIN", "MAX", "MEDIAN", "MODE", "QUANTILE"):
         return type_
     if type_ is Type.BIGINT and call.function == "SUM":
         return Type.BIGINT

@@ -17,12 +17,12 @@ def progress(number: int, **changed: Any) -> dict[str, Any]:
         "numInputRows": 500_000,
         "processedRowsPerSecond": 181_234.6,
         "eventTime": {"watermark": "2013-01-01T05:30:00.000Z"},
-        "observedMetrics": {"weft": Row(late_events=12, answers=4_210)},
+        "observedMetrics": {"weft": Row(late_events=12, answers=4_210, lifted=7, fed=5, folded=3)},
     } | changed
 
 
 def test_batch_of_a_progress() -> None:
-    assert Batch.of(progress(3)) == Batch(3, 500_000, 181_234.6, "2013-01-01 05:30:00", 12, 4_210)
+    assert Batch.of(progress(3)) == Batch(3, 500_000, 181_234.6, "2013-01-01 05:30:00", 12, 4_210, (7, 5, 3))
 
 
 def test_batch_before_any_event_and_without_counts() -> None:
@@ -42,6 +42,7 @@ def test_lines() -> None:
     rest = "rows in 500,000  rows/s 181,235  watermark 2013-01-01 05:30:00  late 12  answers 4,210"
     assert out.getvalue().splitlines() == [f"batch 0  {rest}", f"batch 1  {rest}"]
     assert str(totals) == "2 batches, 1,000,000 rows in, 24 late, 8,420 answers"
+    assert totals.work_text == "14 events lifted, 10 partials fed to trees, 6 fragments and answers folded"
 
 
 def test_table_keeps_the_last_batches() -> None:

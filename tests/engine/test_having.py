@@ -33,11 +33,6 @@ prices = st.none() | st.sampled_from([0.5, 3.0, 5.0, 8.0, float("nan"), float("i
 rows = st.tuples(st.integers(-3, 8), st.sampled_from(["a", "b", "c", None]), values, prices)
 
 
-@pytest.fixture(autouse=True)
-def fast_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.engine.stream_state.DEFAULT_RATE", RATE)
-
-
 @settings(max_examples=150)
 @given(data=st.data())
 def test_lookups_agree_with_the_oracle(data: st.DataObject) -> None:
@@ -45,7 +40,7 @@ def test_lookups_agree_with_the_oracle(data: st.DataObject) -> None:
     plan = weft.optimize(workload, rate=RATE)
     assert all(having.filter is not None for having in plan.having.values())
     (stream,) = workload.streams.values()
-    engine = weft.Engine(workload)
+    engine = weft.Engine(workload, rate=RATE)
     accepted: list[dict[str, object]] = []
     clock, watermark = 1000, -1
     for _ in range(data.draw(st.integers(1, 8))):
@@ -76,7 +71,7 @@ def test_only_the_events_of_passing_groups_are_read(monkeypatch: pytest.MonkeyPa
         return numbers
 
     monkeypatch.setattr(HavingIndex, "numbers_of", spy)
-    engine = weft.Engine(weft.read(STREAM + QUERIES))
+    engine = weft.Engine(weft.read(STREAM + QUERIES), rate=RATE)
     symbols = ["a", "b", "a", "c", "a", "b"]
     engine.push(
         "t", {"at": np.arange(1, 7).astype("datetime64[us]"), "sym": symbols, "v": [4, 1, 4, 2, 3, 1], "p": [1.0] * 6}
@@ -87,7 +82,7 @@ def test_only_the_events_of_passing_groups_are_read(monkeypatch: pytest.MonkeyPa
 
 
 def test_queries_that_come_and_go_share_an_index() -> None:
-    engine = weft.Engine(weft.read(STREAM))
+    engine = weft.Engine(weft.read(STREAM), rate=RATE)
     engine.add("CREATE QUERY one AS SELECT sym, COUNT(*) FROM t [RANGE 5 SECONDS] GROUP BY sym HAVING COUNT(*) > 1")
     engine.push(
         "t", {"at": np.array([1, 2, 3], "datetime64[s]"), "sym": ["a", "a", "b"], "v": [1, 2, 3], "p": [1.0] * 3}
@@ -103,7 +98,7 @@ def test_queries_that_come_and_go_share_an_index() -> None:
 
 
 def test_sums_beyond_the_index_are_checked_one_by_one() -> None:
-    engine = weft.Engine(weft.read(STREAM + QUERIES))
+    engine = weft.Engine(weft.read(STREAM + QUERIES), rate=RATE)
     events = {"at": np.array([5, 6], "datetime64[us]"), "sym": ["a", "b"], "v": [2**62, 10], "p": [1.0, 1.0]}
     engine.push("t", events)
     with pytest.warns(WeftWarning, match="every group of a HAVING is checked"):

@@ -45,6 +45,25 @@ def test_windows_of_like_edges_share_a_tree_and_a_month_by_the_hour_does_not_kee
     assert sum(query["cost_per_s"] for tree in data["trees"] for query in tree["queries"]) == pytest.approx(plan.cost)
 
 
+def test_groups_with_an_attribute_in_common_share_a_base_when_they_are_few() -> None:
+    queries = (
+        "SELECT SUM(x) FROM s [RANGE 10 MINUTES SLIDE 1 MINUTE] GROUP BY k",
+        "SELECT MAX(x) FROM s [RANGE 1 HOUR SLIDE 1 MINUTE] GROUP BY j, k",
+        "SELECT COUNT(*) FROM s [RANGE 1 HOUR SLIDE 1 MINUTE] GROUP BY j",
+        "SELECT MEDIAN(x) FROM s [RANGE 1 HOUR SLIDE 1 MINUTE] GROUP BY j, k",
+    )
+    text = STREAM + "".join(f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(queries[:3]))
+    few = weft.optimize(weft.read(text), groups={"k": 3, "j": 5}).streams["s"]
+    assert [(base.group_by, base.together_by) for base in few.bases] == [(("j", "k"), ("k",)), (("j",), ("j",))]
+    assert [tree.group_by for tree in few.fed_by(few.bases[0])] == [("k",), ("j", "k")]
+    many = weft.optimize(weft.read(text), groups={"k": 3000, "j": 5000}).streams["s"]
+    assert [base.group_by for base in many.bases] == [("k",), ("j", "k"), ("j",)]
+    whole = weft.read(text + f"CREATE QUERY q3 AS {queries[3]}")
+    assert len(weft.optimize(whole, groups={"k": 3, "j": 5}).streams["s"].bases) == 3
+    unknown = weft.optimize(weft.read(text), groups={"k": 3}).streams["s"]
+    assert [base.group_by for base in unknown.bases] == [("k",), ("j", "k"), ("j",)]
+
+
 def test_a_plan_is_the_same_when_it_is_made_again_from_its_shares() -> None:
     plan = plan_of(
         "SELECT SUM(x) FROM s [RANGE 5 MINUTES SLIDE 10 SECONDS]",
@@ -52,9 +71,8 @@ def test_a_plan_is_the_same_when_it_is_made_again_from_its_shares() -> None:
         "SELECT SUM(x) FROM s [RANGE 1 MINUTE SLIDE 10 SECONDS]",
         "SELECT SUM(x) FROM s [RANGE 1 MINUTE SLIDE 10 SECONDS] GROUP BY k",
     ).streams["s"]
-    shares = [[planned.query.name for planned in tree.queries] for tree in plan.trees]
     queries = sorted((planned.query for tree in plan.trees for planned in tree.queries), key=lambda q: q.name)
-    assert plan_stream(plan.stream, queries, shares=shares) == plan
+    assert plan_stream(plan.stream, queries, shape=plan.shape) == plan
 
 
 def test_aggregates_share_components_and_equal_predicates_share_a_bit() -> None:

@@ -44,12 +44,12 @@ def read_stream(spark: SparkSession, folder: Path, stream: Stream) -> DataFrame:
 
 
 def run_stream(
-    spark: SparkSession, folder: Path, workload: Workload, out: Path | None = None
+    spark: SparkSession, folder: Path, workload: Workload, out: Path | None = None, groups: dict[str, int] | None = None
 ) -> tuple[pa.Table, list[Any]]:
     """Answer what lies in a folder of events, from its checkpoint on; all answers so far, and the batches' metrics."""
     (stream,) = workload.streams.values()
     out = out or folder.with_name(folder.name + "-answers")
-    frame = weft_spark.answers(read_stream(spark, folder, stream), workload)
+    frame = weft_spark.answers(read_stream(spark, folder, stream), workload, groups=groups)
     query = (
         frame.writeStream.format("parquet")
         .option("path", str(out))

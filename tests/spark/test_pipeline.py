@@ -55,6 +55,34 @@ def test_a_stream_that_stops_and_starts_again_misses_nothing_and_repeats_nothing
     assert sorted(to_answers(table, WORKLOAD)) == engine_answers(WORKLOAD, batches, watermark)
 
 
+def test_groups_that_are_rolled_up_from_one_base_and_windows_of_several_trees(spark: SparkSession, tmp_path: Path):
+    workload = weft.read(
+        STREAM
+        + """
+        CREATE QUERY by_key AS SELECT SUM(x) FROM s [RANGE 3 MINUTES SLIDE 1 MINUTE] GROUP BY k;
+        CREATE QUERY by_both AS SELECT MAX(x), COUNT(*) FROM s [RANGE 1 HOUR SLIDE 20 MINUTES] GROUP BY k, x;
+        CREATE QUERY rarely AS SELECT AVG(x) FROM s [RANGE 200 HOURS SLIDE 1 HOUR] WHERE x <> 2 GROUP BY k;
+        """
+    )
+    groups = {"k": 3, "x": 5}
+    (plan,) = weft.optimize(workload, groups=groups).streams.values()
+    assert [(base.group_by, base.together_by) for base in plan.bases] == [(("k", "x"), ("k",))]
+    assert len(plan.trees) == 3
+    batches = [[event(m + n, k="abc"[n % 3], x=n % 5) for n in range(40)] for m in range(0, 300, 60)]
+    (stream,) = workload.streams.values()
+    write_batches(tmp_path / "events", stream, batches)
+    table, _ = run_stream(spark, tmp_path / "events", workload, groups=groups)
+    watermark = max(row["t"] for row in batches[-1]) - MINUTE
+    assert sorted(to_answers(table, workload)) == engine_answers(workload, batches, watermark)
+    rows = [row for batch in batches for row in batch]
+    frame = weft_spark.answers(spark.createDataFrame(public_table(stream, rows)), workload, groups=groups)
+    expected = engine_answers(workload, batches, weft.END_OF_STREAM)
+    assert sorted(to_answers(frame.toArrow(), workload)) == expected
+    engine = weft.Engine(workload, groups=groups)
+    engine.push("s", public_table(stream, rows))
+    assert sorted(to_answers(engine.advance("s", weft.END_OF_STREAM), workload)) == expected
+
+
 def test_buckets_that_get_no_more_events_are_answered_when_the_watermark_moves(spark: SparkSession, tmp_path: Path):
     keys = [f"key {number}" for number in range(20)]
     batches = [[event(0, k) for k in keys], [event(30, "only")], [event(60, "only")]]
@@ -75,6 +103,9 @@ def test_late_and_untimed_events_are_counted_and_shown(spark: SparkSession, tmp_
     table, metrics = run_stream(spark, tmp_path / "events", WORKLOAD)
     assert sum(metric.late_events for metric in metrics) == 2
     assert sum(metric.untimed_events for metric in metrics) == 2
+    # Five events with a time, each put into a partial of each base; what is late is not fed to a tree.
+    assert sum(metric.lifted for metric in metrics) == 5 * 2
+    assert all(sum(counted) > 0 for counted in zip(*((metric.fed, metric.folded) for metric in metrics)))
     accepted = [[event(10)], [event(20), event(9.2)]]
     assert sorted(to_answers(table, WORKLOAD)) == engine_answers(WORKLOAD, accepted, START + 19 * MINUTE)
 

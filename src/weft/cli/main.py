@@ -73,6 +73,9 @@ def plan(
         list[str] | None,
         typer.Option("--groups", metavar="ATTRIBUTE=N", help="About how many values an attribute has."),
     ] = None,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Count nanoseconds as `weft calibrate` measured them, not operations.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Also draw fragments and windows into this file.")
@@ -82,7 +85,7 @@ def plan(
     """Show how queries would be answered together, and at what cost."""
     from weft.cli.plan import draw_plan, make_plan, show_plan
 
-    made = make_plan(file, rate_per_s=rate, groups=groups or [])
+    made = make_plan(file, rate_per_s=rate, groups=groups or [], measured=measured)
     if picture is not None:
         draw_plan(made, picture)
     show_plan(made, Console(), as_json=json)
@@ -97,6 +100,20 @@ def run(
     from weft.cli.run import run_job
 
     run_job(job, Console(), verbose=traceback)
+
+
+@app.command()
+def calibrate(
+    output: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Where to store it, instead of the user's configuration.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Measure what operations cost on this machine, so that plans are priced by it."""
+    from weft.cli.calibrate import calibrate_text
+
+    typer.echo(calibrate_text(output, as_json=json))
 
 
 @app.command()
@@ -121,3 +138,29 @@ def bench(
         typer.echo("\n".join(benchmarks()))
         return
     raise typer.Exit(run_benchmark(name, [*(["--json"] if json else []), *ctx.args]))
+
+
+@app.command()
+def reproduce(
+    figure: Annotated[
+        str | None, typer.Argument(metavar="FIGURE", help="Which one, or all; they are listed when none is named.")
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(help="small (all figures in a quarter of an hour), paper, large (beyond it), or tiny.")
+    ] = "small",
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Where measurements and pictures go.")] = Path(
+        "reproduced"
+    ),
+    seed: Annotated[int | None, typer.Option(help="Another seed than the figure's own.")] = None,
+    redraw: Annotated[bool, typer.Option("--redraw", help="Measure nothing: draw and check what is there.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Reproduce a figure of the papers in a source checkout: measure, draw, and check what they claim."""
+    from weft.cli.reproduce import run_experiments
+
+    arguments = ["--scale", scale, "--output", str(output)]
+    arguments += [figure] if figure is not None else []
+    arguments += ["--seed", str(seed)] if seed is not None else []
+    arguments += ["--redraw"] if redraw else []
+    arguments += ["--traceback"] if traceback else []
+    raise typer.Exit(run_experiments(arguments))

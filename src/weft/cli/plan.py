@@ -14,20 +14,28 @@ from rich.text import Text
 import weft
 from weft.cli.workload import read_workload
 from weft.errors import WeftError
+from weft.planning.calibration import weights_for
 from weft.planning.explain import explain_data, heading_lines, other_lines
 from weft.planning.plan import DEFAULT_RATE
 
 _MOST_QUERIES = 12
 
 
-def make_plan(file: Path, *, rate_per_s: float | None, groups: list[str]) -> weft.Plan:
+def make_plan(file: Path, *, rate_per_s: float | None, groups: list[str], measured: bool) -> weft.Plan:
     """The plan of a file of queries; `groups` has texts like "origin=300"."""
     if rate_per_s is not None and not 0 < rate_per_s < float("inf"):
         raise WeftError(f"--rate must be positive, got {rate_per_s:g}")
     workload = read_workload(file)
     attributes = {name for stream in workload.streams.values() for name in stream.attributes}
     given = dict(_group(text, attributes) for text in groups)
-    return weft.optimize(workload, rate=rate_per_s or DEFAULT_RATE, groups=given)
+    rate = rate_per_s or DEFAULT_RATE
+    plan = weft.optimize(workload, rate=rate, groups=given)
+    kinds = {
+        component.kind for stream in plan.streams.values() for base in stream.bases for component in base.components
+    }
+    if not measured or not kinds:
+        return plan
+    return weft.optimize(workload, rate=rate, groups=given, weights=weights_for(kinds))
 
 
 def draw_plan(plan: weft.Plan, file: Path) -> None:
@@ -51,16 +59,19 @@ def show_plan(plan: weft.Plan, console: Console, *, as_json: bool) -> None:
         console.print()
         console.print(Text(base["title"], style="bold"), soft_wrap=True)
         _facts(
-            console, 2, partials=", ".join(base["components"]), cost=f"{base['cost_per_s']:,.0f} operations a second"
+            console,
+            2,
+            partials=", ".join(base["components"]),
+            cost=f"{base['cost_per_s']:,.0f} {data['unit']} a second",
         )
         for tree in data["trees"]:
             if tree["base"] == base["base"]:
-                _show_tree(tree, console)
+                _show_tree(tree, data["unit"], console)
     for line in other_lines(data):
         console.print(Text(line), soft_wrap=True)
 
 
-def _show_tree(tree: dict[str, Any], console: Console) -> None:
+def _show_tree(tree: dict[str, Any], unit: str, console: Console) -> None:
     console.print()
     console.print(Text(f"  {tree['title']}", style="bold cyan"), soft_wrap=True)
     _facts(
@@ -69,7 +80,7 @@ def _show_tree(tree: dict[str, Any], console: Console) -> None:
         fragments=tree["fragments"],
         partials=", ".join(tree["components"]),
         predicates=", ".join(tree["predicates"]) or "none",
-        cost=f"{tree['cost_per_s']:,.0f} operations a second, overlap {tree['overlap']:,.1f}",
+        cost=f"{tree['cost_per_s']:,.0f} {unit} a second, overlap {tree['overlap']:,.1f}",
         reason=tree["reason"],
     )
     table = Table(box=None, pad_edge=False, header_style="dim")

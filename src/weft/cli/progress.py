@@ -17,7 +17,10 @@ _NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch. `late_events` and `answers` are None when the query does not count them."""
+    """One micro-batch. `late_events` and `answers` are None when the query does not count them.
+
+    `work` is what was done for it: events lifted into partials, partials fed to trees, fragments folded to answers.
+    """
 
     number: int
     rows_in: int
@@ -25,6 +28,7 @@ class Batch:
     watermark: str | None
     late_events: int | None
     answers: int | None
+    work: tuple[int, int, int] = (0, 0, 0)
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> Batch:
@@ -40,6 +44,7 @@ class Batch:
             watermark=None if watermark == _NO_WATERMARK else watermark.replace("T", " ").removesuffix(".000Z"),
             late_events=counted.get("late_events"),
             answers=counted.get("answers"),
+            work=(counted.get("lifted", 0), counted.get("fed", 0), counted.get("folded", 0)),
         )
 
     def cells(self) -> tuple[str, ...]:
@@ -66,6 +71,7 @@ class Totals:
     rows_in: int = 0
     late_events: int = 0
     answers: int = 0
+    work: tuple[int, int, int] = (0, 0, 0)
 
     def add(self, batch: Batch) -> None:
         """Count one batch more."""
@@ -73,6 +79,14 @@ class Totals:
         self.rows_in += batch.rows_in
         self.late_events += batch.late_events or 0
         self.answers += batch.answers or 0
+        lifted, fed, folded = (total + more for total, more in zip(self.work, batch.work))
+        self.work = lifted, fed, folded
+
+    @property
+    def work_text(self) -> str:
+        """What was done, in the words of `weft plan`."""
+        lifted, fed, folded = self.work
+        return f"{lifted:,} events lifted, {fed:,} partials fed to trees, {folded:,} fragments and answers folded"
 
     def __str__(self) -> str:
         batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"

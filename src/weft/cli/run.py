@@ -56,6 +56,7 @@ def _run_stream(job: Job, answers: DataFrame, console: Console) -> None:
         stopped = stop.is_set()
     took = f"in {time.perf_counter() - began:.1f} s"
     console.print(f"{'stopped' if stopped else 'done'}: {totals} {took}", highlight=False)
+    console.print(f"work: {totals.work_text}", style="dim", highlight=False)
     if stopped:
         console.print(f"Run it again to go on from {job.stream.checkpoint}", highlight=False, soft_wrap=True)
 

@@ -2,13 +2,15 @@
 
 Columns: `query`, `window_start`, `window_end`, every group-by attribute of the workload (NULL where the query does not
 group by it), `aggregate` (its text or alias), `value` (DOUBLE) and `exact` (BIGINT; set where the answer is an integer
-or a timestamp in microseconds, so that nothing is lost above 2**53).
+or a timestamp in microseconds, so that nothing is lost above 2**53). Where some query of the workload has WITHIN or an
+approximate aggregate, `low` and `high` (DOUBLE) follow: between which values the answer lies, both equal to `value`
+where it is exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +28,25 @@ from weft.language.expressions import AggregateCall, Attribute, attributes_of
 from weft.language.model import Query, Stream, Workload
 from weft.language.printer import label_of
 from weft.language.typecheck import type_of
+from weft.planning.within import may_be_interval
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 NO_TIME = -(2**63)
 """Stands for NULL among times."""
 FIXED_COLUMNS = frozenset({"query", "window_start", "window_end", "aggregate", "value", "exact"})
+INTERVAL_COLUMNS = ("low", "high")
+"""Columns that stand behind the others if some query of the workload has WITHIN or an approximate aggregate."""
+
+
+def interval_columns(workload: Workload) -> tuple[str, ...]:
+    """The columns of a workload's answers that hold intervals: two, or none."""
+    for query in workload.queries.values():
+        if query.within is not None or not all(CATALOGUE[call.function].is_exact for call in query.aggregates):
+            return INTERVAL_COLUMNS
+    return ()
 
 
 def public_type(kind: Type) -> pa.DataType:
@@ -43,12 +57,15 @@ def public_type(kind: Type) -> pa.DataType:
 def answers_schema(workload: Workload) -> pa.Schema:
     """The columns of a workload's answers."""
     for query in workload.queries.values():
-        _check_labels(query)
+        _check_labels(workload.streams[query.stream], query)
     attributes = workload.group_by_attributes
-    clash = sorted(FIXED_COLUMNS & attributes.keys())
+    intervals = interval_columns(workload)
+    clash = sorted((FIXED_COLUMNS | set(intervals)) & attributes.keys())
     if clash:
+        approximate = "answers where a query has WITHIN or an approximate aggregate"
+        tables = "every answers table" if clash[0] in FIXED_COLUMNS else approximate
         raise WeftError(
-            f"a query groups by {clash[0]!r}, which is the name of a column of every answers table; "
+            f"a query groups by {clash[0]!r}, which is the name of a column of {tables}; "
             f"rename the attribute in CREATE STREAM"
         )
     return pa.schema(
@@ -60,6 +77,7 @@ def answers_schema(workload: Workload) -> pa.Schema:
             pa.field("aggregate", pa.string(), nullable=False),
             pa.field("value", pa.float64()),
             pa.field("exact", pa.int64()),
+            *(pa.field(name, pa.float64()) for name in intervals),
         ]
     )
 
@@ -86,6 +104,10 @@ class QueryAnswers:
     keys: Ints
     groups: Groups
     lowered: Mapping[AggregateCall, Lowered]
+    bounds: Mapping[AggregateCall, tuple[Floats, Floats]] = field(default_factory=dict)
+    """Between which values the answers of an aggregate lie; it is missing where they are exact."""
+    instances: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Which instance of a sliding window each row is of."""
 
     def __len__(self) -> int:
         return len(self.starts_us)
@@ -98,14 +120,18 @@ class QueryAnswers:
         arrays = {call: _typed(call, lowered, stream) for call, lowered in self.lowered.items()}
         attributes = self.groups.decode(self.keys) if attributes_of(query.having) else {}
         holds = evaluate(query.having, attributes, stream.attributes, aggregates=arrays)
-        rows = np.flatnonzero(np.asarray(pc.fill_null(holds, False)))
-        return QueryAnswers(
-            query,
-            self.starts_us[rows],
-            self.ends_us[rows],
-            self.keys[rows],
-            self.groups,
-            {call: _take(lowered, rows) for call, lowered in self.lowered.items()},
+        return self.from_rows(np.flatnonzero(np.asarray(pc.fill_null(holds, False))))
+
+    def from_rows(self, rows: Ints) -> QueryAnswers:
+        """Some of the rows."""
+        return replace(
+            self,
+            starts_us=self.starts_us[rows],
+            ends_us=self.ends_us[rows],
+            keys=self.keys[rows],
+            lowered={call: _take(lowered, rows) for call, lowered in self.lowered.items()},
+            bounds={call: (low[rows], high[rows]) for call, (low, high) in self.bounds.items()},
+            instances=self.instances[rows] if len(self.instances) else self.instances,
         )
 
 
@@ -141,9 +167,22 @@ def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
         "value": pa.array(np.concatenate([answer.values for answer in lowered]), mask=absent),
         "exact": pa.array(np.concatenate([_integers(answer) for answer in lowered]), mask=absent | inexact),
     }
+    # By place: without intervals these may be names of attributes, which stand further in front.
+    if tuple(schema.names[-2:]) == INTERVAL_COLUMNS:
+        bounds = [
+            part.bounds.get(item.expression, (answer.values, answer.values))
+            for (part, item), answer in zip(owners, lowered, strict=True)
+            if isinstance(item.expression, AggregateCall)
+        ]
+        for name, ends in zip(INTERVAL_COLUMNS, zip(*bounds, strict=True), strict=True):
+            columns[name] = pa.array(np.concatenate(ends), mask=absent)
     groups = parts[0].groups
     keys = np.concatenate([part.keys for part, _ in owners]).astype(np.int32)
-    every_key = groups.decode(np.arange(len(groups.table)))
+    if 4 * len(keys) < len(groups.table):
+        used, places = np.unique(keys, return_inverse=True)
+        every_key, keys = groups.decode(used.astype(np.int64)), places.astype(np.int32)
+    else:
+        every_key = groups.decode(np.arange(len(groups.table)))
     for name, values in every_key.items():
         typed = values.cast(schema.field(name).type)
         columns[name] = _dictionary(keys, typed) if pa.types.is_string(typed.type) else typed.take(pa.array(keys))
@@ -155,7 +194,8 @@ def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
 def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     """One query's answers with a column per SELECT item, typed as in the query, a row per window and group.
 
-    Rows of other queries are left out, so the whole long table may be given.
+    The bounds of an aggregate that may be answered as an interval are two more columns: `MAX(x) low` and `MAX(x) high`.
+    With WITHIN such an aggregate is DOUBLE. Rows of other queries are left out, so the whole long table may be given.
     """
     if query not in workload.queries:
         raise WeftError(f"no query named {query!r}; there are {', '.join(workload.queries) or 'none'}")
@@ -179,15 +219,25 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
             columns[label] = first.column(item.expression.name)
         else:
             kind = _result_type(item.expression, stream)
+            is_interval = may_be_interval(stream, bound, item.expression)
             values, exact = parts[item].column("value"), parts[item].column("exact")
-            columns[label] = values if kind is Type.DOUBLE else exact.cast(public_type(kind))
+            has_values = kind is Type.DOUBLE or (is_interval and CATALOGUE[item.expression.function].is_exact)
+            columns[label] = values if has_values else exact.cast(public_type(kind))
+            if is_interval:
+                columns |= {f"{label} {name}": parts[item].column(name) for name in INTERVAL_COLUMNS}
     return pa.table(columns)
 
 
-def _check_labels(query: Query) -> None:
+def _check_labels(stream: Stream, query: Query) -> None:
     """Refuse names that would hide another column of the query's wide answers."""
     selected = {item.expression.name for item in query.select if isinstance(item.expression, Attribute)}
     taken = {"window_start", "window_end", *(name for name in query.group_by if name not in selected)}
+    taken |= {
+        f"{label_of(item)} {name}"
+        for item in query.select
+        if isinstance(item.expression, AggregateCall) and may_be_interval(stream, query, item.expression)
+        for name in INTERVAL_COLUMNS
+    }
     for item in query.select:
         if label_of(item) in taken:
             raise WeftError(

@@ -16,15 +16,17 @@ import numpy.typing as npt
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Component, Kind
 from weft.aggregates.lowering import AnswerOverflowError, Lowered
+from weft.aggregates.sketches import Sketches
 from weft.aggregates.types import Type
 from weft.engine.answers import Groups, QueryAnswers
+from weft.engine.sketches import fold_sketches, open_in_place
 from weft.kernels.folding import fold_extreme, fold_sum_int, fold_sum_pairs, prefix_sums
-from weft.kernels.multisets import count_distinct, select_ranks
+from weft.kernels.multisets import count_distinct, most_frequent, select_ranks
 from weft.language.expressions import AggregateCall
 from weft.planning.plan import PlannedAggregate, PlannedQuery, StreamPlan
 
 if TYPE_CHECKING:
-    from weft.engine.slot_store import Multisets, Rows
+    from weft.engine.rows import Multisets, Rows
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -58,6 +60,13 @@ class View:
             self._prefixes[name] = prefix_sums(self.column(name))
         return self._prefixes[name]
 
+    def sketches(self, component: Component) -> Sketches:
+        """The sketches of a component, opened."""
+        (name,) = component.column_names()
+        if name not in self._columns:
+            open_in_place(component.kind, self._rows.columns[name], self._passing)
+        return self.column(name)
+
     def runs(self, component: Component) -> Multisets:
         """The multisets of a component."""
         if component not in self._runs:
@@ -88,12 +97,15 @@ class Fold:
     def component(self, component: Component) -> tuple[Column, ...]:
         """The folded columns of a component, one value per instance."""
         if component not in self._folded:
-            self._folded[component] = self._fold(component.kind, component.column_names())
+            self._folded[component] = self._fold(component)
         return self._folded[component]
 
-    def _fold(self, kind: Kind, names: tuple[str, ...]) -> tuple[Column, ...]:
+    def _fold(self, component: Component) -> tuple[Column, ...]:
         view, low, high = self.view, self.low, self.high
+        kind, names = component.kind, component.column_names()
         match kind:
+            case Kind.QUANTILES | Kind.DISTINCT:
+                return (fold_sketches(kind, view.sketches(component), low, high),)
             case Kind.SUM_FLOAT | Kind.SQUARES:
                 return fold_sum_pairs(view.column(names[0]), view.column(names[1]), low, high)
             case Kind.MIN | Kind.MAX:
@@ -119,6 +131,9 @@ class _FoldedInput:
     def floats(self, kind: Kind) -> tuple[Floats, ...]:
         return self.fold.component(Component(kind, self.input))
 
+    def sketches(self, kind: Kind) -> Sketches:
+        return self.fold.component(Component(kind, self.input))[0]
+
     def select(self, ranks: Ints) -> Column:
         runs = self.fold.view.runs(Component(Kind.VALUES, self.input))
         return select_ranks(runs.items, runs.counts, runs.offsets, self.fold.low, self.fold.high, ranks)
@@ -126,6 +141,10 @@ class _FoldedInput:
     def distinct(self) -> Ints:
         runs = self.fold.view.runs(Component(Kind.VALUES, self.input))
         return count_distinct(runs.items, runs.offsets, self.fold.low, self.fold.high)
+
+    def mode(self) -> Column:
+        runs = self.fold.view.runs(Component(Kind.VALUES, self.input))
+        return most_frequent(runs.items, runs.counts, runs.offsets, self.fold.low, self.fold.high)
 
 
 @dataclass(frozen=True)
@@ -158,8 +177,11 @@ class ClosedWindows:
 
     def answers(self, starts_us: Ints, ends_us: Ints) -> QueryAnswers:
         """The answers of these windows that pass HAVING, given where each window starts and ends."""
-        fold = self.fold
-        answers = QueryAnswers(self.planned.query, starts_us, ends_us, fold.keys, fold.groups, self._lowered())
+        fold, lowered = self.fold, self._lowered()
+        bounds = {call: answer.bounds for call, answer in lowered.items() if answer.bounds is not None}
+        answers = QueryAnswers(
+            self.planned.query, starts_us, ends_us, fold.keys, fold.groups, lowered, bounds, instances=fold.instances
+        )
         return answers.having(fold.plan.stream)
 
     def _lowered(self) -> dict[AggregateCall, Lowered]:

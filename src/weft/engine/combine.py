@@ -2,7 +2,7 @@
 
 The batch has been projected: `key_0`, ... (the attributes that some query groups by), `shard_0`, ... (predicate bits)
 and `input_0`, ... (what the aggregates read). A base's partials are a record batch with `slot`, the `key_` columns of
-its attributes, `shard_0`, ... and the columns of its components; multisets are lists.
+its attributes, `shard_0`, ... and the columns of its components; multisets are lists, and sketches are bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 from weft.aggregates.components import Component, Kind
 from weft.aggregates.types import Type
 from weft.engine.columns import arrow_type, canonical, frozen, numbers_of
+from weft.engine.sketches import SKETCH_TYPE, lift_distinct, lift_quantiles
 from weft.engine.tables import ColumnTable, IntTable
 from weft.kernels.hashing import find_small_ints, first_places
 from weft.kernels.lifting import (
@@ -46,6 +47,8 @@ def partials_schema(plan: StreamPlan, tree: Base | Tree) -> pa.Schema:
         if component.kind is Kind.VALUES:
             item = arrow_type(_input_type(plan, component))
             fields += [pa.field(names[0], pa.list_(item)), pa.field(names[1], pa.list_(pa.int64()))]
+        elif component.kind.is_sketch:
+            fields.append(pa.field(names[0], SKETCH_TYPE))
         else:
             kind = pa.float64() if component.is_float(plan.input_types) else pa.int64()
             fields += [pa.field(name, kind) for name in names]
@@ -73,6 +76,8 @@ class Combiner:
         for component in base.components:
             if component.kind is Kind.VALUES:
                 columns += self._multiset(component, index, size)
+            elif component.kind.is_sketch:
+                columns.append(self._sketches(component, index, size))
             else:
                 columns += [pa.array(column) for column in self._lift(component, index, size)]
         return pa.RecordBatch.from_arrays(columns, schema=partials_schema(self._plan, base))
@@ -143,6 +148,14 @@ class Combiner:
                 return (_lift_extreme(index, values, valid, size, component.kind is Kind.MAX),)
             case _:
                 raise AssertionError(component)
+
+    def _sketches(self, component: Component, index: Ints, size: int) -> pa.Array:
+        """The sketch of each partial."""
+        if component.kind is Kind.DISTINCT:
+            # A value counts once however often it comes, and finding that out costs less than adding it again.
+            return lift_distinct(self._multiset(component, index, size)[0])
+        assert component.input is not None
+        return lift_quantiles(*self._input(component.input), index, size)
 
     def _multiset(self, component: Component, index: Ints, size: int) -> list[pa.Array]:
         """Each partial's different values with their counts, as two lists with common offsets."""

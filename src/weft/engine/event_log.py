@@ -22,6 +22,9 @@ from weft.windows.clock import show_time
 
 Ints = npt.NDArray[np.int64]
 
+MOST_CHUNKS = 64
+"""Final events lie in so many pieces at most before they are put together."""
+
 
 class HistoryError(WeftError):
     """A lookup needs events that are no longer held."""
@@ -55,7 +58,7 @@ class Retention:
 class EventLog:
     """Events of one stream in the order of their times, ties in the order of arrival.
 
-    Cost: `append` O(1) a batch; the first read after it sorts; `trim` O(events held).
+    Cost: `append` O(1) a batch; the first read after it sorts the pending events; `trim` O(events held).
     """
 
     stream: Stream
@@ -70,6 +73,10 @@ class EventLog:
     final_held: int = 0
     _numbers: Ints | None = None
     """The number of each final event held, counted from the beginning of the log."""
+    _times: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    _times_of: pa.Table | None = None
+    """The events that `_times` has the times of."""
+    _times_room: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Take in events at or after the watermark; those before the log's start do not count."""
@@ -80,13 +87,17 @@ class EventLog:
     @property
     def events(self) -> pa.Table:
         """All events held, in order, pending ones included."""
-        if self._new or self._events is None:
-            held = [] if self._events is None else self._events.to_batches()
-            table = pa.Table.from_batches([*held, *self._new], self.schema).combine_chunks()
+        if self._events is None:
+            self._events = self.schema.empty_table()
+        if self._new:
+            final, pending = self._events.slice(0, self.final_held), self._events.slice(self.final_held)
+            table = pa.concat_tables([pending, pa.Table.from_batches(self._new, self.schema)]).combine_chunks()
             self._new = []
-            # A stable sort keeps ties in order of arrival; final events are all before the new ones.
+            # A stable sort keeps ties in order of arrival; final events are all before the new ones and stay in place.
             order = np.argsort(np.asarray(table.column(self.stream.timestamp)), kind="stable")
-            self._events = table.take(pa.array(order)).combine_chunks()
+            self._events = pa.concat_tables([final, table.take(pa.array(order))])
+            if self._events.column(0).num_chunks > MOST_CHUNKS:
+                self._events = self._events.combine_chunks()
         return self._events
 
     @property
@@ -97,7 +108,17 @@ class EventLog:
     @property
     def times(self) -> Ints:
         """The times of the events held, in order."""
-        return np.asarray(self.events.column(self.stream.timestamp))
+        events = self.events
+        if self._times_of is not events:
+            # Final events stay in place, so that only the times of pending ones are written again.
+            start, count = min(self.final_held, len(self._times)), events.num_rows
+            if count > len(self._times_room):
+                room = np.empty(2 * count, np.int64)
+                room[:start] = self._times[:start]
+                self._times_room = room
+            self._times_room[start:count] = np.asarray(events.slice(start).column(self.stream.timestamp))
+            self._times, self._times_of = self._times_room[:count], events
+        return self._times
 
     def advance(self, watermark_us: int) -> pa.Table:
         """Make the events behind the watermark final, and return those that were not before."""
@@ -141,6 +162,7 @@ class EventLog:
         self.trimmed_at_us = watermark_us
         self._numbers = self.numbers[keep[:final]]
         self._events = self.events.filter(pa.array(keep)).combine_chunks()
+        self._times = self._times[:0]
         self.final_held = int(keep[:final].sum())
 
     def rank_from_end(self, attributes: tuple[str, ...], count: int) -> Ints:
@@ -156,23 +178,47 @@ class EventLog:
 
     def covered(self, window: Window, at_us: int, since_us: int | None = None) -> Ints:
         """The rows of `events` that an on-demand window covers at a time; the query sees events from `since_us` on."""
-        times = self.times
-        begin = 0 if since_us is None else int(np.searchsorted(times, since_us, side="left"))
-        count = max(begin, int(np.searchsorted(times, at_us, side="right")))
+        if isinstance(window, TimeWindow) or not window.partition_by:
+            return np.arange(*self.covered_range(window, at_us, since_us))
+        begin, count = self.seen_range(at_us, since_us)
+        rank = self.rank_from_end(window.partition_by, count)
+        rows = np.flatnonzero((rank >= window.right) & (rank < window.left))
+        return rows[rows >= begin]
+
+    def covered_range(self, window: Window, at_us: int, since_us: int | None = None) -> tuple[int, int]:
+        """Where the rows that a window without PARTITION BY covers begin and end."""
         match window:
             case TimeWindow():
                 self._need(at_us, at_us - window.left_us + 1, since_us)
-                first = int(np.searchsorted(times, at_us - window.left_us, side="right"))
-                last = int(np.searchsorted(times, at_us - window.right_us, side="right"))
-                return np.arange(first, last)
-            case RowWindow(partition_by=()):
-                self._need(at_us)
-                return np.arange(max(begin, count - window.left), max(begin, count - window.right))
+                times = self.times
+                first = int(times.searchsorted(at_us - window.left_us, side="right"))
+                last = int(times.searchsorted(at_us - window.right_us, side="right"))
+                return first, last
             case RowWindow():
-                self._need(at_us)
-                rank = self.rank_from_end(window.partition_by, count)
-                rows = np.flatnonzero((rank >= window.right) & (rank < window.left))
-                return rows[rows >= begin]
+                begin, count = self.seen_range(at_us, since_us)
+                return max(begin, count - window.left), max(begin, count - window.right)
+
+    def seen_range(self, at_us: int, since_us: int | None = None) -> tuple[int, int]:
+        """Where the rows up to a time begin and end, of those that a query over rows sees."""
+        self._need(at_us)
+        times = self.times
+        begin = 0 if since_us is None else int(times.searchsorted(since_us, side="left"))
+        return begin, max(begin, int(times.searchsorted(at_us, side="right")))
+
+    def number_of(self, row: int) -> int:
+        """The number of a row, or of the next to come; those of pending rows follow those of final ones."""
+        if row < self.final_held:
+            return int(self.numbers[row])
+        return self.final_count + row - self.final_held
+
+    def times_of(self, numbers: Ints, known: npt.NDArray[np.bool_]) -> Ints:
+        """The times of events by number, where they are known; 0 elsewhere."""
+        out = np.zeros(len(numbers), np.int64)
+        wanted = numbers[known]
+        pending = self.final_held + wanted - self.final_count
+        rows = np.where(wanted < self.final_count, np.searchsorted(self.numbers, wanted), pending)
+        out[known] = self.times[rows]
+        return out
 
     def _need(self, at_us: int, from_us: int | None = None, since_us: int | None = None) -> None:
         """Raise when events that a lookup needs are not held. From the last trim on, registered windows miss none."""

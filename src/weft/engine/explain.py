@@ -14,7 +14,7 @@ from math import expm1
 from weft.engine.generation import Generation, TreeState
 from weft.engine.stream_state import StreamState
 from weft.language.model import Workload
-from weft.planning.cost import overlap
+from weft.planning.cost import Prices, overlap
 from weft.planning.optimize import optimize
 from weft.planning.plan import Clock, Plan, StreamPlan
 
@@ -29,7 +29,7 @@ class TreeWork:
 
 def explain_engine(workload: Workload, streams: Mapping[str, StreamState], *, analyze: bool) -> str:
     """The plan as text, a section for queries of a stream that came later."""
-    asked = Workload(workload.streams, {q.name: q for q in workload.queries.values() if not q.window.is_sliding})
+    asked = replace(workload, queries={q.name: q for q in workload.queries.values() if not q.window.is_sliding})
     plans: dict[str, StreamPlan] = {}
     lines: list[str] = []
     trees = bases = 0
@@ -42,7 +42,8 @@ def explain_engine(workload: Workload, streams: Mapping[str, StreamState], *, an
                     lines += _analysis(number, at_work, state)
             trees += len(generation.plan.trees)
             bases += len(generation.plan.bases)
-    whole: Plan = replace(optimize(asked), streams=plans)
+    prices = next((state.prices for state in streams.values()), Prices())
+    whole: Plan = replace(optimize(asked, rate=prices.rate, groups=prices.groups), streams=plans)
     return "\n".join([whole.explain(), *lines])
 
 
@@ -74,7 +75,7 @@ def _at_work(generation: Generation, first_tree: int, first_base: int) -> Stream
             state.tree,
             number=first_tree + place,
             base=first_base + state.tree.base,
-            queries=tuple(state.queries.values()),
+            queries=(*state.queries.values(), *state.waiting.values()),
         )
         for place, state in enumerate(generation.trees)
     )

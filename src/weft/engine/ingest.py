@@ -26,7 +26,7 @@ def to_batch(stream: Stream, events: object) -> pa.RecordBatch:
     In a pandas frame NaN stands for a missing value and becomes NULL; anywhere else NaN stays NaN.
     """
     columns = _columns(stream, events)
-    arrays = [_convert(stream, name, kind, columns) for name, kind in stream.attributes.items()]
+    arrays = [to_column(stream, name, kind, columns) for name, kind in stream.attributes.items()]
     lengths = {name: len(array) for name, array in zip(stream.attributes, arrays)}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
@@ -58,7 +58,8 @@ def _columns(stream: Stream, events: object) -> Mapping[str, Any]:
     )
 
 
-def _convert(stream: Stream, name: str, kind: Type, columns: Mapping[str, Any]) -> pa.Array:
+def to_column(stream: Stream, name: str, kind: Type, columns: Mapping[str, Any]) -> pa.Array:
+    """One of several columns in the type of a stream's attribute."""
     if name not in columns:
         near = get_close_matches(name, list(columns), 1)
         hint = f"; did you mean your column {near[0]!r}?" if near else f"; the columns are {', '.join(columns)}"

@@ -1,10 +1,12 @@
-"""Lookups: on-demand queries answered from the event log.
+"""Lookups: on-demand queries answered by structures, or from the event log.
 
-The events that the window covers are picked and combined as one slot: materialize none, of Arasu and Widom, section 3.
-A structure that keeps partials over the log takes the place of this file's recomputation.
+Structures answer the queries that are planned so. For the others, the events that the window covers are picked and
+combined as one slot: materialize none, of Arasu and Widom, section 3. Queries with WITHIN ask TimeGrams first.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,26 +19,111 @@ from weft.engine.answers import NO_TIME, Groups, QueryAnswers
 from weft.engine.combine import Combiner
 from weft.engine.event_log import EventLog
 from weft.engine.having import HavingIndexes
+from weft.engine.on_demand.shared import Keys, SharedStructures
 from weft.engine.projection import project
 from weft.engine.slot_store import SlotStore
 from weft.engine.tables import KeyTable
+from weft.engine.within import Looked, TimeGrams
 from weft.language.expressions import AggregateCall
 from weft.language.model import Query, Stream
+from weft.language.printer import label_of
 from weft.planning.optimize import plan_lookup
 from weft.windows import RowWindow, TimeWindow
 
 Ints = npt.NDArray[np.int64]
+Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
+"""The answers of each aggregate, by its label."""
 
 
 def lookup_answers(
-    stream: Stream, query: Query, log: EventLog, at_us: int | None, since_us: int | None, having: HavingIndexes
+    stream: Stream,
+    query: Query,
+    log: EventLog,
+    at_us: int | None,
+    since_us: int | None,
+    having: HavingIndexes,
+    within: TimeGrams,
+    structures: SharedStructures,
+    keys: Keys | None = None,
 ) -> QueryAnswers:
     """The answers of an on-demand query at a time; `at_us` is None while there has been neither event nor watermark.
 
-    Where a collective index knows which groups can pass HAVING, only their events are read.
+    Where a collective index knows which groups can pass HAVING, only their events are read; where TimeGrams give
+    intervals that are narrow enough for WITHIN, only pending events are. With `keys`, only these groups are answered.
     """
     if at_us is None:
         return _over_nothing(stream, query, NO_TIME, NO_TIME)
+    looked = within.lookup(query, log, at_us, since_us)
+    if looked is not None:
+        return _of_intervals(query, looked, *_covered_times(query, at_us, looked.times))
+    answered = structures.lookup(query, log, at_us, since_us, keys)
+    if answered is not None:
+        return answered
+    answers = _from_log(stream, query, log, at_us, since_us, having)
+    return answers if keys is None else _of_keys(answers, keys)
+
+
+def lookup_arrays(
+    stream: Stream,
+    query: Query,
+    log: EventLog,
+    at_us: int | None,
+    since_us: int | None,
+    having: HavingIndexes,
+    within: TimeGrams,
+    structures: SharedStructures,
+    keys: Keys,
+) -> Arrays:
+    """The answers of some groups at a time by the names of SELECT, an element for each, masked where it has none."""
+    size = len(keys[query.group_by[0]])
+    found = None if at_us is None else structures.lookup_many(query, log, at_us, since_us, keys)
+    if found is None:
+        answers = lookup_answers(stream, query, log, at_us, since_us, having, within, structures, keys)
+        found = _places_of(answers, keys, size)
+    places, lowered = found
+    return {
+        label_of(item): _scattered(places, lowered[item.expression], size)
+        for item in query.select
+        if isinstance(item.expression, AggregateCall)
+    }
+
+
+def _scattered(places: Ints, lowered: Lowered, size: int) -> np.ma.MaskedArray[Any, Any]:
+    """Answers at their places among so many, the others masked."""
+    values = lowered.values if lowered.exact is None else lowered.exact
+    if len(places) == size:
+        return np.ma.MaskedArray(values, np.ma.nomask if lowered.valid.all() else ~lowered.valid)
+    out, mask = np.zeros(size, values.dtype), np.ones(size, np.bool_)
+    out[places] = values
+    mask[places] = ~lowered.valid
+    return np.ma.MaskedArray(out, mask)
+
+
+def _of_keys(answers: QueryAnswers, keys: Keys) -> QueryAnswers:
+    """The answers of some groups."""
+    names = answers.groups.names
+    if not len(answers):
+        return answers
+    wanted = answers.groups.table.find([keys[name] for name in names], len(keys[names[0]]))
+    return answers.from_rows(np.flatnonzero(np.isin(answers.keys, wanted)))
+
+
+def _places_of(answers: QueryAnswers, keys: Keys, size: int) -> tuple[Ints, dict[AggregateCall, Lowered]]:
+    """Which of some groups have an answer, and their answers; a group may be asked for twice."""
+    if not len(answers):
+        return np.empty(0, np.int64), dict(answers.from_rows(np.empty(0, np.int64)).lowered)
+    wanted = answers.groups.table.find([keys[name] for name in answers.groups.names], size)
+    row_of = np.full(len(answers.groups.table) + 1, -1, np.int64)
+    row_of[answers.keys] = np.arange(len(answers))
+    rows = row_of[wanted]
+    places = np.flatnonzero(rows >= 0)
+    return places, dict(answers.from_rows(rows[places]).lowered)
+
+
+def _from_log(
+    stream: Stream, query: Query, log: EventLog, at_us: int, since_us: int | None, having: HavingIndexes
+) -> QueryAnswers:
+    """The answers from the events that the window covers."""
     rows = log.covered(query.window, at_us, since_us)
     pending = rows[rows >= log.final_held]
     numbers = having.numbers_of(query, at_us, log.events.take(pa.array(pending)))
@@ -62,6 +149,18 @@ def _over_nothing(stream: Stream, query: Query, start_us: int, end_us: int) -> Q
     lowered = {call: _nothing(call, size) for call in query.aggregates}
     starts, ends, keys = np.full(size, start_us), np.full(size, end_us), np.zeros(size, np.int64)
     return QueryAnswers(query, starts, ends, keys, Groups((), KeyTable([])), lowered).having(stream)
+
+
+def _of_intervals(query: Query, looked: Looked, start_us: int, end_us: int) -> QueryAnswers:
+    """One row, of the middles of the intervals."""
+    known = {call: interval for call, interval in looked.intervals.items() if interval is not None}
+    lowered = {call: _nothing(call, 1) for call in looked.intervals.keys() - known.keys()}
+    for call, interval in known.items():
+        exact = None if interval.exact is None else np.array([interval.exact])
+        lowered[call] = Lowered(np.array([interval.middle]), exact, np.ones(1, np.bool_))
+    bounds = {call: (np.array([interval.low]), np.array([interval.high])) for call, interval in known.items()}
+    starts, ends, keys = np.array([start_us]), np.array([end_us]), np.zeros(1, np.int64)
+    return QueryAnswers(query, starts, ends, keys, Groups((), KeyTable([])), lowered, bounds)
 
 
 def _nothing(call: AggregateCall, size: int) -> Lowered:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates.components import Component, Kind
+from weft.engine.sketches import bytes_of_column, combine_stretches
 from weft.kernels.folding import fold_extreme, fold_sum_pairs
 from weft.kernels.multisets import gather_runs, merge_runs
 
@@ -65,7 +66,8 @@ class Rows:
         arrays = [self.keys, self.slots, self.shards, *self.columns.values()]
         for runs in self.multisets.values():
             arrays += [runs.items, runs.counts, runs.offsets]
-        return sum(array.nbytes for array in arrays)
+        sketches = (column for column in self.columns.values() if column.dtype == np.object_)
+        return sum(array.nbytes for array in arrays) + sum(bytes_of_column(column) for column in sketches)
 
     def take(self, rows: Ints) -> Rows:
         """Some rows, in the order given."""
@@ -114,6 +116,9 @@ class Rows:
         for component in components:
             if component.kind is Kind.VALUES:
                 multisets[component] = self.multisets[component].merged(bounds)
+            elif component.kind.is_sketch:
+                (name,) = component.column_names()
+                columns[name] = combine_stretches(component.kind, self.columns[name], bounds)
             else:
                 names = component.column_names()
                 given = [self.columns[name] for name in names]

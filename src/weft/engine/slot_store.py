@@ -24,6 +24,7 @@ from weft.engine.closed import ClosedWindows, Fold, View
 from weft.engine.columns import frozen
 from weft.engine.combine import partials_schema
 from weft.engine.rows import Multisets, Rows
+from weft.engine.sketches import from_arrow, to_arrow
 from weft.engine.tables import ColumnTable, IntTable, KeyTable
 from weft.kernels.instances import closed_instances
 from weft.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
@@ -115,6 +116,9 @@ class SlotStore:
         columns += self._shards.decode(rows.shards)
         for component in self.tree.components:
             names = component.column_names()
+            if component.kind.is_sketch:
+                columns.append(to_arrow(component.kind, rows.columns[names[0]]))
+                continue
             if component.kind is not Kind.VALUES:
                 columns += [pa.array(rows.columns[name]) for name in names]
                 continue
@@ -190,6 +194,8 @@ class SlotStore:
             names = component.column_names()
             if component.kind is Kind.VALUES:
                 multisets[component] = self._to_multisets(component, _one(batch, names[0]), _one(batch, names[1]))
+            elif component.kind.is_sketch:
+                columns[names[0]] = from_arrow(_one(batch, names[0]))
             else:
                 columns.update({name: np.asarray(_one(batch, name)) for name in names})
         keys = [_one(batch, self.plan.key_column(key)) for key in self.tree.group_by]

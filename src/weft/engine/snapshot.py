@@ -17,12 +17,15 @@ import pyarrow as pa
 
 from weft.engine.event_log import EventLog
 from weft.engine.generation import Generation, TreeState
+from weft.engine.slot_store import SlotStore
 from weft.engine.stream_state import StreamState
+from weft.engine.windowed.row_queries import RowQueries
 from weft.errors import WeftError
 from weft.language.model import Query, Stream, Workload
 from weft.language.printer import print_query, print_workload
 from weft.language.reader import apply
-from weft.planning.plan import Clock
+from weft.planning.cost import Prices
+from weft.planning.plan import Clock, Shape
 
 MAGIC = b"WEFT"
 FORMAT = 2
@@ -33,12 +36,13 @@ class SnapshotError(WeftError):
     """A blob that is no snapshot, or not a whole one."""
 
 
-def write_snapshot(workload: Workload, streams: Mapping[str, StreamState]) -> bytes:
-    """The state of every stream as one blob."""
+def write_snapshot(workload: Workload, streams: Mapping[str, StreamState], row_queries: RowQueries) -> bytes:
+    """The state of every stream and of the row queries as one blob."""
     tables: list[pa.Table] = []
     header = {
         "workload": print_workload(workload),
         "streams": {name: _describe_stream(state, tables) for name, state in streams.items()},
+        "row_queries": row_queries.describe(lambda table: _keep(tables, table)),
     }
     encoded = json.dumps(header).encode()
     parts = [_PREFIX.pack(MAGIC, FORMAT, len(encoded)), encoded]
@@ -52,15 +56,17 @@ def write_snapshot(workload: Workload, streams: Mapping[str, StreamState]) -> by
     return blob + struct.pack("<I", zlib.crc32(blob))
 
 
-def read_snapshot(blob: bytes) -> tuple[Workload, dict[str, StreamState]]:
-    """The workload and the state of every stream."""
+def read_snapshot(blob: bytes) -> tuple[Workload, dict[str, StreamState], RowQueries]:
+    """The workload, the state of every stream, and the row queries."""
     header, tables = _unpack(blob)
     workload = apply(Workload(), header["workload"])
     streams = {
         name: _restore_stream(workload.streams[name], description, tables)
         for name, description in header["streams"].items()
     }
-    return workload, streams
+    row_queries = RowQueries(streams)
+    row_queries.restore(header["row_queries"], workload.row_queries, tables)
+    return workload, streams, row_queries
 
 
 def _unpack(blob: bytes) -> tuple[dict[str, Any], list[pa.Table]]:
@@ -93,6 +99,8 @@ def _keep(tables: list[pa.Table], table: pa.Table) -> int:
 def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, Any]:
     row_times, row_times_from = state.row_times
     return {
+        "rate": state.prices.rate,
+        "groups": dict(state.prices.groups),
         "watermark_us": state.watermark_us,
         "closed_us": state.closed_us,
         "closed_rows": state.closed_rows,
@@ -100,6 +108,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "oldest_us": state.oldest_us,
         "accepted": state.accepted,
         "late": state.late,
+        "corrected": state.corrected,
         "row_times": _keep(tables, pa.table({"time": row_times})),
         "row_times_from": row_times_from,
         "on_demand": [print_query(query) for query in state.on_demand.values()],
@@ -112,7 +121,8 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
 def _describe_generation(generation: Generation, tables: list[pa.Table]) -> dict[str, Any]:
     return {
         "queries": [print_query(query) for query in generation.queries],
-        "shares": [[planned.query.name for planned in tree.queries] for tree in generation.plan.trees],
+        "bases": generation.plan.shape.bases,
+        "shares": generation.plan.shape.trees,
         "trees": [_describe_tree(state, tables) for state in generation.trees],
     }
 
@@ -122,6 +132,8 @@ def _describe_tree(state: TreeState, tables: list[pa.Table]) -> dict[str, Any]:
     return {
         "number": state.tree.number,
         "queries": [print_query(planned.query) for planned in state.queries.values()],
+        "waiting": list(state.waiting),
+        "late": None if state.late is None else _keep(tables, pa.Table.from_batches([state.late.partials()])),
         "held_from": state.held_from,
         "exact_from": state.exact_from,
         "partials": _keep(tables, pa.Table.from_batches([partials])),
@@ -146,8 +158,9 @@ def _queries(stream: Stream, texts: list[str]) -> list[Query]:
 
 
 def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> StreamState:
-    state = StreamState(stream, [])
-    for name in ("watermark_us", "closed_us", "closed_rows", "newest_us", "oldest_us", "accepted", "late"):
+    prices = Prices(description["rate"], groups=description["groups"])
+    state = StreamState(stream, [], prices)
+    for name in ("watermark_us", "closed_us", "closed_rows", "newest_us", "oldest_us", "accepted", "late", "corrected"):
         setattr(state, name, description[name])
     state.row_times = (
         np.asarray(tables[description["row_times"]].column("time")),
@@ -155,7 +168,7 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
     )
     state.on_demand = {query.name: query for query in _queries(stream, description["on_demand"])}
     state.since_us = description["since_us"]
-    state.generations = [_restore_generation(stream, part, tables) for part in description["generations"]]
+    state.generations = [_restore_generation(stream, part, tables, prices) for part in description["generations"]]
     if description["log"] is not None:
         part = description["log"]
         state.log = EventLog(
@@ -169,20 +182,31 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
         )
         for query in state.on_demand.values():
             state.index_having(query)
+            state.follow_within(query)
+            state.build_structures(query)
     return state
 
 
-def _restore_generation(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> Generation:
-    # The plan follows from the queries that the generation began with and from how they were shared, so that trees,
-    # components and bits are the same.
-    queries = _queries(stream, description["queries"])
-    generation = Generation(stream, queries, dict.fromkeys(Clock), description["shares"])
+def _restore_generation(
+    stream: Stream, description: dict[str, Any], tables: list[pa.Table], prices: Prices
+) -> Generation:
+    # The plan follows from the queries that the generation began with and from what was decided then, so that bases,
+    # trees, components and bits are the same.
+    shape = Shape(
+        tuple((clock, tuple(tuple(group_by) for group_by in groupings)) for clock, groupings in description["bases"]),
+        tuple(tuple(names) for names in description["shares"]),
+    )
+    generation = Generation(stream, _queries(stream, description["queries"]), dict.fromkeys(Clock), prices, shape)
     by_number = {state.tree.number: state for state in generation.trees}
     generation.trees = []
     for part in description["trees"]:
         state = by_number[part["number"]]
-        state.restore(_queries(stream, part["queries"]), part["held_from"], part["exact_from"])
+        state.restore(_queries(stream, part["queries"]), part["waiting"], part["held_from"], part["exact_from"])
         for batch in tables[part["partials"]].to_batches():
             state.store.append(batch)
+        if part["late"] is not None:
+            state.late = SlotStore(state.plan, state.tree)
+            for batch in tables[part["late"]].to_batches():
+                state.late.append(batch)
         generation.trees.append(state)
     return generation

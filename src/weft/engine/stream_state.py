@@ -9,26 +9,37 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.engine.answers import QueryAnswers
+from weft.engine.changes import Changes
+from weft.engine.corrections import corrected_answers
 from weft.engine.event_log import EventLog, Retention
 from weft.engine.generation import Generation, TreeState, time_answers
 from weft.engine.having import HavingIndexes
-from weft.engine.lookup import lookup_answers
+from weft.engine.lookup import Arrays, lookup_answers, lookup_arrays
+from weft.engine.on_demand.shared import Keys, SharedStructures
+from weft.engine.within import TimeGrams
 from weft.errors import WeftError
 from weft.language.model import Query, Stream
+from weft.planning.cost import Prices
 from weft.planning.having import plan_having
-from weft.planning.plan import DEFAULT_RATE, Clock
+from weft.planning.plan import Clock
+from weft.planning.structure_choice import Rates, choose_structure
+from weft.planning.within import plan_within
 from weft.windows import RowWindow
 from weft.windows.clock import END_OF_STREAM, show_time
 from weft.windows.slots import lengths_of, oldest_slot_needed
 
 Ints = npt.NDArray[np.int64]
 
+MOST_GENERATIONS = 4
+"""With more than these, queries are planned together anew."""
+
 
 class StreamState:
     """Everything that an engine holds for one stream."""
 
-    def __init__(self, stream: Stream, queries: list[Query]) -> None:
+    def __init__(self, stream: Stream, queries: list[Query], prices: Prices | None = None) -> None:
         self.stream = stream
+        self.prices = prices or Prices()
         self.watermark_us: int | None = None
         self.closed_us: int | None = None
         """Windows that end up to here have been reported; behind the watermark only if a closing failed."""
@@ -37,28 +48,34 @@ class StreamState:
         self.oldest_us: int | None = None
         self.accepted = 0
         self.late = 0
+        self.corrected = 0
+        """How many events came late and corrected answers."""
         self.generations: list[Generation] = []
         self.on_demand: dict[str, Query] = {}
         self.since_us: dict[str, int | None] = {}
         self.log: EventLog | None = None
+        self.changes: Changes | None = None
+        """The last answers of sliding queries, once somebody asked for changes."""
         self.having = HavingIndexes(stream)
+        self.within = TimeGrams(stream)
+        self.structures = SharedStructures(stream)
         self._row_times = np.empty(0, np.int64)
         """The times of the final rows from position `_row_times_from` on, as long as a row window may start there."""
         self._row_times_from = 0
         self.add(queries)
 
-    def push(self, batch: pa.RecordBatch) -> None:
-        """Take in events; those behind the watermark are dropped and counted."""
+    def push(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Take in events; those behind the watermark are dropped and counted, or correct answers where the stream
+        says so. Returns those that are on time."""
         times = np.asarray(batch.column(self.stream.timestamp))
         if self.watermark_us is not None:
             on_time = times >= self.watermark_us
-            late = len(times) - int(on_time.sum())
-            if late:
-                self.late += late
+            if not on_time.all():
+                self._take_late(batch.filter(pa.array(~on_time)), times[~on_time])
                 batch = batch.filter(pa.array(on_time))
                 times = times[on_time]
         if not len(times):
-            return
+            return batch
         for generation in self.generations:
             if generation.has(Clock.TIME):
                 generation.append(batch, Clock.TIME, times)
@@ -67,9 +84,24 @@ class StreamState:
         self.accepted += len(times)
         self.newest_us = max(int(times.max()), self.newest_us if self.newest_us is not None else -(2**63))
         self.oldest_us = min(int(times.min()), self.oldest_us if self.oldest_us is not None else 2**63 - 1)
+        return batch
 
-    def advance(self, watermark_us: int) -> list[QueryAnswers]:
-        """Move the watermark, and answer the windows that it closes.
+    def _take_late(self, batch: pa.RecordBatch, times: Ints) -> None:
+        """Let late events correct the windows of time that cover them, as far as the stream asks for it."""
+        assert self.watermark_us is not None
+        correcting = times >= self.watermark_us - self.stream.correct_us
+        if not any(generation.has(Clock.TIME) for generation in self.generations):
+            correcting[:] = False
+        self.late += len(times) - int(correcting.sum())
+        if correcting.any():
+            self.corrected += int(correcting.sum())
+            batch, times = batch.filter(pa.array(correcting)), times[correcting]
+            for generation in self.generations:
+                if generation.has(Clock.TIME):
+                    generation.append(batch, Clock.TIME, times, late=True)
+
+    def advance(self, watermark_us: int, *, changed_only: bool = False) -> list[QueryAnswers]:
+        """Move the watermark, and answer the windows that it closes; or of these only what changed.
 
         When an answer fails (a sum that overflows), the watermark has moved but nothing counts as reported: remove the
         query that failed and advance again, to the same watermark, and the other answers come.
@@ -88,17 +120,62 @@ class StreamState:
         rows = self.log.final_count if self.log is not None else 0
         for state in self._trees(Clock.ROWS):
             answers += self._row_answers(state, rows)
+        corrections = self._corrections()
         self.closed_us = watermark_us
         self.closed_rows = rows
+        if changed_only and self.changes is None:
+            self.changes = Changes(self.stream)
+        if self.changes is not None:
+            self.changes.correct(corrections)
+            # Once changes are followed, every answer counts, or the next change would be told from an old one.
+            changed = self._changed(self.changes, answers)
+            answers = changed if changed_only else answers
+        self._hand_over()
         self._let_go()
-        return answers
+        return corrections + answers
 
-    def lookup(self, query: Query, at_us: int | None) -> QueryAnswers:
-        """Answer an on-demand query at a time, or now: at the newest event or the watermark, whichever is later."""
+    def _corrections(self) -> list[QueryAnswers]:
+        """The answers reported before that late events changed."""
+        corrected = []
+        for state in self._trees(Clock.TIME):
+            if state.late is not None and self.closed_us is not None:
+                corrected += list(corrected_answers(state, state.late, self.closed_us))
+        for state in self._trees(Clock.TIME):
+            state.late = None
+        return corrected
+
+    def _changed(self, changes: Changes, answers: list[QueryAnswers]) -> list[QueryAnswers]:
+        queries = {
+            name: planned.query for clock in Clock for s in self._trees(clock) for name, planned in s.queries.items()
+        }
+        last = {}
+        for name, query in queries.items():
+            length, slide = lengths_of(query.window)
+            closed = self.closed_rows if isinstance(query.window, RowWindow) else self.closed_us
+            if closed is not None and closed != END_OF_STREAM:
+                last[name] = (closed - length) // slide
+        return changes.only(answers, last, queries)
+
+    def lookup(self, query: Query, at_us: int | None, keys: Keys | None = None) -> QueryAnswers:
+        """Answer an on-demand query at a time, or now: at the newest event or the watermark, whichever is later.
+
+        With `keys`, only of these groups.
+        """
         assert self.log is not None
-        if at_us is None:
-            at_us = self.now_us
-        return lookup_answers(self.stream, query, self.log, at_us, self.since_us[query.name], self.having)
+        at_us = self.now_us if at_us is None else at_us
+        since_us = self.since_us[query.name]
+        return lookup_answers(
+            self.stream, query, self.log, at_us, since_us, self.having, self.within, self.structures, keys
+        )
+
+    def lookup_many(self, query: Query, at_us: int | None, keys: Keys) -> Arrays:
+        """The answers of some groups as arrays, masked where a group has none or where it is NULL."""
+        assert self.log is not None
+        at_us = self.now_us if at_us is None else at_us
+        since_us = self.since_us[query.name]
+        return lookup_arrays(
+            self.stream, query, self.log, at_us, since_us, self.having, self.within, self.structures, keys
+        )
 
     @property
     def now_us(self) -> int | None:
@@ -118,25 +195,24 @@ class StreamState:
             return
         if any(isinstance(query.window, RowWindow) for query in remaining):
             self._open_log()
-        # Nothing that was pushed so far reaches a new generation: it is exact after the newest event so far.
-        seen = None if self.newest_us is None else self.newest_us + 1
-        if self.watermark_us is not None:
-            seen = max(self.watermark_us, seen if seen is not None else self.watermark_us)
-        rows = None
-        if self.log is not None and (self.log.final_count or self.log.starts_us is not None):
-            rows = self.log.final_count
-        held_from = {Clock.TIME: seen, Clock.ROWS: rows}
-        self.generations.append(Generation(self.stream, remaining, held_from))
+        held_from = self._held_from_now()
+        for generation in self.generations:
+            remaining = generation.grow(remaining, held_from)
+        if remaining:
+            self.generations.append(Generation(self.stream, remaining, held_from, self.prices))
 
     def remove(self, name: str) -> None:
         """Stop answering a query, and free what only it needed."""
         if self.on_demand.pop(name, None) is not None:
             del self.since_us[name]
             self.having.remove(name)
+            self.within.remove(name)
+            self.structures.remove(name)
         else:
             for generation in self.generations:
-                if generation.remove(name):
-                    break
+                generation.remove(name)
+            if self.changes is not None:
+                self.changes.forget(name)
             self.generations = [generation for generation in self.generations if not generation.is_empty]
         if self.log is not None and not self.on_demand and not any(self._trees(Clock.ROWS)):
             self.log = None
@@ -170,13 +246,26 @@ class StreamState:
         self.on_demand[query.name] = query
         self.since_us[query.name] = self.log.complete_from_us
         self.index_having(query)
+        self.follow_within(query)
+        self.build_structures(query)
 
     def index_having(self, query: Query) -> None:
         """Let a collective index find the groups of an on-demand query, where its plan says so."""
         assert self.log is not None
-        plan = plan_having(self.stream, query, DEFAULT_RATE)
+        plan = plan_having(self.stream, query, self.prices.rate)
         if plan is not None and plan.filter is not None:
             self.having.add(query, plan, self.log)
+
+    def follow_within(self, query: Query) -> None:
+        """Let TimeGrams answer an on-demand query with WITHIN, where its plan says so."""
+        plan = plan_within(self.stream, query, self.prices.rate)
+        if plan is not None and plan.buckets is not None:
+            self.within.add(query, plan)
+
+    def build_structures(self, query: Query) -> None:
+        """Let structures answer an on-demand query, where its plan says so."""
+        rates = Rates.assumed(self.prices.rate, self.prices.groups_of(query.group_by))
+        self.structures.add(query, choose_structure(self.stream, query, rates))
 
     def _open_log(self) -> None:
         if self.log is None:
@@ -194,6 +283,8 @@ class StreamState:
         first = self.log.final_count
         fresh = self.log.advance(watermark_us)
         self.having.append(fresh, first, self.log)
+        self.within.append(fresh, first, self.log)
+        self.structures.append(self.log)
         if not any(self._trees(Clock.ROWS)):
             self._row_times, self._row_times_from = self._row_times[:0], self.log.final_count
             return
@@ -214,10 +305,46 @@ class StreamState:
             last = closed.instances * slide + length - 1 - self._row_times_from
             yield closed.answers(self._row_times[first], self._row_times[last])
 
+    def _held_from_now(self) -> dict[Clock, int | None]:
+        """From where on a new generation misses nothing: nothing that was pushed so far reaches it."""
+        seen = None if self.newest_us is None else self.newest_us + 1
+        if self.watermark_us is not None:
+            seen = max(self.watermark_us, seen if seen is not None else self.watermark_us)
+        rows = None
+        if self.log is not None and (self.log.final_count or self.log.starts_us is not None):
+            rows = self.log.final_count
+        return {Clock.TIME: seen, Clock.ROWS: rows}
+
+    def _hand_over(self) -> None:
+        """Let queries move to the generation that waits to take them over, as far as it has seen enough.
+
+        When generations have become many and none of them waits, one is opened that will take all queries over.
+        """
+        for successor in [generation for generation in self.generations if generation.waits]:
+            for state in successor.trees:
+                closed = self._settled_us if state.tree.clock is Clock.TIME else self.closed_rows
+                for name in state.ready(closed) if closed is not None else ():
+                    old = next(generation for generation in self.generations if name in generation.active)
+                    exact_from = old.active[name].exact_from[name]
+                    old.remove(name)
+                    state.activate(name, exact_from)
+        self.generations = [generation for generation in self.generations if not generation.is_empty]
+        if len(self.generations) > MOST_GENERATIONS and not any(generation.waits for generation in self.generations):
+            active = [state.queries[name].query for g in self.generations for name, state in g.active.items()]
+            self.generations.append(Generation(self.stream, active, self._held_from_now(), self.prices, waits=True))
+
+    @property
+    def _settled_us(self) -> int | None:
+        """Up to where no answer can change any more."""
+        if self.closed_us is None or self.closed_us == END_OF_STREAM:
+            return self.closed_us
+        return self.closed_us - self.stream.correct_us
+
     def _let_go(self) -> None:
         assert self.closed_us is not None
+        assert self._settled_us is not None
         for state in self._trees(Clock.TIME):
-            state.evict(self.closed_us)
+            state.evict(self._settled_us)
         row_starts = [self.closed_rows]
         for state in self._trees(Clock.ROWS):
             state.evict(self.closed_rows)
@@ -229,3 +356,4 @@ class StreamState:
         # At the end of the stream nothing more comes in, and lookups of what was last held must still work.
         if self.log is not None and self.closed_us != END_OF_STREAM:
             self.log.trim(Retention.of([query.window for query in self.on_demand.values()]), self.closed_us)
+            self.structures.let_go(self.log)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from weft.aggregates.types import Type
 from weft.engine.columns import bits_of, bytes_of, from_bits, from_bytes, frozen
-from weft.kernels.hashing import find_bytes, find_ints, rehash_bytes, rehash_ints
+from weft.kernels.hashing import find_bytes, find_ints, probe_bytes, probe_ints, rehash_bytes, rehash_ints
 
 Ints = npt.NDArray[np.int64]
 
@@ -48,6 +48,12 @@ class IntTable:
                 return out
             self._grow()
 
+    def find(self, values: Ints) -> Ints:
+        """The id of each value, -1 of one that is not stored."""
+        out = np.empty(len(values), np.int64)
+        probe_ints(frozen(values), self._table, self._stored, out)
+        return out
+
     def _grow(self) -> None:
         self._stored = np.concatenate([self._stored, np.empty(len(self._stored), np.int64)])
         self._table = np.full(2 * len(self._stored), -1, np.int64)
@@ -77,6 +83,13 @@ class ByteTable:
         self._reserve(len(values), int(offsets[-1] - offsets[0]))
         out = np.empty(len(values), np.int64)
         self._count = find_bytes(data, offsets, self._table, self._data, self._offsets, self._count, out)
+        return out
+
+    def find(self, values: pa.Array) -> Ints:
+        """The id of each value, -1 of one that is not stored. The array must hold no NULL."""
+        data, offsets = bytes_of(values)
+        out = np.empty(len(values), np.int64)
+        probe_bytes(data, offsets, self._table, self._data, self._offsets, out)
         return out
 
     def _reserve(self, more_values: int, more_bytes: int) -> None:
@@ -117,6 +130,17 @@ class ColumnTable:
         places: Ints = np.asarray(column.indices)
         return self._bytes.ids(column.dictionary)[places] + 1
 
+    def find(self, column: pa.Array) -> Ints:
+        """The code of each value, -1 of one that is not stored."""
+        if column.null_count:
+            valid = np.asarray(column.is_valid())
+            out = np.zeros(len(column), np.int64)
+            out[valid] = self.find(column.drop_null())
+            return out
+        stored = self._bytes if self._type is Type.STRING else self._ints
+        ids = stored.find(column if self._type is Type.STRING else bits_of(column, self._type))
+        return np.where(ids < 0, ids, ids + 1)
+
     def decode(self, codes: Ints) -> pa.Array:
         """The values of codes."""
         is_string = self._type is Type.STRING
@@ -142,6 +166,14 @@ class KeyTable:
         group = np.zeros(length, np.int64)
         for table, step, column in zip(self._columns, self._steps, columns, strict=True):
             group = step.ids((group << 32) | table.codes(column))
+        return group
+
+    def find(self, columns: Sequence[pa.Array], length: int) -> Ints:
+        """The group of each row, -1 of one that there is not; none is made."""
+        group = np.zeros(length, np.int64)
+        for table, step, column in zip(self._columns, self._steps, columns, strict=True):
+            codes = table.find(column)
+            group = np.where((group < 0) | (codes < 0), -1, step.find((group << 32) | np.maximum(codes, 0)))
         return group
 
     def decode(self, ids: Ints) -> list[pa.Array]:

@@ -83,6 +83,20 @@ def find_ints(values: Ints, begin: int, table: Ints, stored: Ints, count: int, i
 
 
 @njit(cache=True, nogil=True)
+def probe_ints(values: Ints, table: Ints, stored: Ints, ids: Ints) -> None:
+    """The id of each value, -1 of one that is not stored; nothing is entered."""
+    mask = len(table) - 1
+    for i in range(len(values)):
+        value = values[i]
+        place = np.int64(mix(value) & np.uint64(mask))
+        found = table[place]
+        while found >= 0 and stored[found] != value:
+            place = (place + 1) & mask
+            found = table[place]
+        ids[i] = found
+
+
+@njit(cache=True, nogil=True)
 def find_small_ints(values: Ints, table: Ints, ids: Ints) -> int:
     """Give each value its id by direct addressing; values lie in [0, len(table)), and the table starts all -1."""
     count = 0
@@ -150,3 +164,17 @@ def find_bytes(
             count += 1
         ids[i] = found
     return count
+
+
+@njit(cache=True, nogil=True)
+def probe_bytes(new_data: Bytes, new_offsets: Ints, table: Ints, data: Bytes, offsets: Ints, ids: Ints) -> None:
+    """The id of each run of bytes, -1 of one that is not stored; nothing is entered."""
+    mask = len(table) - 1
+    for i in range(len(ids)):
+        start, end = new_offsets[i], new_offsets[i + 1]
+        place = np.int64(mix_bytes(new_data, start, end) & np.uint64(mask))
+        found = table[place]
+        while found >= 0 and not _same_bytes(new_data, start, end, data, offsets[found], offsets[found + 1]):
+            place = (place + 1) & mask
+            found = table[place]
+        ids[i] = found

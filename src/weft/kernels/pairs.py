@@ -74,3 +74,12 @@ def variance_of_pairs(
         high, low = add_pairs(left_high, left_low, -right_high, -right_low)
         out[i] = max(high + low, 0.0) / n / (n - sample)
     return out
+
+
+@njit(cache=True, nogil=True)
+def sum_pairs(high: Floats, low: Floats, other_high: Floats, other_low: Floats) -> tuple[Floats, Floats]:
+    """The sums of two arrays of pairs."""
+    out_high, out_low = np.empty(len(high)), np.empty(len(high))
+    for i in range(len(high)):
+        out_high[i], out_low[i] = add_pairs(high[i], low[i], other_high[i], other_low[i])
+    return out_high, out_low

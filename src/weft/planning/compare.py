@@ -47,7 +47,7 @@ def _reason(tree: Tree, trees: tuple[Tree, ...], base: Base, alone: float, price
     if len(tree.windows) > 1:
         apart = alone + len(tree.windows) * feeding
         parts.append(
-            f"its {len(tree.windows)} windows take {prices.tree(tree, base):,.0f} operations a second together "
+            f"its {len(tree.windows)} windows take {prices.tree(tree, base):,.0f} a second together "
             f"and {apart:,.0f} apart"
         )
     losses = {

@@ -8,7 +8,9 @@ from weft.language.literals import print_duration
 from weft.language.printer import label_of, print_expression, print_window
 from weft.planning.compare import Comparison, compare
 from weft.planning.cost import Prices, overlap
+from weft.planning.memory import consumers, show_bytes
 from weft.planning.plan import Base, Clock, Plan, PlannedQuery, StreamPlan, Tree
+from weft.planning.sharing.cost import UNIT_WEIGHTS
 from weft.windows.slots import lengths_of
 
 _NAMES_SHOWN = 8
@@ -20,9 +22,11 @@ def explain_data(plan: Plan) -> dict[str, Any]:
     comparisons = {name: compare(stream, prices) for name, stream in plan.streams.items()}
     return {
         "rate_per_s": plan.rate,
+        "unit": "operations" if plan.weights == UNIT_WEIGHTS else "nanoseconds",
         "cost_per_s": plan.cost,
         "no_share_per_s": sum(one.no_share for one in comparisons.values()),
         "shared_per_s": sum(one.shared for one in comparisons.values()),
+        "memory": [{"consumer": consumer.name, "bytes": consumer.bytes} for consumer in consumers(plan)],
         "bases": [_base_data(stream, base, prices) for stream in plan.streams.values() for base in stream.bases],
         "trees": [
             _tree_data(stream, tree, prices, comparisons[name])
@@ -33,11 +37,16 @@ def explain_data(plan: Plan) -> dict[str, Any]:
             {
                 "query": query.name,
                 "window": print_window(query.window),
-                "reason": "evaluated by lookups, from the events that the window covers",
+                "reason": "evaluated by lookups, "
+                + ("from the events that the window covers" if _reads_log(plan, query.name) else "by structures"),
+                "structures": _structures_data(plan, query.name),
                 "having": plan.having[query.name].reason if query.name in plan.having else None,
+                "within": plan.within[query.name].reason if query.name in plan.within else None,
             }
             for query in plan.on_demand
         ],
+        "within": {name: within.reason for name, within in plan.within.items()},
+        "row_queries": [row_plan.to_dict() for row_plan in plan.row_queries],
     }
 
 
@@ -50,9 +59,11 @@ def explain_text(plan: Plan) -> str:
             "",
             base["title"],
             f"  partials    {', '.join(base['components'])}",
-            f"  cost        {base['cost_per_s']:,.0f} operations a second",
+            f"  cost        {base['cost_per_s']:,.0f} {data['unit']} a second",
         ]
-        lines += [line for tree in data["trees"] if tree["base"] == base["base"] for line in _tree_lines(tree)]
+        lines += [
+            line for tree in data["trees"] if tree["base"] == base["base"] for line in _tree_lines(tree, data["unit"])
+        ]
     return "\n".join([*lines, *other_lines(data)])
 
 
@@ -61,13 +72,17 @@ def heading_lines(data: dict[str, Any]) -> list[str]:
     queries = sum(len(tree["queries"]) for tree in data["trees"])
     lines = [
         f"{queries} sliding queries in {len(data['trees'])} execution trees, {len(data['on_demand'])} on demand; "
-        f"{data['cost_per_s']:,.0f} operations a second at {data['rate_per_s']:,.0f} events a second"
+        f"{data['cost_per_s']:,.0f} {data['unit']} a second at {data['rate_per_s']:,.0f} events a second"
     ]
     if data["trees"]:
         lines += [
             f"each query by itself would take {data['no_share_per_s']:,.0f}, "
             f"one tree for all of the same groups {data['shared_per_s']:,.0f}"
         ]
+    if data["memory"]:
+        largest = data["memory"][0]
+        total = sum(consumer["bytes"] for consumer in data["memory"])
+        lines += [f"about {show_bytes(total)} held, most of it by {largest['consumer']}"]
     return lines
 
 
@@ -76,12 +91,46 @@ def other_lines(data: dict[str, Any]) -> list[str]:
     lines = []
     for query in data["on_demand"]:
         lines += ["", f"{query['query']} {query['window']}: {query['reason']}"]
+        lines += [f"  {one['aggregate']:<11} {one['reason']}" for one in query["structures"]]
         if query["having"] is not None:
             lines += [f"  having      {query['having']}"]
-    return lines
+        if query["within"] is not None:
+            lines += [f"  within      {query['within']}"]
+    looked_up = {query["query"] for query in data["on_demand"]}
+    lines += [f"\n{name} WITHIN: {reason}" for name, reason in data["within"].items() if name not in looked_up]
+    return [*lines, *(line for query in data["row_queries"] for line in _row_lines(query))]
 
 
-def _tree_lines(tree: dict[str, Any]) -> list[str]:
+def _row_lines(query: dict[str, Any]) -> list[str]:
+    """A query that answers with rows: its windows, what indexes them, and why."""
+    if query["index"] is None:
+        using = "no index"
+    elif query["ring"] is None:
+        using = f"{query['index']} over {query['storage']}, purged by {query['purge']}"
+    else:
+        using = f"{query['ring']} over {query['index']}, purged by {query['purge']}"
+    lines = ["", f"{query['query']}: {query['operator']}"]
+    lines += [f"  window      {text}" for text in query["inputs"]]
+    lines += [f"  index       {using}" + (f", shared with {query['shares_with']}" if query["shares_with"] else "")]
+    lines += [f"  reason      {reason}" for reason in query["reasons"]]
+    return lines if query["into"] is None else [*lines, f"  into        {query['into']}"]
+
+
+def _reads_log(plan: Plan, query: str) -> bool:
+    return query not in plan.structures or plan.structures[query].reads_log
+
+
+def _structures_data(plan: Plan, query: str) -> list[dict[str, Any]]:
+    """What answers each aggregate of an on-demand query."""
+    if query not in plan.structures:
+        return []
+    return [
+        {"aggregate": print_expression(choice.call), "structure": choice.structure, "reason": choice.reason}
+        for choice in plan.structures[query].choices
+    ]
+
+
+def _tree_lines(tree: dict[str, Any], unit: str) -> list[str]:
     return [
         "",
         tree["title"],
@@ -89,7 +138,7 @@ def _tree_lines(tree: dict[str, Any]) -> list[str]:
         f"  partials    {', '.join(tree['components'])}",
         f"  predicates  {_listed(tree['predicates']) or 'none'}",
         f"  windows     {_listed(tree['windows'])}",
-        f"  cost        {tree['cost_per_s']:,.0f} operations a second, overlap {tree['overlap']:,.1f}",
+        f"  cost        {tree['cost_per_s']:,.0f} {unit} a second, overlap {tree['overlap']:,.1f}",
         f"  reason      {tree['reason']}",
         f"  queries     {_listed([query['query'] for query in tree['queries']])}",
     ]

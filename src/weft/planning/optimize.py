@@ -1,16 +1,20 @@
 """How plans are made: queries to bases, and the queries of each base's groups to execution trees by Weave Share.
 
 Queries over one stream with the same clock and group-by attributes are a family. A base cuts events into slots, whose
-length divides all ranges and slides of the stream's windows, so that cutting depends on no tree. Within a family, Weave
-Share decides which windows share fragments: a tree is fed the base's partials, and each of its fragments is combined
-into every instance that covers it (Guirguis et al., section 3, with partials of slots in place of events).
+length divides all ranges and slides of the stream's windows, so that cutting depends on no tree. Families with an
+attribute in common may have one base over the union of their attributes, which each tree rolls up, if the number of
+groups is known and that costs less than a pass over the events for each. Within a family, Weave Share decides which
+windows share fragments: a tree is fed the base's partials, and each of its fragments is combined into every instance
+that covers it (Guirguis et al., section 3, with partials of slots in place of events).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from math import gcd
+from typing import TYPE_CHECKING
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Component, Kind
@@ -18,7 +22,7 @@ from weft.aggregates.types import Type
 from weft.language.expressions import AggregateCall, Expression
 from weft.language.model import Query, Stream, Workload
 from weft.language.typecheck import type_of
-from weft.planning.cost import Prices
+from weft.planning.cost import FEED, Prices
 from weft.planning.having import plan_having
 from weft.planning.plan import (
     DEFAULT_RATE,
@@ -28,13 +32,21 @@ from weft.planning.plan import (
     Plan,
     PlannedAggregate,
     PlannedQuery,
+    Shape,
     StreamPlan,
     Tree,
 )
-from weft.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from weft.planning.sharing import UNIT_WEIGHTS, Queries, Weights, share
+from weft.planning.sharing.few import share_few
+from weft.planning.sharing.grouping import plan_grouping
+from weft.planning.structure_choice import Rates, choose_structure
+from weft.planning.within import plan_within
 from weft.windows import RowWindow, TimeWindow, Window
 from weft.windows.cuts import Cuts
 from weft.windows.slots import granularity_of, lengths_of
+
+if TYPE_CHECKING:  # indexes are loaded only for workloads that need them
+    from weft.planning.windowed import RowPlan
 
 ONE_SLOT = TimeWindow(1, slide_us=1)
 """The window of a lookup once the events that it covers have been picked."""
@@ -67,7 +79,26 @@ def optimize(
     on_demand = tuple(query for query in workload.queries.values() if not query.window.is_sliding)
     plans = {query.name: plan_having(workload.streams[query.stream], query, rate) for query in on_demand}
     having = {name: plan for name, plan in plans.items() if plan is not None}
-    return Plan(streams, on_demand, rate, having, weights, prices.groups)
+    answered = {q.name: plan_within(workload.streams[q.stream], q, rate) for q in workload.queries.values()}
+    within = {name: plan for name, plan in answered.items() if plan is not None}
+    structures = {
+        query.name: choose_structure(
+            workload.streams[query.stream], query, Rates.assumed(rate, prices.groups_of(query.group_by))
+        )
+        for query in on_demand
+    }
+    return Plan(
+        streams,
+        on_demand,
+        rate,
+        having,
+        weights,
+        prices.groups,
+        within,
+        structures,
+        declared=workload.streams,
+        row_queries=_row_plans(workload, rate),
+    )
 
 
 @dataclass
@@ -82,9 +113,13 @@ class _Family:
     def windows(self) -> list[Window]:
         return list(dict.fromkeys(planned.query.window for planned in self.queries))
 
-    @property
-    def predicates(self) -> tuple[int, ...]:
-        return _predicates(self.queries)
+
+def _row_plans(workload: Workload, rate: float) -> tuple[RowPlan, ...]:
+    if not workload.row_queries:
+        return ()
+    from weft.planning.windowed import plan_row_queries  # loads the kernels of the indexes
+
+    return plan_row_queries(workload.row_queries, workload.streams, rate)
 
 
 def plan_stream(
@@ -94,9 +129,9 @@ def plan_stream(
     *,
     first_tree: int = 0,
     first_base: int = 0,
-    shares: Sequence[Sequence[str]] | None = None,
+    shape: Shape | None = None,
 ) -> StreamPlan:
-    """Plan the sliding queries of one stream. `shares` has the names of each tree's queries, for a plan made before."""
+    """Plan the sliding queries of one stream; with `shape`, as it was decided before."""
     queries = list(queries)
     prices = prices or Prices()
     columns = _Columns(stream)
@@ -107,21 +142,32 @@ def plan_stream(
         group_by = tuple(sorted(query.group_by))
         family = families.setdefault((clock, group_by), _Family(clock, group_by, []))
         family.queries.append(columns.plan(query))
+    if shape is None:
+        united = _united(families, prices, columns.input_types, {c: _granularity(stream, c, queries) for c in Clock})
+    else:
+        united = [[families[Clock(clock), group_by] for group_by in groupings] for clock, groupings in shape.bases]
     bases: list[Base] = []
     trees: list[Tree] = []
-    for family in families.values():
+    for members in united:
+        together = [planned for family in members for planned in family.queries]
+        clock = members[0].clock
         base = Base(
             number=first_base + len(bases),
-            clock=family.clock,
-            granularity=_granularity(stream, family.clock, queries),
-            group_by=family.group_by,
-            together_by=family.group_by,
-            predicates=family.predicates,
-            components=components_of(family.queries, columns.input_types),
+            clock=clock,
+            granularity=_granularity(stream, clock, queries),
+            group_by=tuple(sorted({name for family in members for name in family.group_by})),
+            together_by=tuple(sorted(set.intersection(*(set(family.group_by) for family in members)))),
+            predicates=_predicates(together),
+            components=components_of(together, columns.input_types),
         )
         bases.append(base)
-        parts = _shared(family, base, prices) if shares is None else _as_before(family, shares)
-        trees += [_tree(part, base, first_tree + len(trees) + place, columns) for place, part in enumerate(parts)]
+        for family in members:
+            if shape is None:
+                parts = dict(enumerate(_shared(family, base, prices), first_tree + len(trees)))
+            else:
+                parts = _as_before(family, shape)
+            trees += [_tree(part, base, number, columns.input_types) for number, part in parts.items()]
+    trees.sort(key=lambda tree: tree.number)
     keys = tuple(dict.fromkeys(key for base in bases for key in base.group_by))
     return StreamPlan(stream, keys, tuple(columns.predicates), tuple(columns.inputs), tuple(bases), tuple(trees))
 
@@ -144,49 +190,115 @@ def components_of(queries: Iterable[PlannedQuery], inputs: tuple[Type, ...]) -> 
 
 def fit(plan: StreamPlan, tree: Tree, query: Query) -> PlannedQuery | None:
     """A query planned onto an existing tree, or None when the tree's partials do not hold all that it needs."""
-    if _clock(query) is not tree.clock or tuple(sorted(query.group_by)) != tree.group_by:
+    if tuple(sorted(query.group_by)) != tree.group_by:
         return None
-    length, slide = lengths_of(query.window)
-    if length % tree.granularity or slide % tree.granularity:
+    planned = _held(plan, tree, query)
+    return planned if planned is not None and tree.cuts.holds(*_in_slots(query.window, tree.granularity)) else None
+
+
+def grow(plan: StreamPlan, queries: Iterable[Query], prices: Prices | None = None) -> tuple[StreamPlan, list[Query]]:
+    """The plan with further trees, for the queries whose needs some base holds; and the queries that are left."""
+    families: dict[tuple[int, tuple[str, ...]], _Family] = {}
+    left = []
+    for query in queries:
+        group_by = tuple(sorted(query.group_by))
+        for base in plan.bases:
+            known = any(tree.group_by == group_by for tree in plan.fed_by(base))
+            planned = _held(plan, base, query) if known else None
+            if planned is not None:
+                family = families.setdefault((base.number, group_by), _Family(base.clock, group_by, []))
+                family.queries.append(planned)
+                break
+        else:
+            left.append(query)
+    trees = list(plan.trees)
+    numbers = count(max((tree.number for tree in trees), default=-1) + 1)
+    for (number, _), family in families.items():
+        base = next(one for one in plan.bases if one.number == number)
+        parts = _shared(family, base, prices or Prices())
+        trees += [_tree(part, base, next(numbers), plan.input_types) for part in parts]
+    return replace(plan, trees=tuple(trees)), left
+
+
+def _held(plan: StreamPlan, part: Base | Tree, query: Query) -> PlannedQuery | None:
+    """A query planned with a plan's columns, or None when a base or a tree lacks something that it needs."""
+    if _clock(query) is not part.clock or not set(query.group_by) <= set(part.group_by):
         return None
-    if not tree.cuts.holds(length // tree.granularity, slide // tree.granularity):
+    if any(length % part.granularity for length in lengths_of(query.window)):
         return None
     columns = _Columns(plan.stream)
     columns.predicates = {predicate: bit for bit, predicate in enumerate(plan.predicates)}
     columns.inputs = {column: place for place, column in enumerate(plan.inputs)}
     planned = columns.plan(query)
-    if planned.predicate is not None and planned.predicate not in tree.predicates:
+    if planned.predicate is not None and planned.predicate not in part.predicates:
         return None
-    missing = set(components_of([planned], columns.input_types)) - set(tree.components)
+    missing = set(components_of([planned], columns.input_types)) - set(part.components)
     return None if missing else planned
+
+
+def _united(
+    families: Mapping[tuple[Clock, tuple[str, ...]], _Family],
+    prices: Prices,
+    inputs: tuple[Type, ...],
+    granularity: Mapping[Clock, int],
+) -> list[list[_Family]]:
+    """The families that are fed from one base, where that costs less than a pass over the events for each."""
+    apart: list[list[_Family]] = []
+    for clock in Clock:
+        some = [family for family in families.values() if family.clock is clock]
+        alone = [family for family in some if not _may_unite(family, prices, inputs)]
+        apart += [[family] for family in alone]
+        rest = {family.group_by: family for family in some if family not in alone}
+        if not rest:
+            continue
+        # A partial that is fed costs FEED combines and a fragment that is folded one, so factors are in parts of FEED.
+        sets = {}
+        for group_by, family in rest.items():
+            lengths = [_in_slots(window, granularity[clock]) for window in family.windows]
+            sets[group_by] = Queries.of(lengths, [length / slide / FEED for length, slide in lengths])
+        rate = prices.rate * granularity[clock] / 1e6 if clock is Clock.TIME else float(granularity[clock])
+        weights = Weights(prices.weights.event, prices.weights.combine * FEED)
+        plan = plan_grouping(sets, rate, weights, prices.groups, in_common=True)
+        apart += [[rest[group_by] for group_by in tree.members] for tree in plan.trees]
+    order = {id(family): place for place, family in enumerate(families.values())}
+    return sorted(apart, key=lambda members: min(order[id(family)] for family in members))
+
+
+def _may_unite(family: _Family, prices: Prices, inputs: tuple[Type, ...]) -> bool:
+    """Whether the groups of a family are known in number, and its partials are worth rolling up.
+
+    A guess at the number of groups may be wrong by far, and with it the decision. Partials with all their values are
+    nearly as large as the events, and a union of two sketches costs more than adding many events to one.
+    """
+    kinds = {component.kind for component in components_of(family.queries, inputs)}
+    is_dear = any(kind is Kind.VALUES or kind.is_sketch for kind in kinds)
+    return not is_dear and all(name in prices.groups for name in family.group_by)
 
 
 def _shared(family: _Family, base: Base, prices: Prices) -> list[list[PlannedQuery]]:
     """The queries of each tree, by Weave Share over the family's different windows."""
-    # Loaded here and not above: a plan of one window needs no search, and the search is compiled code.
-    from weft.planning.sharing import Queries, share
-
     windows = family.windows
-    if len(windows) == 1:
-        return [family.queries]
     lengths = [_in_slots(window, base.granularity) for window in windows]
-    plan = share("weave_share", Queries.of(lengths), prices.fed_per_slot(base))
-    tree_of = dict(zip(windows, plan.tree_of.tolist()))
-    parts: list[list[PlannedQuery]] = [[] for _ in range(len(plan))]
+    fed = prices.fed_per_slot(base) * prices.groups_of(base.group_by) / prices.groups_of(family.group_by)
+    trees = share_few(lengths, fed)
+    if trees is None:
+        trees = share("weave_share", Queries.of(lengths), fed).tree_of.tolist()
+    tree_of = dict(zip(windows, trees))
+    parts: list[list[PlannedQuery]] = [[] for _ in range(max(trees) + 1)]
     for planned in family.queries:
         parts[tree_of[planned.query.window]].append(planned)
     return parts
 
 
-def _as_before(family: _Family, shares: Sequence[Sequence[str]]) -> list[list[PlannedQuery]]:
-    tree_of = {name: number for number, names in enumerate(shares) for name in names}
+def _as_before(family: _Family, shape: Shape) -> dict[int, list[PlannedQuery]]:
+    tree_of = {name: number for number, names in enumerate(shape.trees) for name in names}
     parts: dict[int, list[PlannedQuery]] = {}
     for planned in family.queries:
         parts.setdefault(tree_of[planned.query.name], []).append(planned)
-    return [parts[number] for number in sorted(parts)]
+    return parts
 
 
-def _tree(queries: list[PlannedQuery], base: Base, number: int, columns: _Columns) -> Tree:
+def _tree(queries: list[PlannedQuery], base: Base, number: int, inputs: tuple[Type, ...]) -> Tree:
     windows = dict.fromkeys(planned.query.window for planned in queries)
     lengths = [_in_slots(window, base.granularity) for window in windows]
     return Tree(
@@ -196,7 +308,7 @@ def _tree(queries: list[PlannedQuery], base: Base, number: int, columns: _Column
         granularity=base.granularity,
         group_by=tuple(sorted(queries[0].query.group_by)),
         predicates=_predicates(queries),
-        components=components_of(queries, columns.input_types),
+        components=components_of(queries, inputs),
         queries=tuple(queries),
         cuts=Cuts.of(lengths),
     )

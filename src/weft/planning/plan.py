@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.aggregates.components import Component
 from weft.aggregates.types import Type
@@ -20,8 +20,13 @@ from weft.language.expressions import AggregateCall, Expression
 from weft.language.model import Query, Stream
 from weft.planning.having import HavingPlan
 from weft.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from weft.planning.structure_choice import StructurePlan
+from weft.planning.within import WithinPlan
 from weft.windows import Window
 from weft.windows.cuts import Cuts
+
+if TYPE_CHECKING:  # indexes are loaded only for workloads that need them
+    from weft.planning.windowed import RowPlan
 
 DEFAULT_RATE = 1000.0
 """Events a second of a stream of which nothing is known."""
@@ -100,6 +105,17 @@ class Tree:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What was decided when a stream's plan was made, so that the same plan can be made again.
+
+    `bases` has the clock of each base and the groupings of its trees, `trees` the names of each tree's queries.
+    """
+
+    bases: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
+    trees: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class StreamPlan:
     """All trees over one stream, the bases that feed them, and the columns that they need between them."""
 
@@ -131,6 +147,17 @@ class StreamPlan:
             masks[bit // BITS_PER_WORD] |= 1 << (bit % BITS_PER_WORD)
         return masks
 
+    @property
+    def shape(self) -> Shape:
+        """What was decided."""
+        return Shape(
+            tuple(
+                (base.clock.value, tuple(dict.fromkeys(tree.group_by for tree in self.fed_by(base))))
+                for base in self.bases
+            ),
+            tuple(tuple(planned.query.name for planned in tree.queries) for tree in self.trees),
+        )
+
     def base_of(self, tree: Tree) -> Base:
         """The base that feeds a tree."""
         return next(base for base in self.bases if base.number == tree.base)
@@ -153,6 +180,14 @@ class Plan:
     """What adding an event to a partial, and combining two partials, are counted as."""
     groups: Mapping[str, int] = field(default_factory=dict)
     """How many values attributes were said to have."""
+    within: Mapping[str, WithinPlan] = field(default_factory=dict)
+    """How queries with WITHIN are answered, by query."""
+    structures: Mapping[str, StructurePlan] = field(default_factory=dict)
+    """What answers each aggregate of on-demand queries, by query."""
+    declared: Mapping[str, Stream] = field(default_factory=dict)
+    """The streams of the workload."""
+    row_queries: tuple[RowPlan, ...] = ()
+    """How the queries that answer with rows are answered."""
 
     @property
     def trees(self) -> tuple[Tree, ...]:

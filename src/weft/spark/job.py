@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -72,6 +73,6 @@ class Job:
         return PackedJob(pickle.dumps(Job(Workload(self.workload.streams), plan, self.bucket_ids)), "")
 
 
-def plan_job(workload: Workload, bucket_ids: list[int]) -> Job:
+def plan_job(workload: Workload, bucket_ids: list[int], rate: float, groups: Mapping[str, int] | None) -> Job:
     """Plan a workload for some buckets."""
-    return Job(workload, optimize(workload), tuple(bucket_ids))
+    return Job(workload, optimize(workload, rate=rate, groups=groups), tuple(bucket_ids))

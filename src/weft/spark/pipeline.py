@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from weft.errors import WeftError
 from weft.language.model import Workload
-from weft.planning.plan import StreamPlan
+from weft.planning.plan import DEFAULT_RATE, StreamPlan
 from weft.spark.bucket import Bucket
 from weft.spark.buckets import bucket_ids
 from weft.spark.combine import PACKED, combine_partitions
@@ -40,8 +40,20 @@ BUCKETS_PER_PARTITION = 2
 
 def check_workload(workload: Workload) -> None:
     """Raise when some query cannot be answered on Spark, before anything is started."""
+    if workload.row_queries:
+        names = ", ".join(workload.row_queries)
+        raise WeftError(
+            f"the row queries run in the engine only, and Spark answers aggregates: {names}; "
+            f"DROP them from the workload, and answer them with weft.Engine"
+        )
     if not workload.queries:
         raise WeftError("the workload has no query; add a CREATE QUERY statement")
+    for stream in workload.streams.values():
+        if stream.correct_us:
+            raise WeftError(
+                f"stream {stream.name}: on Spark a window is reported once; leave ON LATE CORRECT out and lengthen "
+                f"WATERMARK, or use weft.Engine"
+            )
     for query in workload.queries.values():
         if not isinstance(query.window, TimeWindow):
             raise WeftError(
@@ -55,13 +67,20 @@ def check_workload(workload: Workload) -> None:
             )
 
 
-def answers(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> DataFrame:
+def answers(
+    events: DataFrame | Mapping[str, DataFrame],
+    workload: Workload,
+    *,
+    rate: float = DEFAULT_RATE,
+    groups: Mapping[str, int] | None = None,
+) -> DataFrame:
     """The answers of a workload over its streams.
 
     `events` is one DataFrame, or one per stream by name when the workload has several; its columns are the stream's
     attributes. A streaming DataFrame gives a streaming one in append mode: windows are reported once, when the
     watermark (from the stream's WATERMARK delay; do not set one yourself) closes them. A batch DataFrame gives every
-    window.
+    window. `rate` (events a second) and `groups` (about how many values attributes have) are what queries are planned
+    for.
     """
     check_workload(workload)
     frames = _by_stream(events, workload)
@@ -72,7 +91,7 @@ def answers(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> 
         raise WeftError("some of the DataFrames are streaming and some are not; give all of one kind")
     partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     ids = bucket_ids(partitions, BUCKETS_PER_PARTITION)
-    job = plan_job(workload, ids)
+    job = plan_job(workload, ids, rate, groups)
     packed, combining = job.packed(), job.packed_for_combining()
     plans = job.plan.streams
     partials = reduce(DataFrame.union, [_partials(frames[name], plan, combining) for name, plan in plans.items()])

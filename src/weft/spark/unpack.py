@@ -17,6 +17,7 @@ from pyspark.sql.types import (
 )
 
 from weft.aggregates.types import Type
+from weft.engine.answers import interval_columns
 from weft.language.model import Workload
 from weft.spark.packed_job import PackedJob
 from weft.spark.packing import unpack
@@ -41,6 +42,7 @@ def answers_type(workload: Workload) -> StructType:
             StructField("aggregate", StringType(), nullable=False),
             StructField("value", DoubleType()),
             StructField("exact", LongType()),
+            *(StructField(name, DoubleType()) for name in interval_columns(workload)),
         ]
     )
 

@@ -263,7 +263,7 @@ CREATE QUERY median_by_airport AS
 CREATE QUERY worst_tenth_by_airport AS
   SELECT origin, QUANTILE(delay, 0.9) FROM flights [RANGE 5 HOURS SLIDE 2 HOURS] GROUP BY origin;
 CREATE QUERY median_by_airline AS
-  SELECT carrier, MEDIAN(delay) FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY carrier;
+  SELECT carrier, MEDIAN(delay), MODE(delay) FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY carrier;
 CREATE QUERY worst_tenth_by_airline AS
   SELECT carrier, QUANTILE(arrival_delay, 0.9) FROM flights [RANGE 1 DAY SLIDE 12 HOURS] GROUP BY carrier;
 CREATE QUERY quartiles_by_airline AS

@@ -1,0 +1,7 @@
+"""What the report claims of Figure 3."""
+
+from __future__ import annotations
+
+from experiments.response_claims import against_ratio
+
+CLAIMS = against_ratio("uniform")

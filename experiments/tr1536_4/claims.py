@@ -1,0 +1,7 @@
+"""What the report claims of Figure 4."""
+
+from __future__ import annotations
+
+from experiments.response_claims import timegram_against_queries
+
+CLAIMS = timegram_against_queries("uniform")

@@ -1,0 +1,7 @@
+"""What the report claims of Figure 9."""
+
+from __future__ import annotations
+
+from experiments.response_claims import ordered_sharing_against_queries
+
+CLAIMS = ordered_sharing_against_queries("uniform")

@@ -1,0 +1,1 @@
+"""On-demand queries answered by shared structures over the final events, with the pending ones on top."""

@@ -1,0 +1,207 @@
+"""Parts: a run of events in order of their numbers, and the structures over them; of one stream, or by key.
+
+A sequence has two: the final events, in the structures that were chosen, and the pending ones, which are few, come and
+go with every push, and are folded when asked. All structures of a part have the same positions.
+"""
+
+# ruff: noqa: D102 - what the methods of a part do is said at `Part`.
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.engine.on_demand.columns import HeldColumn
+from weft.kernels.key_numbers import positions_between
+from weft.structures import build
+from weft.structures.aggregated import FoldedColumns
+from weft.structures.keyed import KeyedStructure, build_keyed
+from weft.structures.keyed.column import PooledColumn
+from weft.structures.keyed.pool import Batch, Moves, Pool
+from weft.structures.structure import Structure
+from weft.structures.timed import TimeIndex
+
+Ints = npt.NDArray[np.int64]
+
+FEWEST = 64
+"""Elements that a structure holds at least."""
+NO_KEYS = np.zeros(1, np.int64)
+"""The keys of a part without groups: one that stands for all."""
+_MOST = 1 << 40
+"""More elements than any key ever has."""
+
+
+StructureT = TypeVar("StructureT", Structure, KeyedStructure)
+
+
+class Part(ABC, Generic[StructureT]):
+    """Events by number; `keys` are codes of groups, which a part without groups does not look at."""
+
+    def __init__(self) -> None:
+        self.elements = 0
+        self.longest = 0
+        """The most elements that a key has."""
+        self._structures: dict[HeldColumn, StructureT] = {}
+
+    def drop(self, column: HeldColumn) -> None:
+        """Hold a column less, if it is here."""
+        self._structures.pop(column, None)
+
+    def nbytes(self, column: HeldColumn) -> int:
+        """The memory of a column; 0 where it is not yet built."""
+        return self._structures[column].nbytes if column in self._structures else 0
+
+    @abstractmethod
+    def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
+        """Take in events whose numbers follow those already there."""
+
+    @abstractmethod
+    def positions(self, keys: Ints, from_number: Ints, to_number: Ints) -> tuple[Ints, Ints]:
+        """The positions [low, high) of each key's events with numbers in [from_number, to_number)."""
+
+    @abstractmethod
+    def fold(self, column: HeldColumn, keys: Ints, low: Ints, high: Ints) -> FoldedColumns:
+        """A column over ranges of positions."""
+
+    @abstractmethod
+    def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
+        """The numbers of events at positions that are there."""
+
+    @property
+    @abstractmethod
+    def index_nbytes(self) -> int:
+        """The memory of the numbers."""
+
+    @abstractmethod
+    def check_invariants(self) -> None:
+        """Assert what must hold between two calls."""
+
+
+class PlainPart(Part[Structure]):
+    """Events without groups, in structures of one stream each."""
+
+    def __init__(self, columns: Iterable[HeldColumn], structure: str | None = None) -> None:
+        super().__init__()
+        self._index = TimeIndex()
+        for column in columns:
+            made = build(structure or column.structure, column.key.carrier, type=column.structure_type)
+            made.hold(FEWEST)
+            self._structures[column] = made
+
+    def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
+        self._index.append(numbers)
+        self.elements += len(numbers)
+        self.longest = self.elements
+        for column, structure in self._structures.items():
+            if self.elements > structure.largest:
+                # Twice as many as needed, so that the structure is rarely arranged anew.
+                structure.hold(2 * self.elements)
+            structure.update(values[column])
+
+    def positions(self, keys: Ints, from_number: Ints, to_number: Ints) -> tuple[Ints, Ints]:
+        numbers = self._index.times
+        low = np.searchsorted(numbers, from_number)
+        return low, np.maximum(np.searchsorted(numbers, to_number), low)
+
+    def fold(self, column: HeldColumn, keys: Ints, low: Ints, high: Ints) -> FoldedColumns:
+        return self._structures[column].fold_ranges(low, high)
+
+    def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
+        return self._index.times[positions]
+
+    @property
+    def index_nbytes(self) -> int:
+        return self._index.nbytes
+
+    def check_invariants(self) -> None:
+        assert len(self._index) == self.elements
+        assert np.all(np.diff(self._index.times) > 0)
+        for structure in self._structures.values():
+            structure.check_invariants()
+            assert structure.length == self.elements
+            assert structure.held_from == 0
+
+
+class KeyedPart(Part[KeyedStructure]):
+    """Events by key, in keyed structures."""
+
+    def __init__(self, columns: Iterable[HeldColumn], structure: str | None = None) -> None:
+        super().__init__()
+        self._pool = Pool(_MOST)
+        self._numbers = _NumbersColumn(self._pool)
+        self._held = FEWEST
+        for column in columns:
+            made = build_keyed(structure or column.structure, column.key.carrier, type=column.structure_type)
+            made.hold(FEWEST)
+            self._structures[column] = made
+
+    def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
+        pool = self._pool
+        pool.cover(codes)
+        batch, order = pool.group(codes)
+        moves = pool.make_room(batch)
+        if moves is not None:
+            self._numbers.relocate(moves)
+        self._numbers.append(batch, numbers[order])
+        pool.advance(batch)
+        self.elements += len(numbers)
+        self.longest = max(self.longest, int(pool.length[batch.keys].max(initial=0)))
+        if self.longest > self._held:
+            self._held = 2 * self.longest
+            for structure in self._structures.values():
+                structure.hold(self._held)
+        for column, structure in self._structures.items():
+            structure.update(codes, values[column])
+
+    def positions(self, keys: Ints, from_number: Ints, to_number: Ints) -> tuple[Ints, Ints]:
+        low, high = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
+        pool = self._pool
+        positions_between(
+            self._numbers.numbers, pool.offset, pool.shift, pool.first, pool.length,
+            keys, from_number, to_number, low, high,
+        )  # fmt: skip
+        return low, high
+
+    def fold(self, column: HeldColumn, keys: Ints, low: Ints, high: Ints) -> FoldedColumns:
+        return self._structures[column].fold_ranges(keys, low, high)
+
+    def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
+        return self._numbers.numbers[self._pool.places(keys, positions)]
+
+    @property
+    def index_nbytes(self) -> int:
+        return self._pool.nbytes + self._numbers.numbers.nbytes
+
+    def check_invariants(self) -> None:
+        self._pool.check()
+        keys = self._pool.live
+        assert int(self._pool.length.sum()) == self.elements
+        for key in keys.tolist():
+            length = int(self._pool.length[key])
+            assert np.all(np.diff(self.numbers_at(np.full(length, key), np.arange(length))) > 0)
+        for structure in self._structures.values():
+            structure.check_invariants()
+            assert np.array_equal(structure.length(keys), self._pool.length[keys])
+
+
+class _NumbersColumn(PooledColumn):
+    """The numbers of each key's events, in its segment."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(pool)
+        self.numbers = np.zeros(pool.size, np.int64)
+
+    def append(self, batch: Batch, numbers: Ints) -> None:
+        """Write the numbers of a batch; the pool has room for it and does not count it yet."""
+        positions = np.arange(len(numbers)) + np.repeat(batch.begin - batch.bounds[:-1], batch.counts)
+        self.numbers[self.pool.places(np.repeat(batch.keys, batch.counts), positions)] = numbers
+
+    def relocate(self, moves: Moves) -> None:
+        self.numbers = self._moved_rings(self.numbers, moves)
+
+    def arrays(self) -> list[Ints]:
+        return [self.numbers]

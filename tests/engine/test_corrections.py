@@ -1,0 +1,95 @@
+"""ON LATE CORRECT: late events correct what was reported, and following the corrections gives what is true."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import oracle
+from tests.answers import to_answers
+from tests.engine.test_conformance import as_table
+
+import weft
+
+US = 1_000_000
+CORRECT = 5
+TEXT = f"""
+CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t ON LATE CORRECT {CORRECT} SECONDS;
+CREATE QUERY a AS SELECT COUNT(*), MAX(x) FROM s [RANGE 6 SECONDS SLIDE 2 SECONDS] GROUP BY k;
+CREATE QUERY b AS SELECT SUM(x) FROM s [RANGE 4 SECONDS SLIDE 3 SECONDS] WHERE x > 1 HAVING COUNT(*) < 3;
+CREATE QUERY c AS SELECT MEDIAN(x) FROM s [RANGE 20 SECONDS SLIDE 10 SECONDS];
+"""
+events = st.lists(st.tuples(st.integers(-9, 6), st.sampled_from(["a", "b"]), st.integers(0, 4)), max_size=6)
+
+
+def by_place(answers) -> dict:
+    return {(a.query, a.window_start, a.group, a.item): a.value for a in answers}
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(st.tuples(events, st.integers(0, 4), st.booleans()), max_size=14))
+def test_what_was_reported_last_is_what_is_true(steps) -> None:
+    workload = weft.read(TEXT)
+    engine = weft.Engine(workload)
+    taken: list[dict] = []
+    reported: dict = {}
+    now = dropped = 0
+    watermark = None
+    for some, more, save in steps:
+        rows = [{"t": (now + d) * US, "k": k, "x": x} for d, k, x in some]
+        engine.push("s", as_table(workload.streams["s"], rows))
+        kept = [row for row in rows if watermark is None or row["t"] >= watermark - CORRECT * US]
+        dropped += len(rows) - len(kept)
+        taken += kept
+        if save:
+            engine = weft.Engine.restore(engine.snapshot())
+        now += more
+        watermark = now * US
+        reported |= by_place(to_answers(engine.advance("s", watermark), workload))
+        expected = by_place(
+            answer
+            for query in workload.queries.values()
+            for answer in oracle.closed_answers(query, "t", taken, now * US)
+        )
+        assert {place: value for place, value in reported.items() if value is not None} == {
+            place: value for place, value in expected.items() if value is not None
+        }
+    assert engine.late_events("s") == dropped
+
+
+def test_only_answers_that_a_late_event_touches_come_again() -> None:
+    engine = weft.Engine(weft.read(TEXT))
+    times = np.arange(12) * US
+    engine.push("s", {"t": times, "k": ["a", "b"] * 6, "x": np.arange(12)})
+    engine.advance("s", 12 * US)
+    engine.push("s", {"t": [9 * US, 3 * US], "k": ["a", "a"], "x": [0, 50]})
+    again = [row for row in engine.advance("s", 12 * US).to_pylist() if row["query"] == "a"]
+    assert {row["k"] for row in again} == {"a"}
+    assert sorted({row["window_start"].second for row in again}) == [4, 6]
+    assert [row["value"] for row in again if row["aggregate"] == "COUNT(*)"] == [4.0, 4.0]
+    assert engine.late_events("s") == 1
+    assert engine.advance("s", 12 * US).num_rows == 0
+    assert engine.statistics()["streams"]["s"]["correcting_events"] == 1
+
+
+def test_changes_are_told_from_corrected_answers() -> None:
+    engine = weft.Engine(weft.read(TEXT.split("CREATE QUERY b")[0]))
+    engine.push("s", {"t": [1 * US, 3 * US], "k": ["a", "a"], "x": [1, 1]})
+    engine.advance("s", 6 * US, changed_only=True)
+    engine.push("s", {"t": [2 * US, 7 * US], "k": ["a", "a"], "x": [9, 0]})
+    rows = engine.advance("s", 8 * US, changed_only=True).to_pylist()
+    # The window from 0 is corrected, and that from 2 has the same answers as the corrected one.
+    assert [
+        (row["window_start"].second, row["aggregate"], row["value"]) for row in rows if row["window_start"].second < 4
+    ] == [
+        (0, "COUNT(*)", 3.0),
+        (0, "MAX(x)", 9.0),
+    ]
+
+
+def test_spark_refuses_it() -> None:
+    from weft.spark.pipeline import check_workload
+
+    with pytest.raises(weft.WeftError, match="leave ON LATE CORRECT out"):
+        check_workload(weft.read(TEXT))

@@ -1,0 +1,72 @@
+"""Statistics tell what is held, and a budget refuses what would not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.planning.memory import MemoryBudgetError, consumers
+
+US = 1_000_000
+STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT, y DOUBLE) TIMESTAMP BY t;\n"
+TEXT = (
+    STREAM
+    + """
+CREATE QUERY five AS SELECT SUM(x), COUNT(x), MIN(x), MAX(x), VAR_POP(x) FROM s [RANGE 60 SECONDS SLIDE 1 SECOND]
+  GROUP BY k;
+CREATE QUERY asked AS SELECT SUM(y) FROM s [RANGE 100 SECONDS];
+"""
+)
+KEYS, SECONDS = 50, 200
+
+
+def full_engine() -> weft.Engine:
+    engine = weft.Engine(weft.read(TEXT), rate=KEYS, groups={"k": KEYS})
+    times = np.repeat(np.arange(SECONDS), KEYS) * US
+    numbers = np.arange(len(times))
+    engine.push("s", {"t": times, "k": numbers % KEYS, "x": numbers, "y": numbers / 3})
+    engine.push("s", {"t": [5 * US], "k": [1], "x": [1], "y": [1.0]})
+    engine.advance("s", 190 * US)
+    engine.push("s", {"t": [5 * US], "k": [1], "x": [1], "y": [1.0]})
+    return engine
+
+
+def test_statistics_of_a_stream() -> None:
+    statistics = full_engine().statistics()["streams"]["s"]
+    assert statistics["events"] == KEYS * SECONDS + 1
+    assert statistics["late_events"] == 1
+    assert statistics["rate_per_s"] == pytest.approx(KEYS, rel=0.02)
+    (tree,) = statistics["trees"]
+    # The minute that open windows cover, and ten seconds that no window covers whole yet.
+    assert tree["fragments"] == KEYS * (59 + 10)
+    assert tree["groups"] == KEYS
+    assert statistics["log"]["events"] >= 100 * KEYS
+    assert statistics["bytes"] == tree["bytes"] + statistics["log"]["bytes"]
+
+
+def test_a_row_of_five_partials_is_near_to_64_bytes() -> None:
+    (tree,) = full_engine().statistics()["streams"]["s"]["trees"]
+    # Key, slot, shard and rows beside the sum in two words, count, minimum, maximum, and two pairs for the variance.
+    assert tree["bytes"] / tree["fragments"] <= 24 + 8 * 10
+
+
+def test_the_estimate_is_near_to_what_is_held() -> None:
+    engine = full_engine()
+    estimated = {
+        consumer.name: consumer.bytes
+        for consumer in consumers(weft.optimize(engine.workload, rate=KEYS, groups={"k": KEYS}))
+    }
+    held = engine.statistics()["streams"]["s"]
+    assert estimated["tree 0 over s"] == pytest.approx(held["trees"][0]["bytes"], rel=0.5)
+    assert estimated["events of s for lookups"] == pytest.approx(held["log"]["bytes"], rel=1.0)
+
+
+def test_a_workload_that_would_not_fit_is_refused_and_nothing_changes() -> None:
+    with pytest.raises(MemoryBudgetError, match=r"may hold 1.0 MB: tree 0 over s: .* Shorten"):
+        weft.Engine(weft.read(TEXT), groups={"k": 100_000}, memory_limit=1_000_000)
+    engine = weft.Engine(weft.read(STREAM), groups={"k": 10}, memory_limit=1_000_000)
+    engine.add("CREATE QUERY small AS SELECT SUM(x) FROM s [RANGE 60 SECONDS SLIDE 1 SECOND] GROUP BY k")
+    with pytest.raises(MemoryBudgetError, match="events of s for lookups"):
+        engine.add("CREATE QUERY large AS SELECT SUM(x) FROM s [RANGE 60 DAYS]")
+    assert list(engine.workload.queries) == ["small"]
