@@ -1,7 +1,9 @@
 """Plans of the sharing paper's workloads: what each method's plan costs, as rows.
 
-Workloads are those of `weft bench optimizer`. A plan's cost is in operations per second; `normalized` is its ratio to
-the cost of Shared for the same queries and rate. Costs depend on no machine, the seconds of planning do.
+Workloads are those of `weft bench optimizer`: ranges of whole seconds up to 2,000 queries and of whole minutes beyond,
+so figures with fewer and with more queries than that have different edges and are not to be compared. A plan's cost is
+in operations per second; `normalized` is its ratio to the cost of Shared for the same queries and rate. Costs depend on
+no machine, the seconds of planning do.
 """
 
 from __future__ import annotations

@@ -40,8 +40,9 @@ PLAIN = STREAM + "".join(part.split(" WITHIN ")[0] + ";" for part in QUERIES.spl
 
 @pytest.fixture(autouse=True)
 def many_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows of these tests are small, and reading them would be cheaper."""
+    """Windows of these tests are small and their aggregates few: reading them, or structures, would be cheaper."""
     monkeypatch.setattr("weft.planning.within._events", lambda query, rate: 10_000)
+    monkeypatch.setattr("weft.planning.structure_choice.structure_steps", lambda stream, query, rate: math.inf)
 
 
 @st.composite

@@ -136,6 +136,7 @@ BOUND = [
     ("x AS «time» FROM s", "the rows have a column 'time' already", "AS"),
     ("«SUM(x)» + 1 AS y FROM s [ROWS 2 SLIDE 1] ORDER BY x", "an aggregate cannot stand here", "of their own"),
     ("x FROM s «USING» t_index OVER list", "this query needs no index", "leave out USING"),
+    ("SUM(x) FROM s [ROWS 5] USING «timegram»", "answers with intervals", "add WITHIN 5 PERCENT"),
     ("HISTOGRAM(x) FROM «s» [ROWS 5]", "HISTOGRAM needs a window that slides", "SLIDE 1 MINUTE"),
     ("HISTOGRAM(x) FROM «s»", "HISTOGRAM needs a window", "SLIDE 1 MINUTE"),
     ("HISTOGRAM(x, «0») FROM s [ROWS 5 SLIDE 1]", "must be a positive number", "HISTOGRAM(x, 10)"),

@@ -27,6 +27,9 @@ def workload_of(query: str) -> weft.Workload:
         ("MAX(t) FROM s [RANGE 1 HOUR] WITHIN 0.1", "exact: MAX(t) is no number"),
         ("MAX(x) FROM s [ROWS 200] WITHIN 0.1", "exact: a TimeGram would take 225 steps a lookup, and reading"),
         ("MAX(x) FROM s [RANGE 200 MILLISECONDS] WITHIN 0.1", "and reading the window's events takes 200"),
+        ("SUM(x) FROM s [RANGE 1 HOUR] WITHIN 0.1", "and structures that answer exactly take 201"),
+        ("COUNT(*) FROM s [RANGE 1 HOUR] WITHIN 0.1", "and structures that answer exactly take 100"),
+        ("MAX(x) FROM s [RANGE 1 HOUR] WITHIN 0.1 USING base_intervals", "exact: USING names base_intervals"),
         ("MAX(x) FROM s [RANGE 1 HOUR] WITHIN 0.0001", "exact: WITHIN 0.0001 needs about 25,000 buckets"),
         ("MAX(x) FROM s [RANGE 1 HOUR] WITHIN 0.000001", "exact: 1e-06 needs 2.5e+06 buckets"),
     ],
@@ -43,11 +46,11 @@ def test_what_is_answered_exactly_and_why(query: str, reason: str) -> None:
     ("query", "buckets", "reason"),
     [
         ("MAX(x) FROM s [ROWS 300] WITHIN 0.1", 25, "a TimeGram of about 25 buckets answers with an interval in 225"),
-        ("AVG(n), SUM(n) FROM s [RANGE 1 HOUR] WHERE k = 'a' WITHIN 5 PERCENT", 50, "in 250 steps a lookup; reading"),
+        ("AVG(n), SUM(n) FROM s [RANGE 1 HOUR] WHERE k = 'a' WITHIN 5 PERCENT USING timegram", 50, "in 250 steps a"),
         ("AVG(n), MAX(x), MIN(x) FROM s [RANGE 1 HOUR] WITHIN 5 PERCENT", 50, "in 450 steps a lookup; reading"),
         ("MAX(x) FROM s [RANGE BETWEEN 2 HOURS PRECEDING AND 1 HOUR PRECEDING] WITHIN 0.1", 25, "takes 3,600,000"),
         ("MAX(x) FROM s [ROWS BETWEEN 900 PRECEDING AND 200 PRECEDING] WITHIN 0.1", 25, "events takes 700"),
-        ("COUNT(*), COUNT(k) FROM s [RANGE 1 HOUR] WITHIN 0.1", 0, "counted by position in 300 steps"),
+        ("COUNT(*), COUNT(k) FROM s [RANGE 1 HOUR] WITHIN 0.1 USING timegram", 0, "counted by position in 300 steps"),
     ],
 )  # fmt: skip
 def test_what_a_timegram_answers(query: str, buckets: int, reason: str) -> None:

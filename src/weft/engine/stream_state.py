@@ -22,8 +22,7 @@ from weft.language.model import Query, Stream
 from weft.planning.cost import Prices
 from weft.planning.having import plan_having
 from weft.planning.plan import Clock
-from weft.planning.structure_choice import Rates, choose_structure
-from weft.planning.within import plan_within
+from weft.planning.structure_choice import Rates, choose_structure, within_plan
 from weft.windows import RowWindow
 from weft.windows.clock import END_OF_STREAM, show_time
 from weft.windows.slots import lengths_of, oldest_slot_needed
@@ -258,7 +257,7 @@ class StreamState:
 
     def follow_within(self, query: Query) -> None:
         """Let TimeGrams answer an on-demand query with WITHIN, where its plan says so."""
-        plan = plan_within(self.stream, query, self.prices.rate)
+        plan = within_plan(self.stream, query, self.prices.rate)
         if plan is not None and plan.buckets is not None:
             self.within.add(query, plan)
 

@@ -15,7 +15,7 @@ from weft.language.row_queries import RowQuery
 from weft.language.source import PlacedError, hint_for, located, shortened
 from weft.language.statements import CreateQuery, CreateStream, DropQuery, Item, Name, Statement
 from weft.language.typecheck import expect_condition, type_of, unknown_attribute
-from weft.language.words import STRUCTURES
+from weft.language.words import STRUCTURES, TIMEGRAM
 
 
 def bind(statements: Iterable[Statement], text: str, onto: Workload | None = None) -> Workload:
@@ -105,12 +105,17 @@ def _bind_using(statement: CreateQuery) -> str | None:
         return None
     assert statement.source.window is not None
     name = statement.using.upper
-    if name.text.lower() not in STRUCTURES:
-        hint = hint_for(name.text, STRUCTURES, "")
+    known = (*STRUCTURES, TIMEGRAM)
+    if name.text.lower() not in known:
+        hint = hint_for(name.text, known, "")
         raise PlacedError(f"there is no structure {shortened(name.text)} that USING could take", name.span, hint)
     if statement.source.window.window.is_sliding:
         hint = "leave out USING, or SLIDE"
         raise PlacedError("USING a structure is for queries without SLIDE", statement.using.span, hint)
+    if name.text.lower() == TIMEGRAM and statement.within is None:
+        raise PlacedError(
+            "a TimeGram answers with intervals", name.span, "say how wide: add WITHIN 5 PERCENT before USING"
+        )
     return name.text.lower()
 
 

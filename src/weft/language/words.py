@@ -41,7 +41,10 @@ STORAGES = ("list", "aggr", "hash", "group")
 INDEXES = ("l_index", "t_index", "h_index", "g_index")
 RINGS = ("forward", "auxiliary", "backward", "dirty_bits")
 
-# What USING may name in a query of aggregates. The list of weft.structures is the same (a test).
+TIMEGRAM = "timegram"
+"""What USING names for answers as intervals, in a query with WITHIN."""
+
+# What else USING may name in a query of aggregates. The list of weft.structures is the same (a test).
 STRUCTURES = (
     "base_intervals",
     "landmark_intervals",

@@ -39,8 +39,7 @@ from weft.planning.plan import (
 from weft.planning.sharing import UNIT_WEIGHTS, Queries, Weights, share
 from weft.planning.sharing.few import share_few
 from weft.planning.sharing.grouping import plan_grouping
-from weft.planning.structure_choice import Rates, choose_structure
-from weft.planning.within import plan_within
+from weft.planning.structure_choice import Rates, choose_structure, within_plan
 from weft.windows import RowWindow, TimeWindow, Window
 from weft.windows.cuts import Cuts
 from weft.windows.slots import granularity_of, lengths_of
@@ -79,7 +78,7 @@ def optimize(
     on_demand = tuple(query for query in workload.queries.values() if not query.window.is_sliding)
     plans = {query.name: plan_having(workload.streams[query.stream], query, rate) for query in on_demand}
     having = {name: plan for name, plan in plans.items() if plan is not None}
-    answered = {q.name: plan_within(workload.streams[q.stream], q, rate) for q in workload.queries.values()}
+    answered = {q.name: within_plan(workload.streams[q.stream], q, rate) for q in workload.queries.values()}
     within = {name: plan for name, plan in answered.items() if plan is not None}
     structures = {
         query.name: choose_structure(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import log2
+from math import inf, log2
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Kind
@@ -20,8 +20,9 @@ from weft.language.expressions import AggregateCall
 from weft.language.model import Query, Stream
 from weft.language.printer import print_expression
 from weft.language.typecheck import type_of
+from weft.language.words import TIMEGRAM
 from weft.planning.having import plan_having
-from weft.planning.within import ASSUMED_UPDATES, plan_within
+from weft.planning.within import ASSUMED_UPDATES, FEWEST_STEPS, FOLDED, WithinPlan, plan_within, why_exact
 from weft.structures import BY_NAME
 from weft.structures.keyed import KEYED_BY_NAME
 from weft.structures.sheet import FIXED_SIZE, DataSheet, Lookups, Shape
@@ -83,7 +84,13 @@ def choose_structure(stream: Stream, query: Query, rates: Rates) -> StructurePla
     from it; else for each aggregate the structure that takes the least work.
     """
     calls = query.aggregates
-    if query.using is not None:
+    if query.using == TIMEGRAM:
+        refusal = why_exact(stream, query)
+        if refusal is not None:
+            raise StructureChoiceError(
+                f"query {query.name}: USING {TIMEGRAM} cannot answer it: {refusal}; leave out USING"
+            )
+    elif query.using is not None:
         for call in calls:
             _check_forced(stream, query, call)
         forced = tuple(AggregateChoice(call, query.using, f"{query.using}, as USING says") for call in calls)
@@ -98,6 +105,23 @@ def choose_structure(stream: Stream, query: Query, rates: Rates) -> StructurePla
     if why is not None:
         return StructurePlan(tuple(AggregateChoice(call, None, f"read from the event log: {why}") for call in calls))
     return StructurePlan(tuple(_cheapest(stream, query, call, rates) for call in calls))
+
+
+def within_plan(stream: Stream, query: Query, rate: float) -> WithinPlan | None:
+    """How a query with WITHIN is answered, with the structures that would answer it exactly in view."""
+    return plan_within(stream, query, rate, structure_steps(stream, query, rate))
+
+
+def structure_steps(stream: Stream, query: Query, rate: float) -> float:
+    """What an exact lookup through structures takes in combines, their updates included; infinite without any."""
+    rates = Rates.assumed(rate)
+    shape = shape_of(query, rates)
+    steps = FEWEST_STEPS
+    folds = {(call.argument, FOLDED.get(call.function, call.function)): call for call in query.aggregates}
+    for call in folds.values():
+        works = [work_per_s(name, call.function, shape, rates) for name in candidates(stream, query, call)]
+        steps += min(works, default=inf) / rates.answers_per_s
+    return steps
 
 
 def work_per_s(name: str, function: str, shape: Shape, rates: Rates) -> float:
@@ -158,7 +182,7 @@ def _why_log(stream: Stream, query: Query, rates: Rates) -> str | None:
     having = plan_having(stream, query, rates.updates_per_s)
     if having is not None and having.filter is not None:
         return f"{having.filter} finds the groups that pass HAVING, and only their events are"
-    within = plan_within(stream, query, rates.updates_per_s)
+    within = within_plan(stream, query, rates.updates_per_s)
     if within is not None and within.buckets is not None:
         return "a TimeGram answers most lookups, and the others are rare"
     if any(call.function == "MODE" for call in query.aggregates):

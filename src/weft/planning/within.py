@@ -1,13 +1,15 @@
 """Whether a query with WITHIN is answered as an interval by a TimeGram, or exactly.
 
 A TimeGram knows between which values MAX, MIN, SUM and AVG lie without reading the window's events (TR1536, section 3),
-and counts are differences of positions. That pays where the window covers more events than a lookup takes steps: one
-for each bucket and aggregate, and those that keep the TimeGram up to date, shared among the lookups.
+and counts are differences of positions. A lookup takes a step for each bucket and aggregate, and its part of those that
+keep the TimeGram up to date. That pays where it is less than reading the window's events, and less than what structures
+take that answer exactly: with few buckets, and many aggregates of the same values. `USING timegram` decides for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.types import Type
@@ -16,6 +18,7 @@ from weft.language.expressions import AggregateCall
 from weft.language.model import Query, Stream
 from weft.language.printer import print_expression
 from weft.language.typecheck import type_of
+from weft.language.words import TIMEGRAM
 from weft.structures.timegram import buckets_for
 from weft.windows import RowWindow, TimeWindow
 
@@ -44,13 +47,18 @@ class WithinPlan:
     """How far the number of buckets may grow when intervals come out too wide."""
 
 
-def plan_within(stream: Stream, query: Query, rate: float) -> WithinPlan | None:
-    """The plan of a query's WITHIN at `rate` events a second; None for a query without one."""
+def plan_within(stream: Stream, query: Query, rate: float, structures: float = inf) -> WithinPlan | None:
+    """The plan of a query's WITHIN at `rate` events a second; None for a query without one.
+
+    `structures` is what an exact lookup through structures takes, in steps, their updates included.
+    """
     if query.within is None:
         return None
     refusal = why_exact(stream, query)
     if refusal is not None:
         return WithinPlan(f"exact: {refusal}")
+    if query.using not in (None, TIMEGRAM):
+        return WithinPlan(f"exact: USING names {query.using}")
     folds = {(call.argument, FOLDED[call.function]) for call in query.aggregates if call.function in FOLDED}
     columns = {call.argument for call in query.aggregates}
     events = _events(query, rate)
@@ -64,14 +72,17 @@ def plan_within(stream: Stream, query: Query, rate: float) -> WithinPlan | None:
         )
     updates = FEWEST_STEPS + ASSUMED_UPDATES * len(columns)
     cost = updates + buckets * len(folds)
-    if cost >= events:
-        return WithinPlan(
-            f"exact: a TimeGram would take {cost:,.0f} steps a lookup, and reading the window's events takes {events:,}"
-        )
+    if query.using is None and cost >= min(events, structures):
+        instead = f"reading the window's events takes {events:,}"
+        if structures < events:
+            instead = f"structures that answer exactly take {structures:,.0f}"
+        return WithinPlan(f"exact: a TimeGram would take {cost:,.0f} steps a lookup, and {instead}")
     what = f"a TimeGram of about {buckets:,} buckets answers with an interval" if folds else "counted by position"
     most = min(MOST_BUCKETS, int((events - updates) / len(folds))) if folds else 0
     text = f"{what} in {cost:,.0f} steps a lookup; reading the window's events takes {events:,}"
-    return WithinPlan(text, buckets, most)
+    if structures < inf:
+        text += f", and structures that answer exactly take {structures:,.0f}"
+    return WithinPlan(text, buckets, max(most, buckets))
 
 
 def why_exact(stream: Stream, query: Query) -> str | None:
