@@ -80,6 +80,7 @@ class Windows:
 
     def __init__(self, windows: Iterable[tuple[int, int]]) -> None:
         self._counts: Counter[tuple[int, int]] = Counter()
+        self._longest = 0
         self.at_least = 1
         """Any window within so many of the newest elements is served, too."""
         for window in windows:
@@ -91,6 +92,7 @@ class Windows:
         if not left > right >= 0:
             raise WindowError(f"window ({left}, {right}): needs left > right >= 0, both counted back from the end")
         self._counts[left, right] += 1
+        self._longest = max(self._longest, left)
 
     def remove(self, window: tuple[int, int]) -> None:
         """Remove a window that was added."""
@@ -98,7 +100,10 @@ class Windows:
         if not self._counts[left, right]:
             raise WindowError(f"window ({left}, {right}) was not added; there are {len(self)} others")
         self._counts[left, right] -= 1
-        self._counts += Counter()
+        if not self._counts[left, right]:
+            del self._counts[left, right]
+        if left == self._longest:
+            self._longest = max((other for other, _ in self._counts), default=0)
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -116,7 +121,7 @@ class Windows:
     @property
     def largest(self) -> int:
         """Nmax: how many of the newest elements some window may need."""
-        return max([self.at_least, *(left for left, _ in self._counts)])
+        return max(self.at_least, self._longest)
 
 
 class Column(ABC):
