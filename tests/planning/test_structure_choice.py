@@ -56,7 +56,9 @@ def test_what_having_and_within_use_is_not_held_twice() -> None:
     assert chosen("SUM(x) FROM s [RANGE 1 DAY] WITHIN 5 PERCENT USING timegram") == [None]
     assert chosen("SUM(x) FROM s [RANGE 1 DAY] WITHIN 5 PERCENT") == ["running_intervals"]
     assert chosen("MAX(x), MIN(x), AVG(x) FROM s [RANGE 1 DAY] WITHIN 5 PERCENT") == [None] * 3
-    with pytest.raises(StructureChoiceError, match="USING timegram cannot answer it: a TimeGram does not answer MEDIAN"):
+    with pytest.raises(
+        StructureChoiceError, match="USING timegram cannot answer it: a TimeGram does not answer MEDIAN"
+    ):
         chosen("MEDIAN(x) FROM s [RANGE 1 DAY] WITHIN 5 PERCENT USING timegram")
     assert chosen("SUM(x) FROM s [RANGE 1 DAY] WITHIN 5 PERCENT USING base_intervals") == ["base_intervals"]
 
