@@ -23,7 +23,6 @@ from weft.language.expressions import AggregateCall, Expression
 from weft.language.model import Query, Stream, Workload
 from weft.language.typecheck import type_of
 from weft.planning.cost import FEED, Prices
-from weft.planning.having import plan_having
 from weft.planning.plan import (
     DEFAULT_RATE,
     Base,
@@ -36,10 +35,8 @@ from weft.planning.plan import (
     StreamPlan,
     Tree,
 )
-from weft.planning.sharing import UNIT_WEIGHTS, Queries, Weights, share
+from weft.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from weft.planning.sharing.few import share_few
-from weft.planning.sharing.grouping import plan_grouping
-from weft.planning.structure_choice import Rates, choose_structure, within_plan
 from weft.windows import RowWindow, TimeWindow, Window
 from weft.windows.cuts import Cuts
 from weft.windows.slots import granularity_of, lengths_of
@@ -75,6 +72,10 @@ def optimize(
             streams[stream.name] = plan
             trees += len(plan.trees)
             bases += len(plan.bases)
+    # Loaded here and not above: Spark's workers plan nothing, and these bring structures and indexes along.
+    from weft.planning.having import plan_having
+    from weft.planning.structure_choice import Rates, choose_structure, within_plan
+
     on_demand = tuple(query for query in workload.queries.values() if not query.window.is_sliding)
     plans = {query.name: plan_having(workload.streams[query.stream], query, rate) for query in on_demand}
     having = {name: plan for name, plan in plans.items() if plan is not None}
@@ -250,6 +251,9 @@ def _united(
         rest = {family.group_by: family for family in some if family not in alone}
         if not rest:
             continue
+        from weft.planning.sharing import Queries
+        from weft.planning.sharing.grouping import plan_grouping
+
         # A partial that is fed costs FEED combines and a fragment that is folded one, so factors are in parts of FEED.
         sets = {}
         for group_by, family in rest.items():
@@ -281,6 +285,8 @@ def _shared(family: _Family, base: Base, prices: Prices) -> list[list[PlannedQue
     fed = prices.fed_per_slot(base) * prices.groups_of(base.group_by) / prices.groups_of(family.group_by)
     trees = share_few(lengths, fed)
     if trees is None:
+        from weft.planning.sharing import Queries, share
+
         trees = share("weave_share", Queries.of(lengths), fed).tree_of.tolist()
     tree_of = dict(zip(windows, trees))
     parts: list[list[PlannedQuery]] = [[] for _ in range(max(trees) + 1)]

@@ -18,15 +18,15 @@ from weft.aggregates.components import Component
 from weft.aggregates.types import Type
 from weft.language.expressions import AggregateCall, Expression
 from weft.language.model import Query, Stream
-from weft.planning.having import HavingPlan
 from weft.planning.sharing.cost import UNIT_WEIGHTS, Weights
-from weft.planning.structure_choice import StructurePlan
-from weft.planning.within import WithinPlan
 from weft.windows import Window
 from weft.windows.cuts import Cuts
 
-if TYPE_CHECKING:  # indexes are loaded only for workloads that need them
+if TYPE_CHECKING:  # structures and indexes are loaded only for workloads that need them
+    from weft.planning.having import HavingPlan
+    from weft.planning.structure_choice import StructurePlan
     from weft.planning.windowed import RowPlan
+    from weft.planning.within import WithinPlan
 
 DEFAULT_RATE = 1000.0
 """Events a second of a stream of which nothing is known."""

@@ -19,7 +19,6 @@ from weft.language.model import Query, Stream
 from weft.language.printer import print_expression
 from weft.language.typecheck import type_of
 from weft.language.words import TIMEGRAM
-from weft.structures.timegram import buckets_for
 from weft.windows import RowWindow, TimeWindow
 
 ASSUMED_UPDATES = 100
@@ -115,6 +114,8 @@ def buckets_from_values(query: Query, functions: set[str], low: float, high: flo
     It is not for answers that may be about 0: no interval is small beside those. Such answers are often exact or narrow
     all the same, as a TimeGram keeps the sums and extremes of whole blocks.
     """
+    from weft.structures.timegram import buckets_for
+
     assert query.within is not None
     most = 0
     for function in functions:
@@ -126,6 +127,9 @@ def buckets_from_values(query: Query, functions: set[str], low: float, high: flo
 
 
 def _assumed_buckets(within: float, function: str) -> int:
+    # Loaded here and not above: most workloads have no WITHIN, and structures are compiled code.
+    from weft.structures.timegram import buckets_for
+
     return max(FEWEST_BUCKETS, buckets_for(within, function, 0.0, 1.0, magnitude=ASSUMED_MAGNITUDE))
 
 
