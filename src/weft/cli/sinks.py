@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from weft.cli.job import AVAILABLE_NOW, Job
+from weft.cli.job import AVAILABLE_NOW, KAFKA, Job, JobError
+from weft.cli.kafka import check_sink, connector_is_missing, no_connector
+from weft.cli.messages import encoded
+from weft.cli.nearest import did_you_mean
 
 
 def start_stream(answers: DataFrame, job: Job) -> StreamingQuery:
     """Start writing a streaming DataFrame of answers; they are appended as windows close."""
+    with _written(answers, job) as written:
+        return _start(written, job)
+
+
+def _start(answers: DataFrame, job: Job) -> StreamingQuery:
     sink = job.sink
-    writer = (
-        _encoded(answers, job)
-        .writeStream.format(sink.format)
-        .outputMode("append")
-        .queryName(job.name)
-        .options(**sink.options)
-    )
+    writer = answers.writeStream.format(sink.format).outputMode("append").queryName(job.name).options(**sink.options)
     if job.stream.checkpoint is not None:
         writer = writer.option("checkpointLocation", job.stream.checkpoint)
     if job.stream.trigger == AVAILABLE_NOW:
@@ -38,7 +44,8 @@ def write_batch(answers: DataFrame, job: Job) -> int:
         return rows
     observation = Observation("weft run")
     observed = answers.observe(observation, F.count(F.lit(1)).alias("rows"))
-    _save(_encoded(observed, job), job, mode=job.sink.mode)
+    with _written(observed, job) as written:
+        _save(written, job, mode=job.sink.mode)
     return int(observation.get["rows"])
 
 
@@ -51,7 +58,28 @@ def _save(answers: DataFrame, job: Job, mode: str) -> None:
 
 
 def _encoded(answers: DataFrame, job: Job) -> DataFrame:
-    """The answers as the sink takes them: as they are, or each as one JSON text in a column `value`."""
-    if job.sink.encode != "json":
+    """The answers as the sink takes them: as they are, or each as a message."""
+    sink = job.sink
+    if sink.encode is None:
         return answers
-    return answers.select(F.to_json(F.struct("*")).alias("value"))
+    named = [("headers", name) for name in sink.headers]
+    if sink.key is not None and not isinstance(sink.key, str):
+        named += [("key", name) for name in sink.key]
+    for place, name in named:
+        if name not in answers.columns:
+            hint = did_you_mean(name, answers.columns)
+            raise JobError(job.file, f"[sink] {place}", f"the answers have no column {name}{hint}")
+    return encoded(answers, sink)
+
+
+@contextmanager
+def _written(answers: DataFrame, job: Job) -> Iterator[DataFrame]:
+    """The answers to write, while what their sink lacks is told with its cure."""
+    if job.sink.format == KAFKA:
+        check_sink(job)
+    try:
+        yield _encoded(answers, job)
+    except AnalysisException as error:
+        if connector_is_missing(error):
+            raise no_connector(job, "[sink]", answers.sparkSession) from error
+        raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
@@ -17,7 +19,9 @@ from pyspark.sql.types import (
 )
 
 from weft.aggregates.types import Type
-from weft.cli.job import FILE_FORMATS, Job, JobError, Source
+from weft.cli.job import FILE_FORMATS, KAFKA, Job, JobError, Source
+from weft.cli.kafka import check_source, connector_is_missing, no_connector, source_options
+from weft.cli.messages import HEADERS, MALFORMED, decoded, is_header
 from weft.cli.nearest import did_you_mean
 from weft.cli.preflight import source_of
 from weft.language.model import Stream, Workload
@@ -33,9 +37,21 @@ NAMES_INSIDE = ("parquet", "orc", "avro")
 """File formats that name their columns: a column that is not there would be read as NULL without a word."""
 
 
-def read_events(spark: SparkSession, job: Job, workload: Workload) -> dict[str, DataFrame]:
-    """The events of each stream, streaming or whole as the job's mode says."""
-    return {name: _Reading(spark, job, stream).events() for name, stream in workload.streams.items()}
+def read_events(
+    spark: SparkSession, job: Job, workload: Workload, malformed: dict[str, Observation] | None = None
+) -> dict[str, DataFrame]:
+    """The events of each stream, streaming or whole as the job's mode says.
+
+    Messages that cannot be decoded are counted: for a stream in the progress of each batch, as `MALFORMED` and the
+    stream's name; for a batch job in `malformed`, by stream, once its answers are written.
+    """
+    frames = {}
+    for name, stream in workload.streams.items():
+        reading = _Reading(spark, job, stream)
+        frames[name] = reading.events()
+        if malformed is not None and isinstance(reading.malformed, Observation):
+            malformed[name] = reading.malformed
+    return frames
 
 
 def schema_of(stream: Stream) -> StructType:
@@ -52,20 +68,42 @@ class _Reading:
         self.stream = stream
         self.source: Source = source_of(job, stream.name)
         self.schema = schema_of(stream)
+        self.place = job.place_of_source(stream.name)
+        count = f"{MALFORMED} {stream.name}"
+        self.malformed: str | Observation | None = None
+        if self.source.decode is not None:
+            self.malformed = count if job.is_stream else Observation(count)
 
     def events(self) -> DataFrame:
         """The events, with the attributes of the stream in its order and types."""
-        loaded = self._loaded()
-        if self.source.decode == "json":
-            self._expect(["value"], loaded.columns)
-            message = F.from_json(F.col("value").cast("string"), self.schema)
-            return loaded.select(message.alias("message")).select("message.*")
-        self._expect(self.schema.names, loaded.columns)
-        return loaded.select([_column(field) for field in self.schema])
+        for name in self.source.attributes:
+            if name not in self.schema.names:
+                hint = did_you_mean(name, self.schema.names)
+                raise JobError(self.job.file, f"{self.place} attributes", f"the stream has no attribute {name}{hint}")
+        if self.source.format == KAFKA:
+            return self._from_kafka()
+        return self._events(self._loaded(self.source.options))
 
-    def _loaded(self) -> DataFrame:
+    def _from_kafka(self) -> DataFrame:
+        try:
+            check_source(self.spark, self.job, self.place, self.source)
+            return self._events(self._loaded(source_options(self.source)))
+        except AnalysisException as error:
+            if connector_is_missing(error):
+                raise no_connector(self.job, self.place, self.spark) from error
+            raise
+
+    def _events(self, loaded: DataFrame) -> DataFrame:
+        if self.malformed is None:
+            self._expect(self.schema.names, loaded.columns)
+            return loaded.select([_column(field) for field in self.schema])
+        around = self.source.attributes.values()
+        self._expect(["value", *(HEADERS if is_header(name) else name for name in around)], loaded.columns)
+        return decoded(loaded, self.schema, self.source, self.malformed)
+
+    def _loaded(self, options: Mapping[str, str]) -> DataFrame:
         reader = self.spark.readStream if self.job.is_stream else self.spark.read
-        reader = reader.format(self.source.format).options(**self.source.options)
+        reader = reader.format(self.source.format).options(**options)
         if self.source.format in FILE_FORMATS and self.source.decode is None:
             reader = reader.schema(self._file_schema())
         return reader.load(self.source.path) if self.source.path is not None else reader.load()
@@ -100,9 +138,8 @@ class _Reading:
         present = {name.lower() for name in columns}
         for name in needed:
             if name.lower() not in present:
-                place = self.job.place_of_source(self.stream.name)
                 hint = did_you_mean(name, columns)
-                raise JobError(self.job.file, place, f"the events have no column {name}{hint}")
+                raise JobError(self.job.file, self.place, f"the events have no column {name}{hint}")
 
 
 def _column(field: StructField) -> Column:
