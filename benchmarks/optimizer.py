@@ -6,6 +6,7 @@ Sections:
   whole seconds up to 2000 queries, whole minutes beyond.
 - templates: a million queries that each repeat one of a few windows;
 - any: random ranges and slides of whole seconds up to a day, with the peak of memory, in a process of its own;
+- public path: from the text of random queries to the plan, its words, its data and its picture, as users call them;
 - figure14: the work that the optimizations of section 8 save, added one after the other, and each left out;
 - changes: single additions and removals among many queries, the slowest as well as the median;
 - factors: what bases that no query asked for save;
@@ -22,12 +23,14 @@ import json
 import multiprocessing
 import resource
 import time
+from collections.abc import Callable
 from itertools import combinations
 from math import inf
 from typing import Any
 
 import numpy as np
 
+import weft
 from weft.planning.sharing import EVERY_METHOD, Method, Queries, SharingPlan, Weights
 from weft.planning.sharing.factor_windows import factor_windows
 from weft.planning.sharing.grouping import plan_grouping
@@ -47,7 +50,8 @@ MOST_EDGE_SETS = {
 }
 MOST_QUERIES = {"random": 100_000, "incremental_weave_share": 10_000}
 """Methods that would take too long on more."""
-SECTIONS = ["paper", "templates", "any", "figure14", "changes", "factors", "grouping"]
+SECTIONS = ["paper", "templates", "any", "public_path", "figure14", "changes", "factors", "grouping"]
+HOUR = 3600
 UNIT = Weights()
 
 
@@ -144,6 +148,40 @@ def measure_any(size: int, rate: float, seed: int) -> list[dict[str, Any]]:
     if costs["weave_share"] > min(costs.values()) * (1 + 1e-9):
         raise SystemExit(f"weave_share costs more than a rival: {costs}")
     return lines
+
+
+def public_path(options: argparse.Namespace) -> None:
+    """Each size in a process of its own, so that the peak of memory is its own."""
+    for size in options.public:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            show(options, pool.apply(measure_public_path, (size, options.seed)))
+
+
+def measure_public_path(size: int, seed: int) -> dict[str, Any]:
+    """What a user waits for: ranges of whole seconds up to a day, slides up to an hour, one group-by and a SUM."""
+    load()
+    random = np.random.default_rng(seed)
+    windows = zip(random.integers(1, DAY + 1, size).tolist(), random.integers(1, HOUR + 1, size).tolist())
+    text = "CREATE STREAM s (t TIMESTAMP, k STRING, x DOUBLE) TIMESTAMP BY t;" + "".join(
+        f"CREATE QUERY q{place} AS SELECT k, SUM(x) FROM s [RANGE {length} SECONDS SLIDE {slide} SECONDS] GROUP BY k;"
+        for place, (length, slide) in enumerate(windows)
+    )
+    seconds: dict[str, float] = {}
+
+    def step(name: str, call: Callable[[], Any]) -> Any:
+        began = time.perf_counter()
+        result = call()
+        seconds[f"{name}_seconds"] = time.perf_counter() - began
+        return result
+
+    workload = step("read", lambda: weft.read(text))
+    plan = step("optimize", lambda: weft.optimize(workload))
+    step("explain", plan.explain)
+    data = step("to_dict", plan.to_dict)
+    step("json", lambda: json.dumps(data))
+    step("picture", plan.picture)
+    line = {"bench": "optimizer", "experiment": "public path", "queries": size, "trees": len(plan.trees)}
+    return {**line, **seconds, "seconds": sum(seconds.values()), "peak_mib": peak_mib()}
 
 
 def peak_mib() -> float:
@@ -308,6 +346,7 @@ def main() -> None:
     parser.add_argument("--templates", type=int, default=300, help="how many templates")
     parser.add_argument("--any", type=int, default=10_000, help="queries with any range and slide")
     parser.add_argument("--any-rates", type=float, nargs="+", default=[100.0, 1.0], help="events per second for those")
+    parser.add_argument("--public", type=int, nargs="+", default=[1000, 3000, 10_000], help="queries for public_path")
     parser.add_argument("--figure14", type=int, default=250, help="queries for figure 14")
     parser.add_argument("--incremental", type=int, default=100_000, help="queries for single changes")
     parser.add_argument("--changes", type=int, default=2000, help="how many single changes")
@@ -316,12 +355,14 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.queries, options.many, options.any, options.figure14 = [10, 50, 250], 10_000, 300, 60
+        options.public = [100]
         options.incremental, options.changes, options.factor_queries = 2000, 100, [50]
     load()
     sections = {
         "paper": paper,
         "templates": templates,
         "any": any_windows,
+        "public_path": public_path,
         "figure14": figure_14,
         "changes": changes,
         "factors": factors,

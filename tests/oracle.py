@@ -313,6 +313,14 @@ def aggregate(call: Any, members: Sequence[Event]) -> tuple[Value, float]:
         return len(values), 0.0
     if call.function in ("COUNT_DISTINCT", "APPROX_COUNT_DISTINCT"):
         return len({_identity(value) for value in values}), 0.0
+    if call.function in ("APPROX_TOP_ITEM", "APPROX_TOP_COUNT"):
+        same = Counter(_identity(value) for value in values)
+        first = {_identity(value): value for value in values}
+        ranked = sorted(first, key=lambda one: (-same[one], _sort_key(first[one])))
+        if call.parameter > len(ranked):
+            return (0 if call.function == "APPROX_TOP_COUNT" else None), 0.0
+        found = ranked[call.parameter - 1]
+        return (same[found] if call.function == "APPROX_TOP_COUNT" else first[found]), 0.0
     if not values:
         return None, 0.0
     match call.function:

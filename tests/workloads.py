@@ -364,7 +364,7 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
 
     function = dice.pick(
         ("COUNT_ALL", "SUM", "COUNT", "MIN", "MAX", "MEDIAN", "MODE", "QUANTILE", "COUNT_DISTINCT", *FLOAT_AGGREGATES,
-         "APPROX_QUANTILE", "APPROX_COUNT_DISTINCT")
+         "APPROX_QUANTILE", "APPROX_COUNT_DISTINCT", "APPROX_TOP_ITEM", "APPROX_TOP_COUNT")
     )  # fmt: skip
     match function:
         case "COUNT_ALL":
@@ -375,6 +375,10 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
             return AggregateCall(function, over(ordered), dice.pick(QUANTILES))
         case "APPROX_QUANTILE":
             return AggregateCall(function, over(numbers), dice.pick(QUANTILES))
+        case "APPROX_TOP_ITEM":
+            return AggregateCall(function, over(ordered), dice.integer(1, 3))
+        case "APPROX_TOP_COUNT":
+            return AggregateCall(function, over(any_type), dice.integer(1, 3))
         case "MIN" | "MAX" | "MEDIAN" | "MODE":
             return AggregateCall(function, over(ordered))
     return AggregateCall(function, over(numbers))

@@ -99,8 +99,8 @@ def test_closed_instances_are_those_that_cover_a_row(rows, length, slide, first,
     slots = np.array([slot for _, slot in rows], np.int64)
     last = first + more
     segments = np.append(np.flatnonzero(np.diff(keys, prepend=-1)), len(keys))
-    count = closed_instances(slots, segments, length, slide, first, last, np.empty((0, 4), np.int64))
-    found = np.zeros((count, 4), np.int64)
+    count = closed_instances(slots, segments, length, slide, first, last, np.empty((4, 0), np.int64))
+    found = np.zeros((4, count), np.int64)
     assert closed_instances(slots, segments, length, slide, first, last, found) == count
     expected = [
         (key, k, [place for place, (owner, slot) in enumerate(rows) if owner == key and 0 <= slot - k * slide < length])
@@ -108,7 +108,7 @@ def test_closed_instances_are_those_that_cover_a_row(rows, length, slide, first,
         for k in range(first, last + 1)
     ]
     expected = [row for row in expected if row[2]]
-    assert [(int(keys[begin]), int(k), list(range(low, high))) for begin, k, low, high in found[:count]] == expected
+    assert [(int(keys[begin]), int(k), list(range(low, high))) for begin, k, low, high in found.T] == expected
 
 
 @settings(max_examples=200)

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.sketches import MOST_RANKS
 from weft.aggregates.types import Type
 from weft.language.expressions import (
     AggregateCall,
@@ -24,7 +25,7 @@ from weft.language.expressions import (
     Not,
     QualifiedAttribute,
 )
-from weft.language.functions import QUANTILES
+from weft.language.functions import QUANTILES, RANKED
 from weft.language.model import Query, SelectItem, Stream
 from weft.language.printer import label_of
 from weft.language.row_queries import (
@@ -175,6 +176,8 @@ def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type]) -> tuple[Aggreg
     kind = draw(st.sampled_from([kind for kind in Type if aggregate.accepts(kind)]))
     argument = draw(Expressions(attributes).value(kind, 2).filter(lambda node: node != Literal(None, None)))
     parameter = draw(st.floats(0, 1)) + 0.0 if aggregate.name in QUANTILES else None
+    if aggregate.name in RANKED:
+        parameter = draw(st.integers(1, MOST_RANKS))
     return AggregateCall(aggregate.name, argument, parameter), aggregate.result_type(kind)
 
 

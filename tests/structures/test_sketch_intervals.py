@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -56,6 +57,14 @@ def check_distinct(structure, covered: np.ndarray, left: int, right: int) -> Non
         assert abs(answer - different) <= 0.1 * different
 
 
+def check_top(structure, covered: np.ndarray, left: int, right: int) -> None:
+    """The count of the most frequent value, exact over few different ones."""
+    answer, low, high = (part[0] for part in structure.lookup_with_bounds(left, right, 1))
+    most = max(Counter(covered.tolist()).values(), default=0)
+    assert low <= most <= answer == high
+    assert len(set(covered.tolist())) > 700 or low == high
+
+
 class Run:
     """A structure beside all values that it was given, NULL as None."""
 
@@ -77,11 +86,13 @@ class Run:
         covered = self.values[low:high][self.valid[low:high]]
         if self.aggregate == "approx_quantile":
             check_quantile(self.structure, covered, left, right, 0.5)
+        elif self.aggregate == "approx_top_count":
+            check_top(self.structure, covered, left, right)
         else:
             check_distinct(self.structure, covered, left, right)
 
 
-@pytest.mark.parametrize("aggregate", ["approx_quantile", "approx_count_distinct"])
+@pytest.mark.parametrize("aggregate", ["approx_quantile", "approx_count_distinct", "approx_top_count"])
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None)
 @given(windows=windows_of_streams, data=st.data())
@@ -129,6 +140,19 @@ def test_many_lookups_with_a_phi_each(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_most_frequent_values_with_a_rank_each(name: str) -> None:
+    values = np.repeat([-3, 5, 8], [100, 300, 200])
+    structure = build(name, "approx_top_item", [(600, 0), (50, 0)])
+    structure.update(values)
+    answers = structure.lookup([600, 600, 600, 600, 50], [0] * 5, [1, 2, 3, 4, 1])
+    assert answers.tolist() == [5, 8, -3, None, 8]
+    assert structure.lookup(600, 0, 2).tolist() == [8]
+    for wrong in (None, 0, 101, 1.5):
+        with pytest.raises(WeftError, match="APPROX_TOP_ITEM needs a rank from 1 to 100"):
+            structure.lookup(600, 0, wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_lookup_takes_few_unions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from weft.structures import sketch_column
 
@@ -165,6 +189,7 @@ def test_exact_aggregates_have_themselves_as_bounds() -> None:
 
 def test_before_any_value() -> None:
     assert build("base_intervals", "approx_count_distinct", [(3, 0)]).lookup(3).tolist() == [0]
+    assert build("base_intervals", "approx_top_count", [(3, 0)]).lookup(3, 0, 1).tolist() == [0]
     assert build("base_intervals", "approx_quantile", [(3, 0)]).lookup(3, 0, 0.5).tolist() == [None]
 
 

@@ -17,6 +17,7 @@ from weft.errors import WeftError
 from weft.structures import HistoryError, WindowError
 from weft.structures import timegram as module
 from weft.structures.timegram import Intervals, TimeGram, buckets_for
+from weft.structures.timegram_elements import BucketedElements
 
 AGGREGATES = ["MAX", "MIN", "COUNT", "SUM", "AVG"]
 REPORT_VALUES = [3, -10, -9, 5, 2, 7, -3]
@@ -237,8 +238,10 @@ def test_a_value_outside_the_buckets_stretches_and_later_moves_them() -> None:
 
 def test_buckets_follow_a_drift_with_a_bounded_number_of_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
     layouts = []
-    keep = TimeGram._set_buckets
-    monkeypatch.setattr(TimeGram, "_set_buckets", lambda self, low, high: (layouts.append(low), keep(self, low, high)))
+    keep = BucketedElements.set_buckets
+    monkeypatch.setattr(
+        BucketedElements, "set_buckets", lambda self, low, high: (layouts.append(low), keep(self, low, high))
+    )
     timegram = TimeGram(16, windows=[(1_000, 0)])
     drift = np.arange(20_000) + np.random.default_rng(1).integers(-30, 30, 20_000)
     for value in drift:

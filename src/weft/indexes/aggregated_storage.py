@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from weft.indexes.chained_storage import ChainedStorage
-from weft.indexes.sheet import IndexCost, StorageSheet
+from weft.indexes.sheet import Cost, StorageSheet
 
 
 class AggregatedStorage(ChainedStorage):
@@ -18,9 +18,9 @@ class AggregatedStorage(ChainedStorage):
         name="aggr",
         title="AGGR",
         source="2.2",
-        insert=IndexCost("d", lambda s: s.basic_distinct),
-        entries=IndexCost("d/b", lambda s: s.news),
-        space=IndexCost("d", lambda s: s.basic_distinct),
+        insert=Cost("d", lambda s: s.basic_distinct),
+        entries=Cost("d/b", lambda s: s.news),
+        space=Cost("d", lambda s: s.basic_distinct),
         indexes=("l_index", "t_index", "h_index"),
     )
 

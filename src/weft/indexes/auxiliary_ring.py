@@ -10,39 +10,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
-from weft.indexes.auxiliary_index import AuxiliaryIndex
+from weft.indexes.filling_ring import FillingRing
 from weft.indexes.forward_ring import ForwardRing
-from weft.indexes.ring import NO_ROW, Ints
-from weft.indexes.set_index import NodeIndex
-from weft.indexes.sheet import IndexCost, RingSheet
-from weft.kernels.ring_backward import attach_filling
+from weft.indexes.ring import Ints
+from weft.indexes.sheet import Cost, RingSheet
 from weft.kernels.ring_forward import link_auxiliary
 
 
-class AuxiliaryRing(ForwardRing):
+class AuxiliaryRing(FillingRing, ForwardRing):
     """Rings from the oldest tuple to the youngest, insertion through an auxiliary index."""
 
     sheet: ClassVar[RingSheet] = RingSheet(
         name="auxiliary",
         title="AUX",
         source="5.2",
-        insert=IndexCost("1", lambda s: 1.0),
-        delete=IndexCost("N/D", lambda s: s.per_value),
-        space=IndexCost("N + 3 D + 3 d", lambda s: s.tuples + 3.0 * s.distinct + 3.0 * s.basic_distinct),
+        insert=Cost("1", lambda s: 1.0),
+        delete=Cost("N/D", lambda s: s.per_value),
+        space=Cost("N + 3 D + 3 d", lambda s: s.tuples + 3.0 * s.distinct + 3.0 * s.basic_distinct),
     )
-
-    def __init__(self, index: NodeIndex) -> None:
-        super().__init__(index)
-        self._auxiliary = AuxiliaryIndex(index)
-        self.filling = np.full(index.capacity, NO_ROW, np.int64)
-
-    def _node_arrays(self) -> list[str]:
-        return ["newest", "oldest", "filling"]
-
-    def _locate(self, codes: Ints) -> Ints:
-        return self._auxiliary.locate(codes)
 
     def _link(self, first: int, nodes: Ints) -> None:
         auxiliary = self._auxiliary
@@ -57,14 +42,3 @@ class AuxiliaryRing(ForwardRing):
             auxiliary.touched,
             auxiliary.known,
         )
-
-    def _attach(self) -> int:
-        nodes = self._auxiliary.nodes()
-        gained = attach_filling(nodes, self.newest, self.filling, self.index.counts[0], self.index.pins)
-        self._auxiliary.clear()
-        return int(gained)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beside the index."""
-        return super().nbytes + self._auxiliary.nbytes

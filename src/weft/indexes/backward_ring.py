@@ -12,16 +12,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from weft.indexes.auxiliary_index import AuxiliaryIndex
-from weft.indexes.ring import NO_ROW, Ints, Ring
-from weft.indexes.set_index import NodeIndex
-from weft.indexes.sheet import IndexCost, RingSheet
-from weft.kernels.ring_backward import attach_filling, expire_backward, link_backward
+from weft.indexes.filling_ring import FillingRing
+from weft.indexes.ring import Ints
+from weft.indexes.sheet import Cost, RingSheet
+from weft.kernels.ring_backward import expire_backward, link_backward
 
 _NO_OWNERS = np.empty(0, np.int64)
 
 
-class BackwardRing(Ring):
+class BackwardRing(FillingRing):
     """Rings from the youngest tuple to the oldest."""
 
     is_forward: ClassVar[bool] = False
@@ -29,21 +28,10 @@ class BackwardRing(Ring):
         name="backward",
         title="BW",
         source="5.3",
-        insert=IndexCost("1", lambda s: 1.0),
-        delete=IndexCost("1 + d/b N/D", lambda s: 1.0 + s.news * s.per_value),
-        space=IndexCost("N + 2 D + 3 d", lambda s: s.tuples + 2.0 * s.distinct + 3.0 * s.basic_distinct),
+        insert=Cost("1", lambda s: 1.0),
+        delete=Cost("1 + d/b N/D", lambda s: 1.0 + s.news * s.per_value),
+        space=Cost("N + 2 D + 3 d", lambda s: s.tuples + 2.0 * s.distinct + 3.0 * s.basic_distinct),
     )
-
-    def __init__(self, index: NodeIndex) -> None:
-        super().__init__(index)
-        self._auxiliary = AuxiliaryIndex(index)
-        self.filling = np.full(index.capacity, NO_ROW, np.int64)
-
-    def _node_arrays(self) -> list[str]:
-        return ["newest", "filling"]
-
-    def _locate(self, codes: Ints) -> Ints:
-        return self._auxiliary.locate(codes)
 
     def _owners(self) -> Ints:
         """The node of each row, when it is kept."""
@@ -64,12 +52,6 @@ class BackwardRing(Ring):
             auxiliary.known,
         )
 
-    def _attach(self) -> int:
-        nodes = self._auxiliary.nodes()
-        gained = attach_filling(nodes, self.newest, self.filling, self.index.counts[0], self.index.pins)
-        self._auxiliary.clear()
-        return int(gained)
-
     def _expire(self, first: int, end: int, gone: Ints) -> int:
         return int(expire_backward(first, end, self.links, self.newest, self.index.counts[0], gone))
 
@@ -77,11 +59,6 @@ class BackwardRing(Ring):
         if not including_filling:
             return self.newest[nodes]
         return np.where(self.index.pins[nodes] > 0, self.filling[nodes], self.newest[nodes])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held beside the index."""
-        return super().nbytes + self._auxiliary.nbytes
 
     def _check_ends(self, nodes: Ints) -> None:
         for node in nodes.tolist():

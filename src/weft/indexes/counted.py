@@ -7,7 +7,7 @@ that the filling ones have of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,21 @@ PURGES_PER_ROLL_OVER = 5
 """How often the index is purged while the window is replaced once, as in the paper's experiments."""
 
 
+class CountedOptions(TypedDict, total=False):
+    """How values are held and counted; what each is when left out stands at `CountedWindows`."""
+
+    storage: str
+    index: str
+    purge: str
+    group_width: float | None
+    """Values are known by ranges of this width, with index g_index."""
+    storage_buckets: int | None
+    """For storage hash."""
+    index_buckets: int | None
+    """Fixes the buckets of h_index, which grows otherwise."""
+    purges_per_roll_over: int
+
+
 class CountedWindows:
     """Windows over streams of one type, and one index that counts the values of them all."""
 
@@ -43,18 +58,16 @@ class CountedWindows:
         basic_windows: Sequence[int],
         type: str,
         *,
-        storage: str,
-        index: str,
-        purge: str,
-        group_width: float | None,
-        storage_buckets: int | None,
-        index_buckets: int | None,
-        purges_per_roll_over: int,
+        storage: str = "list",
+        index: str = "t_index",
+        purge: str = "periodic",
+        group_width: float | None = None,
+        storage_buckets: int | None = None,
+        index_buckets: int | None = None,
+        purges_per_roll_over: int = PURGES_PER_ROLL_OVER,
     ) -> None:
         check_names(storage, index, group_width, storage_buckets, index_buckets)
-        known(purge, PURGES, "way of purging")
-        if purges_per_roll_over < 1:
-            raise IndexingError(f"purges_per_roll_over must be at least 1, got {purges_per_roll_over}")
+        check_purging(purge, purges_per_roll_over)
         self.codes: ValueCodes = codes_of(type, group_width)
         self.index = build_index(index, len(basic_windows), purge, index_buckets)
         self.storages = [build_storage(storage, n, storage_buckets) for n in basic_windows]
@@ -172,6 +185,13 @@ def check_names(
         raise IndexingError(f"{index} has no buckets: leave index_buckets out, or use h_index")
 
 
+def check_purging(purge: str, purges_per_roll_over: int) -> None:
+    """Raise when there is no such way of purging, or it never comes to it."""
+    known(purge, PURGES, "way of purging")
+    if purges_per_roll_over < 1:
+        raise IndexingError(f"purges_per_roll_over must be at least 1, got {purges_per_roll_over}")
+
+
 def build_index(name: str, sides: int, purge: str, buckets: int | None) -> SetIndex:
     """An index by name; `buckets` fixes the number of them in the H-INDEX."""
     if name == "h_index":
@@ -183,7 +203,7 @@ def build_storage(name: str, basic_windows: int, buckets: int | None) -> Storage
     """A storage by name, empty."""
     if name == "hash":
         return HashedStorage(basic_windows, buckets or BUCKETS)
-    return cast(Any, STORAGES[name])(basic_windows)  # type: ignore[no-any-return]
+    return STORAGES[name](basic_windows)
 
 
 def _sorted(entries: Entries) -> Entries:

@@ -19,7 +19,7 @@ import numpy as np
 from weft.indexes.backward_ring import BackwardRing
 from weft.indexes.ring import FIRST_ROWS, NO_ROW, Ints
 from weft.indexes.set_index import NodeIndex
-from weft.indexes.sheet import IndexCost, RingSheet
+from weft.indexes.sheet import Cost, RingSheet
 from weft.kernels.ring_backward import expire_dirty, sort_owners
 
 
@@ -30,9 +30,9 @@ class DirtyRing(BackwardRing):
         name="dirty_bits",
         title="DB",
         source="5.4",
-        insert=IndexCost("1", lambda s: 1.0),
-        delete=IndexCost("1", lambda s: 1.0),
-        space=IndexCost("2 N + 2 D + 3 d", lambda s: 2.0 * s.tuples + 2.0 * s.distinct + 3.0 * s.basic_distinct),
+        insert=Cost("1", lambda s: 1.0),
+        delete=Cost("1", lambda s: 1.0),
+        space=Cost("2 N + 2 D + 3 d", lambda s: 2.0 * s.tuples + 2.0 * s.distinct + 3.0 * s.basic_distinct),
     )
 
     def __init__(self, index: NodeIndex) -> None:

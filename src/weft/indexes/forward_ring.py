@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.indexes.ring import NO_ROW, Ints, Ring
 from weft.indexes.set_index import NodeIndex
-from weft.indexes.sheet import IndexCost, RingSheet
+from weft.indexes.sheet import Cost, RingSheet
 from weft.kernels.ring_forward import attach_forward, expire_forward, link_forward
 
 
@@ -28,9 +28,9 @@ class ForwardRing(Ring):
         name="forward",
         title="ring, FW",
         source="5.1",
-        insert=IndexCost("b/d + D/b", lambda s: 1.0 / s.news + s.distinct / max(1.0, s.basic_tuples)),
-        delete=IndexCost("N/D", lambda s: s.per_value),
-        space=IndexCost("N + 2 D", lambda s: s.tuples + 2.0 * s.distinct),
+        insert=Cost("b/d + D/b", lambda s: 1.0 / s.news + s.distinct / max(1.0, s.basic_tuples)),
+        delete=Cost("N/D", lambda s: s.per_value),
+        space=Cost("N + 2 D", lambda s: s.tuples + 2.0 * s.distinct),
         uses_auxiliary=False,
     )
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from weft.indexes.set_index import Counts, Entries, Ints, SetIndex
-from weft.indexes.sheet import IndexCost, SetIndexSheet
+from weft.indexes.sheet import Cost, SetIndexSheet
 from weft.kernels.set_index_group import delta_file, merge_groups
 
 
@@ -25,9 +25,9 @@ class GroupIndex(SetIndex):
         name="g_index",
         title="G-INDEX",
         source="4.3",
-        locate=IndexCost("1", lambda s: 1.0),
-        histogram=IndexCost("g", lambda s: s.groups),
-        space=IndexCost("2 g", lambda s: 2.0 * s.groups),
+        locate=Cost("1", lambda s: 1.0),
+        histogram=Cost("g", lambda s: s.groups),
+        space=Cost("2 g", lambda s: 2.0 * s.groups),
         is_exact=False,
         takes_strings=False,
     )

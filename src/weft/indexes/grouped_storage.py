@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from weft.indexes.chained_storage import ChainedStorage
-from weft.indexes.sheet import IndexCost, StorageSheet
+from weft.indexes.sheet import Cost, StorageSheet
 
 
 class GroupedStorage(ChainedStorage):
@@ -19,9 +19,9 @@ class GroupedStorage(ChainedStorage):
         name="group",
         title="GROUP",
         source="2.2",
-        insert=IndexCost("g", lambda s: s.groups),
-        entries=IndexCost("g/b", lambda s: min(1.0, s.groups / max(1.0, s.basic_tuples))),
-        space=IndexCost("g", lambda s: s.groups),
+        insert=Cost("g", lambda s: s.groups),
+        entries=Cost("g/b", lambda s: min(1.0, s.groups / max(1.0, s.basic_tuples))),
+        space=Cost("g", lambda s: s.groups),
         indexes=("g_index",),
     )
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from weft.indexes.set_index import FIRST_NODES, Ints, NodeIndex
-from weft.indexes.sheet import IndexCost, SetIndexSheet, log2
+from weft.indexes.sheet import Cost, SetIndexSheet, log2
 from weft.indexes.values import IndexingError
 from weft.kernels.set_index_hash import (
     bucket_of,
@@ -35,9 +35,9 @@ class HashIndex(NodeIndex):
         name="h_index",
         title="H-INDEX",
         source="4.2",
-        locate=IndexCost("D/h", lambda s: s.chain),
-        histogram=IndexCost("D log D", lambda s: s.distinct * log2(s.distinct)),
-        space=IndexCost("2 D + h", lambda s: 2.0 * s.distinct + s.distinct / s.chain),
+        locate=Cost("D/h", lambda s: s.chain),
+        histogram=Cost("D log D", lambda s: s.distinct * log2(s.distinct)),
+        space=Cost("2 D + h", lambda s: 2.0 * s.distinct + s.distinct / s.chain),
     )
 
     def __init__(self, sides: int = 1, purge: str = "periodic", buckets: int | None = None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from weft.indexes.chained_storage import ChainedStorage
-from weft.indexes.sheet import IndexCost, StorageSheet
+from weft.indexes.sheet import Cost, StorageSheet
 
 BUCKETS = 5
 
@@ -21,9 +21,9 @@ class HashedStorage(ChainedStorage):
         name="hash",
         title="HASH",
         source="2.2",
-        insert=IndexCost("d/h", lambda s: max(1.0, s.basic_distinct / s.storage_buckets)),
-        entries=IndexCost("d/b", lambda s: s.news),
-        space=IndexCost("d + h", lambda s: s.basic_distinct + s.storage_buckets),
+        insert=Cost("d/h", lambda s: max(1.0, s.basic_distinct / s.storage_buckets)),
+        entries=Cost("d/b", lambda s: s.news),
+        space=Cost("d + h", lambda s: s.basic_distinct + s.storage_buckets),
         indexes=("l_index", "t_index", "h_index"),
     )
 

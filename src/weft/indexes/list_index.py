@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from weft.indexes.set_index import FIRST_NODES, Ints, NodeIndex
-from weft.indexes.sheet import IndexCost, SetIndexSheet
+from weft.indexes.sheet import Cost, SetIndexSheet
 from weft.kernels.set_index_list import find_in_list, locate_in_list, remove_from_list, scan_list
 from weft.kernels.set_index_nodes import ROOT
 
@@ -24,9 +24,9 @@ class ListIndex(NodeIndex):
         name="l_index",
         title="L-INDEX",
         source="4.1",
-        locate=IndexCost("D", lambda s: s.distinct),
-        histogram=IndexCost("D", lambda s: s.distinct),
-        space=IndexCost("3 D", lambda s: 3.0 * s.distinct),
+        locate=Cost("D", lambda s: s.distinct),
+        histogram=Cost("D", lambda s: s.distinct),
+        space=Cost("3 D", lambda s: 3.0 * s.distinct),
     )
 
     def __init__(self, sides: int = 1, purge: str = "periodic") -> None:

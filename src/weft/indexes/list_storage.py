@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from weft.indexes.set_index import Entries, SetIndex
-from weft.indexes.sheet import IndexCost, StorageSheet
+from weft.indexes.sheet import Cost, StorageSheet
 from weft.indexes.storage import Ints, Storage
 
 FIRST_TUPLES = 64
@@ -27,9 +27,9 @@ class ListStorage(Storage):
         name="list",
         title="LIST",
         source="2.2",
-        insert=IndexCost("1", lambda s: 1.0),
-        entries=IndexCost("1", lambda s: 1.0),
-        space=IndexCost("b", lambda s: s.basic_tuples),
+        insert=Cost("1", lambda s: 1.0),
+        entries=Cost("1", lambda s: 1.0),
+        space=Cost("b", lambda s: s.basic_tuples),
         indexes=("l_index", "t_index", "h_index", "g_index"),
         holds_tuples=True,
     )

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from weft.indexes.auxiliary_ring import AuxiliaryRing
 from weft.indexes.backward_ring import BackwardRing
-from weft.indexes.counted import PURGES_PER_ROLL_OVER, build_index, check_names
+from weft.indexes.counted import PURGES_PER_ROLL_OVER, build_index, check_names, check_purging
 from weft.indexes.dirty_ring import DirtyRing
 from weft.indexes.forward_ring import ForwardRing
 from weft.indexes.ring import Ring
-from weft.indexes.set_index import PURGES, NodeIndex
+from weft.indexes.set_index import NodeIndex
 from weft.indexes.sorted_scan import SortedScan
 from weft.indexes.storage import CircularArray
 from weft.indexes.values import IndexingError, StringCodes, ValueCodes, Values, codes_of, known
@@ -61,9 +61,7 @@ class RingWindow:
     ) -> None:
         check_names("list", index, group_width, None, index_buckets)
         known(ring, RINGS, "ring")
-        known(purge, PURGES, "way of purging")
-        if purges_per_roll_over < 1:
-            raise IndexingError(f"purges_per_roll_over must be at least 1, got {purges_per_roll_over}")
+        check_purging(purge, purges_per_roll_over)
         self._codes: ValueCodes = codes_of(type)
         self._groups = None if group_width is None else codes_of(type, group_width)
         # Rings need nodes: the G-INDEX with domain storage is an L-INDEX of groups (section 4.3).

@@ -5,13 +5,13 @@ Counts follow the basic windows, so an answer reads the index, never the tuples:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates.lowering import quantile_ranks
-from weft.indexes.counted import PURGES_PER_ROLL_OVER, CountedWindows
+from weft.indexes.counted import CountedOptions, CountedWindows
 from weft.indexes.values import IndexingError, Values
 
 Ints = npt.NDArray[np.int64]
@@ -31,7 +31,8 @@ class SetWindow:
     the attached basic windows. With `index="g_index"` values are known by ranges of `group_width`, and answers are
     ranges.
 
-    `storage_buckets` is for storage hash, `index_buckets` fixes the buckets of h_index, which grows otherwise.
+    `options` are `CountedOptions`: `storage` ("list"), `index` ("t_index"), `purge` ("periodic"), `group_width`,
+    `storage_buckets` for storage hash, `index_buckets` for h_index, `purges_per_roll_over`.
 
     >>> window = SetWindow(basic_windows=2, type="int64")
     >>> for basic_window in ([5, 3, 5], [1, 5], [3, 3]):
@@ -43,31 +44,9 @@ class SetWindow:
     (3, 3, 3)
     """
 
-    def __init__(
-        self,
-        basic_windows: int,
-        type: str = "int64",
-        *,
-        storage: str = "list",
-        index: str = "t_index",
-        purge: str = "periodic",
-        group_width: float | None = None,
-        storage_buckets: int | None = None,
-        index_buckets: int | None = None,
-        purges_per_roll_over: int = PURGES_PER_ROLL_OVER,
-    ) -> None:
-        self._windows = CountedWindows(
-            [basic_windows],
-            type,
-            storage=storage,
-            index=index,
-            purge=purge,
-            group_width=group_width,
-            storage_buckets=storage_buckets,
-            index_buckets=index_buckets,
-            purges_per_roll_over=purges_per_roll_over,
-        )
-        self._is_exact = group_width is None
+    def __init__(self, basic_windows: int, type: str = "int64", **options: Unpack[CountedOptions]) -> None:
+        self._windows = CountedWindows([basic_windows], type, **options)
+        self._is_exact = options.get("group_width") is None
 
     def append(self, values: Values) -> None:
         """Put values into the basic window that fills. Cost: the storage's insert, and finding new values."""

@@ -6,9 +6,11 @@ N tuples and D values in the window, b tuples and d values in a basic window, n 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from weft.cost import Cost as Cost
+from weft.cost import log2 as log2
 
 
 @dataclass(frozen=True)
@@ -51,25 +53,17 @@ class IndexShape:
 
 
 @dataclass(frozen=True)
-class IndexCost:
-    """A cost as a formula for people and a function for the choice."""
-
-    formula: str
-    of: Callable[[IndexShape], float] = field(compare=False)
-
-
-@dataclass(frozen=True)
 class StorageSheet:
     """What a basic window holds, and what that costs."""
 
     name: str
     title: str
     source: str
-    insert: IndexCost
+    insert: Cost[IndexShape]
     """Steps per tuple to put it into the basic window that fills."""
-    entries: IndexCost
+    entries: Cost[IndexShape]
     """Entries per tuple: how often the index is asked, counted up and counted down."""
-    space: IndexCost
+    space: Cost[IndexShape]
     """Entries of a basic window."""
     indexes: tuple[str, ...]
     """The indexes that it serves."""
@@ -84,11 +78,11 @@ class SetIndexSheet:
     name: str
     title: str
     source: str
-    locate: IndexCost
+    locate: Cost[IndexShape]
     """Steps to find the node of a value."""
-    histogram: IndexCost
+    histogram: Cost[IndexShape]
     """Steps of one answer that lists the values in order."""
-    space: IndexCost
+    space: Cost[IndexShape]
     """Numbers held beside the basic windows."""
     is_exact: bool = True
     takes_strings: bool = True
@@ -101,17 +95,12 @@ class RingSheet:
     name: str
     title: str
     source: str
-    insert: IndexCost
+    insert: Cost[IndexShape]
     """Steps per tuple, beside the search for its value in the index."""
-    delete: IndexCost
-    space: IndexCost
+    delete: Cost[IndexShape]
+    space: Cost[IndexShape]
     """Numbers per tuple, and per value, beside the index."""
     uses_auxiliary: bool = True
-
-
-def log2(value: float) -> float:
-    """The logarithm as costs use it: at least one step."""
-    return max(1.0, math.log2(max(1.0, value)))
 
 
 def maintenance(storage: StorageSheet, index: SetIndexSheet, shape: IndexShape) -> float:

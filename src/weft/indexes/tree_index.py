@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from weft.indexes.set_index import Ints, NodeIndex
-from weft.indexes.sheet import IndexCost, SetIndexSheet, log2
+from weft.indexes.sheet import Cost, SetIndexSheet, log2
 from weft.kernels.set_index_nodes import FREE_PAGE, HEIGHT, PAGES, ROOT
 from weft.kernels.set_index_tree import (
     FAN_OUT,
@@ -39,9 +39,9 @@ class TreeIndex(NodeIndex):
         name="t_index",
         title="T-INDEX",
         source="4.2",
-        locate=IndexCost("log D", lambda s: log2(s.distinct)),
-        histogram=IndexCost("D", lambda s: s.distinct),
-        space=IndexCost("1 to 8 entries of 2, and 2 D", lambda s: 5.0 * s.distinct),
+        locate=Cost("log D", lambda s: log2(s.distinct)),
+        histogram=Cost("D", lambda s: s.distinct),
+        space=Cost("1 to 8 entries of 2, and 2 D", lambda s: 5.0 * s.distinct),
     )
 
     def __init__(self, sides: int = 1, purge: str = "periodic") -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.indexes.counted import PURGES_PER_ROLL_OVER, CountedWindows
+from weft.indexes.counted import CountedOptions, CountedWindows
 from weft.indexes.set_window import Histogram
 from weft.indexes.values import IndexingError, Values
 
@@ -25,7 +25,8 @@ class Intersection(NamedTuple):
 class TwoSetWindow:
     """The values of two windows, side 0 and side 1, in one index.
 
-    The sides may have different numbers of basic windows, and attach them independently.
+    The sides may have different numbers of basic windows, and attach them independently. `options` are those of
+    `SetWindow`.
 
     >>> both = TwoSetWindow(basic_windows=(2, 1))
     >>> both.append(0, [1, 2, 2, 7]); both.attach(0)
@@ -34,32 +35,10 @@ class TwoSetWindow:
     Intersection(values=array([2, 7]), left=array([2, 1]), right=array([1, 2]))
     """
 
-    def __init__(
-        self,
-        basic_windows: tuple[int, int],
-        type: str = "int64",
-        *,
-        storage: str = "list",
-        index: str = "t_index",
-        purge: str = "periodic",
-        group_width: float | None = None,
-        storage_buckets: int | None = None,
-        index_buckets: int | None = None,
-        purges_per_roll_over: int = PURGES_PER_ROLL_OVER,
-    ) -> None:
+    def __init__(self, basic_windows: tuple[int, int], type: str = "int64", **options: Unpack[CountedOptions]) -> None:
         if len(basic_windows) != 2:
             raise IndexingError(f"two windows have two numbers of basic windows, got {len(basic_windows)}")
-        self._windows = CountedWindows(
-            list(basic_windows),
-            type,
-            storage=storage,
-            index=index,
-            purge=purge,
-            group_width=group_width,
-            storage_buckets=storage_buckets,
-            index_buckets=index_buckets,
-            purges_per_roll_over=purges_per_roll_over,
-        )
+        self._windows = CountedWindows(list(basic_windows), type, **options)
 
     def append(self, side: int, values: Values) -> None:
         """Put values into the basic window of a side that fills."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import njit
 
 from weft.kernels.set_index_hash import bucket_of
-from weft.kernels.set_index_nodes import give_node, take_node
+from weft.kernels.set_index_nodes import find_place, give_node, take_node
 
 Ints = npt.NDArray[np.int64]
 
@@ -36,11 +36,7 @@ def fill_chains(
     for i in range(begin, len(wanted)):
         value = wanted[i]
         bucket = bucket_of(value, len(heads))
-        before = -1
-        entry = heads[bucket]
-        while entry >= 0 and values[entry] < value:
-            before = entry
-            entry = links[entry]
+        before, entry = find_place(heads[bucket], value, values, links)
         if entry < 0 or values[entry] != value:
             after = entry
             entry = take_node(state, links, values, value)

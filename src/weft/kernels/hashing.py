@@ -111,6 +111,32 @@ def find_small_ints(values: Ints, table: Ints, ids: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
+def number_codes(codes: Ints, table: Ints, stored: Ints, count: int, ids: Ints) -> int:
+    """Give each code its id, entering new ones; codes lie in [0, len(table)). Returns how many codes are stored."""
+    for i in range(len(codes)):
+        found = table[codes[i]]
+        if found < 0:
+            found = count
+            table[codes[i]] = count
+            stored[count] = codes[i]
+            count += 1
+        ids[i] = found
+    return count
+
+
+@njit(cache=True, nogil=True)
+def probe_int(value: int, table: Ints, stored: Ints) -> int:
+    """The id of one value, -1 when it is not stored."""
+    mask = len(table) - 1
+    place = np.int64(mix(value) & np.uint64(mask))
+    found = table[place]
+    while found >= 0 and stored[found] != value:
+        place = (place + 1) & mask
+        found = table[place]
+    return int(found)
+
+
+@njit(cache=True, nogil=True)
 def first_places(ids: Ints, out: Ints) -> None:
     """The place at which each id appears first; ids are dense and numbered in order of first appearance."""
     seen = 0

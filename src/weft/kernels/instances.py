@@ -26,11 +26,11 @@ def _first_at(slots: Ints, low: int, high: int, wanted: int) -> int:
 
 @njit(cache=True, nogil=True)
 def closed_instances(slots: Ints, segments: Ints, length: int, slide: int, first_k: int, last_k: int, out: Ints) -> int:
-    """List the instances first_k .. last_k that cover some row of a key: (row of the key, k, first row, past last row).
+    """List the instances first_k .. last_k that cover some row of a key: row of the key, k, first row, past last row.
 
     `segments` holds where each key's rows begin, and the number of rows at its end. Two pointers move over the rows of
     a key from the first that an instance may cover, so the cost is those rows plus the instances found. Returns how
-    many there are; what does not fit into `out` is only counted.
+    many there are; what does not fit into the four rows of `out` is only counted.
     """
     found = 0
     for segment in range(len(segments) - 1):
@@ -53,11 +53,11 @@ def closed_instances(slots: Ints, segments: Ints, length: int, slide: int, first
             while high < end and slots[high] < start + length:
                 high += 1
             if high > low:
-                if found < len(out):
-                    out[found, 0] = begin
-                    out[found, 1] = k
-                    out[found, 2] = low
-                    out[found, 3] = high
+                if found < out.shape[1]:
+                    out[0, found] = begin
+                    out[1, found] = k
+                    out[2, found] = low
+                    out[3, found] = high
                 found += 1
                 k += 1
     return found

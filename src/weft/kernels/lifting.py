@@ -59,11 +59,13 @@ def lift_extreme_int(index: Ints, values: Ints, valid: Bools, out: Ints, greates
     """Keep the least or the greatest integer."""
     has_nulls = len(valid) > 0
     for i in range(len(index)):
-        if has_nulls and not valid[i]:
-            continue
         g = index[i]
-        if (values[i] > out[g]) == greatest and values[i] != out[g]:
-            out[g] = values[i]
+        value, best = values[i], out[g]
+        is_better = value > best if greatest else value < best
+        if has_nulls:
+            is_better &= valid[i]
+        # A choice and no branch: which events are better cannot be foretold.
+        out[g] = value if is_better else best
 
 
 @njit(cache=True, nogil=True)
@@ -71,12 +73,10 @@ def lift_extreme_float(index: Ints, values: Floats, valid: Bools, out: Floats, g
     """Keep the least or the greatest double; NaN is above all numbers."""
     has_nulls = len(valid) > 0
     for i in range(len(index)):
-        if has_nulls and not valid[i]:
-            continue
         g = index[i]
-        value = values[i]
-        if greatest:
-            if value > out[g] or np.isnan(value):
-                out[g] = value
-        elif value < out[g] or np.isnan(out[g]):
-            out[g] = value
+        value, best = values[i], out[g]
+        # A number that does not equal itself is NaN.
+        is_better = (value > best) | (value != value) if greatest else (value < best) | (best != best)
+        if has_nulls:
+            is_better &= valid[i]
+        out[g] = value if is_better else best

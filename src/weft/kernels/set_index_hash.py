@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from weft.kernels.set_index_nodes import HELD, give_node, take_node
+from weft.kernels.set_index_nodes import HELD, find_place, give_node, take_node
 
 Ints = npt.NDArray[np.int64]
 
@@ -33,11 +33,7 @@ def locate_in_buckets(
     for i in range(begin, len(wanted)):
         value = wanted[i]
         bucket = bucket_of(value, len(heads))
-        before = -1
-        node = heads[bucket]
-        while node >= 0 and values[node] < value:
-            before = node
-            node = links[node]
+        before, node = find_place(heads[bucket], value, values, links)
         if node < 0 or values[node] != value:
             after = node
             if state[HELD] >= most:
@@ -59,9 +55,7 @@ def find_in_buckets(wanted: Ints, values: Ints, links: Ints, heads: Ints) -> Int
     """The node of each value, -1 where there is none."""
     out = np.empty(len(wanted), np.int64)
     for i in range(len(wanted)):
-        node = heads[bucket_of(wanted[i], len(heads))]
-        while node >= 0 and values[node] < wanted[i]:
-            node = links[node]
+        _, node = find_place(heads[bucket_of(wanted[i], len(heads))], wanted[i], values, links)
         out[i] = node if node >= 0 and values[node] == wanted[i] else -1
     return out
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from weft.kernels.set_index_nodes import HELD, ROOT, give_node, take_node
+from weft.kernels.set_index_nodes import HELD, ROOT, find_place, give_node, take_node
 
 Ints = npt.NDArray[np.int64]
 
@@ -20,11 +20,7 @@ def locate_in_list(wanted: Ints, begin: int, out: Ints, state: Ints, values: Int
     """The node of each value, entering new ones. Returns how far it came: short of the end when nodes ran out."""
     for i in range(begin, len(wanted)):
         value = wanted[i]
-        before = -1
-        node = state[ROOT]
-        while node >= 0 and values[node] < value:
-            before = node
-            node = links[node]
+        before, node = find_place(state[ROOT], value, values, links)
         if node < 0 or values[node] != value:
             after = node
             node = take_node(state, links, values, value)
@@ -47,9 +43,7 @@ def find_in_list(wanted: Ints, state: Ints, values: Ints, links: Ints) -> Ints:
     """The node of each value, -1 where there is none."""
     out = np.empty(len(wanted), np.int64)
     for i in range(len(wanted)):
-        node = state[ROOT]
-        while node >= 0 and values[node] < wanted[i]:
-            node = links[node]
+        _, node = find_place(state[ROOT], wanted[i], values, links)
         out[i] = node if node >= 0 and values[node] == wanted[i] else -1
     return out
 

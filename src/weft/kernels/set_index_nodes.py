@@ -35,6 +35,17 @@ def take_node(state: Ints, links: Ints, values: Ints, value: int) -> int:
 
 
 @njit(inline="always")
+def find_place(head: int, value: int, values: Ints, links: Ints) -> tuple[int, int]:
+    """In a chain sorted by value: the last node below a value, and the first that is not; -1 for none."""
+    before = -1
+    node = head
+    while node >= 0 and values[node] < value:
+        before = node
+        node = links[node]
+    return before, node
+
+
+@njit(inline="always")
 def give_node(state: Ints, links: Ints, node: int) -> None:
     """Put a node on the free list."""
     links[node] = state[FREE]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.types import Type
@@ -14,6 +15,7 @@ from weft.language.row_binder import bind_row_query, is_row_query, refuse_alias
 from weft.language.row_queries import RowQuery
 from weft.language.source import PlacedError, hint_for, located, shortened
 from weft.language.statements import CreateQuery, CreateStream, DropQuery, Item, Name, Statement
+from weft.language.top_k import check_length, written_out
 from weft.language.typecheck import expect_condition, type_of, unknown_attribute
 from weft.language.words import STRUCTURES, TIMEGRAM
 
@@ -86,7 +88,7 @@ def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: 
     if statement.having is not None:
         aliases = [item.alias for item in select if item.alias is not None]
         _check_having(statement.having, stream, group_by, aliases)
-    return Query(
+    query = Query(
         statement.name.text,
         stream.name,
         statement.source.window.window,
@@ -97,6 +99,9 @@ def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: 
         statement.within,
         _bind_using(statement),
     )
+    if len(select) > len(statement.select):
+        check_length(query, statement.name.span)
+    return query
 
 
 def _bind_using(statement: CreateQuery) -> str | None:
@@ -164,7 +169,7 @@ def _check_window(statement: CreateQuery, stream: Stream, group_by: tuple[str, .
 def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ...]) -> tuple[SelectItem, ...]:
     labels: set[str] = set()
     select = []
-    for item in statement.select:
+    for item in chain.from_iterable(written_out(item, stream.attributes) for item in statement.select):
         bound = _bind_item(item, stream, group_by)
         label = label_of(bound)
         if label in labels:

@@ -139,7 +139,8 @@ class Like(Expression):
 class AggregateCall(Expression):
     """An aggregate of the catalogue applied to an expression; `COUNT_ALL` alone has no argument.
 
-    `function` is a name of `weft.aggregates.CATALOGUE`; `parameter` is the phi of quantiles.
+    `function` is a name of `weft.aggregates.CATALOGUE`; `parameter` is the phi of quantiles, or a rank. Until its query
+    is bound it may also be APPROX_TOP_K, which stands for several.
     """
 
     function: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.sketches import MOST_RANKS
 from weft.language.expressions import AggregateCall, Expression, Literal, RowCall, Span, walk
 from weft.language.source import PlacedError, hint_for, shortened
 
@@ -13,10 +14,16 @@ COUNT_FORMS = frozenset({"COUNT_ALL", "COUNT_DISTINCT"})
 
 SYNONYMS = {"MEAN": "AVG", "VARIANCE": "VAR_SAMP", "STDDEV": "STDDEV_SAMP"}
 
-FUNCTIONS = {name: name for name in CATALOGUE if name not in COUNT_FORMS} | SYNONYMS
+# Short for several aggregates: see `weft.language.top_k`.
+APPROX_TOP_K = "APPROX_TOP_K"
+
+FUNCTIONS = {name: name for name in (*CATALOGUE, APPROX_TOP_K) if name not in COUNT_FORMS} | SYNONYMS
 
 # These have a second argument, phi.
 QUANTILES = frozenset({"QUANTILE", "APPROX_QUANTILE"})
+
+# These have a second argument, a rank or a number of them.
+RANKED = frozenset({"APPROX_TOP_ITEM", "APPROX_TOP_COUNT", APPROX_TOP_K})
 
 # These give rows, not a value.
 ROW_FUNCTIONS = frozenset({"HISTOGRAM", "TOP_K"})
@@ -47,13 +54,17 @@ def call_distinct(function: str, argument: Expression, span: Span) -> AggregateC
 
 
 def call(function: str, arguments: Sequence[Expression], span: Span) -> AggregateCall | RowCall:
-    """A function of one argument, or a quantile of two; HISTOGRAM and TOP_K have rules of their own."""
+    """A function of one argument, or of two with phi or a rank; HISTOGRAM and TOP_K have rules of their own."""
     if function in ROW_FUNCTIONS:
         return _row_call(function, arguments, span)
     if function in QUANTILES:
         if len(arguments) != 2:
             raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 0.9)")
         return AggregateCall(function, _scalar(arguments[0]), _phi(function, arguments[1]), span=span)
+    if function in RANKED:
+        if len(arguments) != 2:
+            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 3)")
+        return AggregateCall(function, _scalar(arguments[0]), _rank(function, arguments[1]), span=span)
     if len(arguments) != 1:
         star = " or COUNT(*)" if function == "COUNT" else ""
         raise _wrong_count(function, "one argument", len(arguments), span, f"{function}(attribute){star}")
@@ -90,6 +101,17 @@ def _k(argument: Expression) -> int:
             "the second argument of TOP_K must be a whole number from 1 on",
             argument.span,
             "TOP_K(symbol, 10) gives the ten most frequent values",
+        )
+    return value
+
+
+def _rank(function: str, argument: Expression) -> int:
+    value = _number(argument)
+    if not isinstance(value, int) or not 1 <= value <= MOST_RANKS:
+        raise PlacedError(
+            f"the second argument of {function} must be a whole number from 1 to {MOST_RANKS}",
+            argument.span,
+            "1 is the most frequent value; the row query TOP_K(delay, 500) gives as many as you like",
         )
     return value
 

@@ -371,12 +371,12 @@ def _bind_keys(
 ) -> tuple[QualifiedAttribute, QualifiedAttribute]:
     """The keys of `ON a.k = b.k`, that of the left stream first."""
     expect_condition(on, attributes, "ON")
-    if isinstance(on, Comparison) and on.operator == "=":
-        keys = on.left, on.right
-        if all(isinstance(key, QualifiedAttribute) for key in keys):
-            ordered = keys if keys[0].side == left else keys[::-1]  # type: ignore[attr-defined]
-            if ordered[0].side == left != ordered[1].side:  # type: ignore[attr-defined]
-                return ordered  # type: ignore[return-value]
+    match on:
+        case Comparison(operator="=", left=QualifiedAttribute() as one, right=QualifiedAttribute() as other):
+            if one.side == left != other.side:
+                return one, other
+            if other.side == left != one.side:
+                return other, one
     hint = "write ON a.k = b.k, and put further conditions into WHERE"
     raise PlacedError("ON must equate one attribute of each stream", on.span, hint)
 

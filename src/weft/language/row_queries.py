@@ -8,6 +8,7 @@ windowed or not, which makes the paper's four modes: `into` is the window that t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import gcd
 
@@ -75,7 +76,7 @@ class IntersectionSide:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowQuery:
+class RowQuery(ABC):
     """What all row queries have."""
 
     name: str
@@ -83,9 +84,9 @@ class RowQuery:
     using: Using | None = None
 
     @property
+    @abstractmethod
     def streams(self) -> tuple[str, ...]:
         """The streams that it reads, each once."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,7 +99,10 @@ def unknown_attribute(attribute: Attribute, attributes: Mapping[str, Type]) -> P
 
 
 def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
-    aggregate = CATALOGUE[call.function]
+    aggregate = CATALOGUE.get(call.function)
+    if aggregate is None:
+        hint = "APPROX_TOP_COUNT(x, 1) is how often the most frequent value occurs, APPROX_TOP_ITEM(x, 1) the value"
+        raise PlacedError(f"{call.function} stands for several values, and one is needed here", call.span, hint)
     if not aggregate.is_exact and not is_installed():
         raise PlacedError(f"{call.function} needs the package {PACKAGE}, which is not installed", call.span, CURE)
     if call.argument is None:

@@ -64,6 +64,7 @@ SHIPPED = Calibration(
         Kind.VALUES: KindCost(40.0, 367.0),
         Kind.QUANTILES: KindCost(180.0, 27_000.0),
         Kind.DISTINCT: KindCost(490.0, 90_000.0),
+        Kind.FREQUENT: KindCost(900.0, 150_000.0),
     },
     "shipped with Weft; run `weft calibrate` to measure this machine",
 )

@@ -2,6 +2,8 @@
 
 A base costs one operation per event. A tree costs `FEED` combines for each partial that it is fed, and one combine for
 each fragment and instance that the fragment belongs to (Guirguis et al., section 3, equations 1 to 3), for every group.
+Where many instances close at once, as in Spark's batches, two stacks answer all of them in one pass, and a fragment
+costs one combine for each window, whatever the overlap.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from math import expm1, prod
 
 from weft.planning.plan import DEFAULT_RATE, Base, Clock, StreamPlan, Tree
 from weft.planning.sharing.cost import UNIT_WEIGHTS, Weights
-from weft.windows.cuts import Cuts
 from weft.windows.slots import lengths_of
 
 ASSUMED_VALUES = 100
@@ -29,6 +30,8 @@ class Prices:
     rate: float = DEFAULT_RATE
     weights: Weights = UNIT_WEIGHTS
     groups: Mapping[str, int] = field(default_factory=dict)
+    in_bulk: bool = False
+    """Whether windows close many at once."""
 
     def groups_of(self, attributes: tuple[str, ...]) -> int:
         """How many groups there are by some attributes."""
@@ -45,21 +48,29 @@ class Prices:
 
     def tree(self, tree: Tree, base: Base) -> float:
         """Operations per second of a tree."""
-        return self.feeding(tree, base) + self.folding(tree, overlap(tree))
+        return self.feeding(tree, base) + self.folding(tree, self.visits(tree))
 
     def feeding(self, tree: Tree, base: Base) -> float:
         """Operations per second of putting a base's partials into a tree's fragments."""
         fed = self.fed_per_slot(base) * self.groups_of(base.group_by)
         return self.weights.combine * fed * self.slots_per_s(tree)
 
-    def folding(self, tree: Tree, overlapping: float) -> float:
-        """Operations per second of combining a tree's fragments into so many instances at a time."""
-        return self.folds(tree.cuts, overlapping, tree)
+    def folding(self, tree: Tree, visits: float) -> float:
+        """Operations per second of combining each of a tree's fragments so many times."""
+        return self.folds(tree.cuts.rate, visits, tree)
 
-    def folds(self, cuts: Cuts, overlapping: float, like: Tree) -> float:
-        """The same for other cuts of the same slots and groups."""
-        fragments = cuts.rate * self.slots_per_s(like) * self.groups_of(like.group_by)
-        return self.weights.combine * fragments * overlapping
+    def folds(self, rate: float, visits: float, like: Tree) -> float:
+        """The same for another number of fragments per slot, of the same slots and groups."""
+        fragments = rate * self.slots_per_s(like) * self.groups_of(like.group_by)
+        return self.weights.combine * fragments * visits
+
+    def visits(self, tree: Tree) -> float:
+        """How many combines a fragment of a tree costs."""
+        return sum(self.visits_for(*lengths_of(window)) for window in tree.windows)
+
+    def visits_for(self, length: int, slide: int) -> float:
+        """How many combines a fragment costs one window."""
+        return 1.0 if self.in_bulk else length / slide
 
     def slots_per_s(self, tree: Tree | Base) -> float:
         """How many slots pass in a second."""

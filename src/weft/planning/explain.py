@@ -18,7 +18,7 @@ _NAMES_SHOWN = 8
 
 def explain_data(plan: Plan) -> dict[str, Any]:
     """The plan as plain data."""
-    prices = Prices(plan.rate, plan.weights, plan.groups)
+    prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
     comparisons = {name: compare(stream, prices) for name, stream in plan.streams.items()}
     return {
         "rate_per_s": plan.rate,
@@ -179,7 +179,7 @@ def _tree_data(stream: StreamPlan, tree: Tree, prices: Prices, comparison: Compa
         "overlap": overlap(tree),
         "cost_per_s": prices.tree(tree, base),
         "reason": comparison.reasons[tree.number],
-        "queries": [_query_data(stream, tree, planned, prices) for planned in tree.queries],
+        "queries": _queries_data(stream, tree, base, prices),
     }
 
 
@@ -204,20 +204,24 @@ def _component_text(stream: StreamPlan, kind: str, place: int | None) -> str:
     return kind if place is None else f"{kind}({print_expression(stream.inputs[place].expression)})"
 
 
-def _query_data(stream: StreamPlan, tree: Tree, planned: PlannedQuery, prices: Prices) -> dict[str, Any]:
-    """A query with its share of the cost: an equal part of its base and of feeding its tree, and its own folding."""
-    where = None if planned.predicate is None else print_expression(stream.predicates[planned.predicate])
-    base = stream.base_of(tree)
-    length, slide = lengths_of(planned.query.window)
+def _queries_data(stream: StreamPlan, tree: Tree, base: Base, prices: Prices) -> list[dict[str, Any]]:
+    """A tree's queries, each with an equal part of its base and of feeding its tree, and its own folding."""
     all_of_base = sum(len(fed.queries) for fed in stream.fed_by(base))
+    in_common = prices.base(base) / all_of_base + prices.feeding(tree, base) / len(tree.queries)
+    return [_query_data(stream, tree, planned, in_common, prices) for planned in tree.queries]
+
+
+def _query_data(
+    stream: StreamPlan, tree: Tree, planned: PlannedQuery, in_common: float, prices: Prices
+) -> dict[str, Any]:
+    where = None if planned.predicate is None else print_expression(stream.predicates[planned.predicate])
+    length, slide = lengths_of(planned.query.window)
     return {
         "query": planned.query.name,
         "window": print_window(planned.query.window),
         "where": where,
         "select": [label_of(item) for item in planned.query.select],
-        "cost_per_s": prices.base(base) / all_of_base
-        + prices.feeding(tree, base) / len(tree.queries)
-        + prices.folding(tree, length / slide),
+        "cost_per_s": in_common + prices.folding(tree, length / slide),
     }
 
 

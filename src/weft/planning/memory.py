@@ -1,32 +1,55 @@
-"""What a plan will hold in memory, by consumer: fragments of trees, and events for lookups.
+"""What a plan will hold in memory, by consumer: fragments of trees, events for lookups, structures, row queries.
 
 A tree holds the fragments that its longest window covers, a row per group in which there are events, each row with its
-key, slot and shard and the columns of its components. Lookups need the events of the longest window that is asked.
+key, slot and shard and the columns of its components. Lookups need the events of the longest window that is asked, and
+structures the elements that these say they hold, for each column that queries share. A row query holds its window. What
+is counted is what `Engine.statistics` counts, about: how well values pack, and how often they repeat, is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import expm1
 
-from weft.aggregates.components import Kind
+from weft.aggregates.catalogue import CATALOGUE
+from weft.aggregates.components import Component, Kind
 from weft.aggregates.types import Type
 from weft.errors import WeftError
-from weft.language.model import Stream
+from weft.language.expressions import AggregateCall, Attribute, Expression
+from weft.language.model import Query, Stream
+from weft.language.typecheck import type_of
 from weft.planning.cost import Prices
-from weft.planning.plan import Clock, Plan, StreamPlan, Tree
+from weft.planning.plan import Clock, Input, Plan, Tree
+from weft.planning.structure_choice import Rates, shape_of
+from weft.planning.windowed import RowPlan
+from weft.structures import BY_NAME
 from weft.windows import TimeWindow, Window
 from weft.windows.slots import lengths_of
 
-ROW_BYTES = 24
-"""Key, slot and shard of a row."""
+ROW_BYTES = 8
+"""Key, slot and shard of a row, packed."""
+PACKED_BYTES: Mapping[Kind, int] = {Kind.ROWS: 1, Kind.COUNT: 1, Kind.SUM_INT: 5, Kind.SUM_FLOAT: 12, Kind.SQUARES: 12}
+"""The columns of a component in a row, packed; 8 where it is not said."""
 VALUE_BYTES = 16
 """A value of a multiset, and its count."""
-SKETCH_BYTES = 5_000
-"""A sketch of many values."""
-SKETCH_LEAST_BYTES = 200
-"""A sketch of one value, as an object."""
+SKETCH_BYTES: Mapping[Kind, tuple[int, int, int]] = {
+    Kind.QUANTILES: (40, 8, 4_800),
+    Kind.DISTINCT: (40, 8, 4_200),
+    Kind.FREQUENT: (64, 56, 25_000),
+}
+"""A sketch without values, what each different value adds, and the most that it comes to; some are held as bytes."""
+ELEMENT_BYTES: Mapping[Kind, int] = {Kind.SUM_INT: 8, Kind.SUM_FLOAT: 16, Kind.SQUARES: 16, Kind.VALUES: 9}
+"""An element of a structure; 8 where it is not said."""
+LOG_SLACK = 1.4
+"""Events are let go only when half of them may go."""
+NULLS_BYTES = 1
+"""Which values of an event are NULL."""
+SET_BYTES = 70
+"""An event in the storage and the index of a histogram, most values being different."""
+RING_BYTES = 200
+"""An event in the ring and the index of a sorted window or of a join, beside its attributes."""
 STRING_BYTES = 24
 """A string of an event, with its offset."""
 _SHOWN = 5
@@ -46,9 +69,9 @@ class MemoryBudgetError(WeftError):
 
 def consumers(plan: Plan) -> list[Consumer]:
     """What the plan will hold, the largest first."""
-    prices = Prices(plan.rate, plan.weights, plan.groups)
+    prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
     found = [
-        Consumer(f"tree {tree.number} over {stream.stream.name}", _tree_bytes(stream, tree, prices))
+        Consumer(f"tree {tree.number} over {stream.stream.name}", _tree_bytes(tree, stream.inputs, prices))
         for stream in plan.streams.values()
         for tree in stream.trees
     ]
@@ -59,6 +82,8 @@ def consumers(plan: Plan) -> list[Consumer]:
         Consumer(f"events of {name} for lookups", _log_bytes(plan.declared[name], windows, prices))
         for name, windows in asked.items()
     ]
+    found += _structures(plan, prices)
+    found += [Consumer(f"rows of {row.query.name}", _row_query_bytes(plan, row, prices)) for row in plan.row_queries]
     return sorted(found, key=lambda consumer: -consumer.bytes)
 
 
@@ -87,28 +112,113 @@ def show_bytes(number: float) -> str:
     return f"{number:.0f} bytes"
 
 
-def _tree_bytes(stream: StreamPlan, tree: Tree, prices: Prices) -> int:
+def _tree_bytes(tree: Tree, inputs: tuple[Input, ...], prices: Prices) -> int:
     longest = max(sum(lengths_of(window)) for window in tree.windows)
     events = _events(longest, tree.clock, prices)
     fragments = longest / tree.granularity * tree.cuts.rate * prices.groups_of(tree.group_by)
     # Each event falls into some fragment of some group, so there are no more rows than events.
     rows = -fragments * expm1(-events / fragments)
-    words = sum(component.kind.words for component in tree.components)
-    values = sum(component.kind is Kind.VALUES for component in tree.components)
-    # A sketch holds the values as they are while they are few.
-    per_sketch = min(SKETCH_BYTES, SKETCH_LEAST_BYTES + 8 * events / rows) if rows else 0.0
-    sketches = per_sketch * sum(component.kind.is_sketch for component in tree.components)
-    return int(rows * (ROW_BYTES + 8 * words + 8 * values + sketches) + values * events * VALUE_BYTES)
+    components = (_component_bytes(component, inputs, events / rows, prices) for component in tree.components)
+    return int(rows * (ROW_BYTES + sum(components)))
+
+
+def _component_bytes(component: Component, inputs: tuple[Input, ...], events: float, prices: Prices) -> float:
+    """The columns of a component in a row of so many events."""
+    values = events
+    read = None if component.input is None else inputs[component.input].expression
+    if isinstance(read, Attribute) and read.name in prices.groups:
+        # Of so many different values, drawn evenly, so many show themselves.
+        known = prices.groups[read.name]
+        values = -known * expm1(-events / known)
+    if component.kind is Kind.VALUES:
+        return 8 + VALUE_BYTES * values
+    if component.kind.is_sketch:
+        empty, each, most = SKETCH_BYTES[component.kind]
+        # A reference, and the values as they are while they are few.
+        return 8 + min(most, empty + each * values)
+    return PACKED_BYTES.get(component.kind, 8)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What aggregates of on-demand queries must have in common to share elements."""
+
+    stream: str
+    where: Expression | None
+    group_by: tuple[str, ...]
+    argument: Expression | None
+    kinds: frozenset[Kind]
+
+
+def _structures(plan: Plan, prices: Prices) -> Iterator[Consumer]:
+    """The structures of each stream. One that serves several queries is as large as the largest of them needs."""
+    columns: dict[_Column, tuple[float, str]] = {}
+    for query in plan.on_demand:
+        chosen = plan.structures[query.name]
+        for choice in () if chosen.reads_log else chosen.choices:
+            kinds = _held_kinds(plan.declared[query.stream], choice.call)
+            if not kinds or choice.structure is None:
+                continue
+            column = _Column(query.stream, query.where, tuple(sorted(query.group_by)), choice.call.argument, kinds)
+            held = _elements(choice.structure, query, prices) * _element_bytes(choice.structure, kinds)
+            columns[column] = max(columns.get(column, (0.0, "")), (held, choice.structure))
+    together: Counter[tuple[str, str]] = Counter()
+    for column, (held, structure) in columns.items():
+        together[column.stream, structure] += int(held)
+    for (stream, structure), total in together.items():
+        yield Consumer(f"{structure} over {stream} for lookups", total)
+
+
+def _held_kinds(stream: Stream, call: AggregateCall) -> frozenset[Kind]:
+    """What a column of an aggregate holds; COUNT is known from positions."""
+    if call.argument is None:
+        return frozenset()
+    kind = type_of(call.argument, stream.attributes) or Type.BIGINT
+    return frozenset(CATALOGUE[call.function].kinds(kind)) - {Kind.COUNT, Kind.ROWS}
+
+
+def _element_bytes(structure: str, kinds: frozenset[Kind]) -> int:
+    """What a structure keeps of an element; R-INT also keeps the doubles that its running sums are made of."""
+    twice = structure == "running_intervals" and bool(kinds & {Kind.SUM_FLOAT, Kind.SQUARES})
+    return (1 + twice) * sum(ELEMENT_BYTES.get(kind, 8) for kind in kinds)
+
+
+def _elements(structure: str, query: Query, prices: Prices) -> float:
+    """The elements that a structure holds of all groups. Rings are as long as a power of two, and follow the log."""
+    groups = prices.groups_of(query.group_by)
+    shape = shape_of(query, Rates.assumed(prices.rate, groups))
+    room = 1 << (int(LOG_SLACK * shape.largest) - 1).bit_length()
+    return groups * BY_NAME[structure].sheet.space.of(shape) * room / shape.largest
+
+
+def _row_query_bytes(plan: Plan, row: RowPlan, prices: Prices) -> int:
+    """The windows of a row query, unless another query's index shows them as well; and the rows that it holds."""
+    held = 0.0
+    for side in row.inputs:
+        stream = plan.declared[side.stream]
+        is_set = row.operator in ("histogram", "top_k", "intersection")
+        if side.window is not None and row.shares_with is None:
+            held += _covered(side.window, prices) * (SET_BYTES if is_set else RING_BYTES + _event_bytes(stream))
+        if row.query.into is not None:
+            held += _covered(row.query.into, prices) * _event_bytes(stream)
+    return int(held)
+
+
+def _covered(window: Window, prices: Prices) -> float:
+    """The events from as far back as a window reaches, of every substream that it counts by itself."""
+    if isinstance(window, TimeWindow):
+        return _events(window.left_us, Clock.TIME, prices)
+    return float(window.left * prices.groups_of(window.partition_by))
 
 
 def _log_bytes(stream: Stream, windows: Iterable[Window], prices: Prices) -> int:
-    events = max(
-        _events(window.left_us, Clock.TIME, prices)
-        if isinstance(window, TimeWindow)
-        else float(window.left * prices.groups_of(window.partition_by))
-        for window in windows
-    )
-    return int(events * sum(STRING_BYTES if kind is Type.STRING else 8 for kind in stream.attributes.values()))
+    events = max(_covered(window, prices) for window in windows)
+    return int(LOG_SLACK * events * _event_bytes(stream))
+
+
+def _event_bytes(stream: Stream) -> int:
+    """An event with all of its attributes."""
+    return NULLS_BYTES + sum(STRING_BYTES if kind is Type.STRING else 8 for kind in stream.attributes.values())
 
 
 def _events(length: int, clock: Clock, prices: Prices) -> float:

@@ -39,10 +39,13 @@ from weft.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from weft.planning.sharing.few import share_few
 from weft.windows import RowWindow, TimeWindow, Window
 from weft.windows.cuts import Cuts
-from weft.windows.slots import granularity_of, lengths_of
+from weft.windows.slots import granularity_of, lengths_in_slots, lengths_of
 
-if TYPE_CHECKING:  # indexes are loaded only for workloads that need them
+if TYPE_CHECKING:
+    from weft.planning.having import HavingPlan
+    from weft.planning.structure_choice import StructurePlan
     from weft.planning.windowed import RowPlan
+    from weft.planning.within import WithinPlan
 
 ONE_SLOT = TimeWindow(1, slide_us=1)
 """The window of a lookup once the events that it covers have been picked."""
@@ -54,15 +57,16 @@ def optimize(
     rate: float = DEFAULT_RATE,
     weights: Weights = UNIT_WEIGHTS,
     groups: Mapping[str, int] | None = None,
+    in_bulk: bool = False,
 ) -> Plan:
     """Plan a workload for streams that bring `rate` events per second each.
 
     `weights` says what an operation costs (the paper counts each as 1), and `groups` about how many values attributes
-    have, where that is known.
+    have, where that is known. `in_bulk` plans for windows that close many at once, as they do in Spark's batches.
     """
     if not rate > 0:
         raise ValueError(f"rate must be positive, got {rate}")
-    prices = Prices(rate, weights, groups or {})
+    prices = Prices(rate, weights, groups or {}, in_bulk)
     streams: dict[str, StreamPlan] = {}
     trees = bases = 0
     for stream in workload.streams.values():
@@ -72,32 +76,19 @@ def optimize(
             streams[stream.name] = plan
             trees += len(plan.trees)
             bases += len(plan.bases)
-    # Loaded here and not above: Spark's workers plan nothing, and these bring structures and indexes along.
-    from weft.planning.having import plan_having
-    from weft.planning.structure_choice import Rates, choose_structure, within_plan
-
     on_demand = tuple(query for query in workload.queries.values() if not query.window.is_sliding)
-    plans = {query.name: plan_having(workload.streams[query.stream], query, rate) for query in on_demand}
-    having = {name: plan for name, plan in plans.items() if plan is not None}
-    answered = {q.name: within_plan(workload.streams[q.stream], q, rate) for q in workload.queries.values()}
-    within = {name: plan for name, plan in answered.items() if plan is not None}
-    structures = {
-        query.name: choose_structure(
-            workload.streams[query.stream], query, Rates.assumed(rate, prices.groups_of(query.group_by))
-        )
-        for query in on_demand
-    }
     return Plan(
         streams,
         on_demand,
         rate,
-        having,
+        _having_plans(workload, on_demand, rate),
         weights,
         prices.groups,
-        within,
-        structures,
+        _within_plans(workload, rate),
+        _structure_plans(workload, on_demand, prices),
         declared=workload.streams,
         row_queries=_row_plans(workload, rate),
+        in_bulk=in_bulk,
     )
 
 
@@ -114,10 +105,46 @@ class _Family:
         return list(dict.fromkeys(planned.query.window for planned in self.queries))
 
 
+# What these four load is loaded only for queries that need it: structures, indexes and filters are compiled code, and
+# Spark's workers have no use for them.
+
+
+def _having_plans(workload: Workload, on_demand: tuple[Query, ...], rate: float) -> dict[str, HavingPlan]:
+    if not on_demand:
+        return {}
+    from weft.planning.having import plan_having
+
+    plans = {query.name: plan_having(workload.streams[query.stream], query, rate) for query in on_demand}
+    return {name: plan for name, plan in plans.items() if plan is not None}
+
+
+def _within_plans(workload: Workload, rate: float) -> dict[str, WithinPlan]:
+    asking = [query for query in workload.queries.values() if query.within is not None]
+    if not asking:
+        return {}
+    from weft.planning.structure_choice import within_plan
+
+    plans = {query.name: within_plan(workload.streams[query.stream], query, rate) for query in asking}
+    return {name: plan for name, plan in plans.items() if plan is not None}
+
+
+def _structure_plans(workload: Workload, on_demand: tuple[Query, ...], prices: Prices) -> dict[str, StructurePlan]:
+    if not on_demand:
+        return {}
+    from weft.planning.structure_choice import Rates, choose_structure
+
+    return {
+        query.name: choose_structure(
+            workload.streams[query.stream], query, Rates.assumed(prices.rate, prices.groups_of(query.group_by))
+        )
+        for query in on_demand
+    }
+
+
 def _row_plans(workload: Workload, rate: float) -> tuple[RowPlan, ...]:
     if not workload.row_queries:
         return ()
-    from weft.planning.windowed import plan_row_queries  # loads the kernels of the indexes
+    from weft.planning.windowed import plan_row_queries
 
     return plan_row_queries(workload.row_queries, workload.streams, rate)
 
@@ -193,7 +220,9 @@ def fit(plan: StreamPlan, tree: Tree, query: Query) -> PlannedQuery | None:
     if tuple(sorted(query.group_by)) != tree.group_by:
         return None
     planned = _held(plan, tree, query)
-    return planned if planned is not None and tree.cuts.holds(*_in_slots(query.window, tree.granularity)) else None
+    if planned is None or not tree.cuts.holds(*lengths_in_slots(query.window, tree.granularity)):
+        return None
+    return planned
 
 
 def grow(plan: StreamPlan, queries: Iterable[Query], prices: Prices | None = None) -> tuple[StreamPlan, list[Query]]:
@@ -257,8 +286,8 @@ def _united(
         # A partial that is fed costs FEED combines and a fragment that is folded one, so factors are in parts of FEED.
         sets = {}
         for group_by, family in rest.items():
-            lengths = [_in_slots(window, granularity[clock]) for window in family.windows]
-            sets[group_by] = Queries.of(lengths, [length / slide / FEED for length, slide in lengths])
+            lengths = [lengths_in_slots(window, granularity[clock]) for window in family.windows]
+            sets[group_by] = Queries.of(lengths, [prices.visits_for(*pair) / FEED for pair in lengths])
         rate = prices.rate * granularity[clock] / 1e6 if clock is Clock.TIME else float(granularity[clock])
         weights = Weights(prices.weights.event, prices.weights.combine * FEED)
         plan = plan_grouping(sets, rate, weights, prices.groups, in_common=True)
@@ -281,13 +310,14 @@ def _may_unite(family: _Family, prices: Prices, inputs: tuple[Type, ...]) -> boo
 def _shared(family: _Family, base: Base, prices: Prices) -> list[list[PlannedQuery]]:
     """The queries of each tree, by Weave Share over the family's different windows."""
     windows = family.windows
-    lengths = [_in_slots(window, base.granularity) for window in windows]
+    lengths = [lengths_in_slots(window, base.granularity) for window in windows]
     fed = prices.fed_per_slot(base) * prices.groups_of(base.group_by) / prices.groups_of(family.group_by)
-    trees = share_few(lengths, fed)
+    visits = [prices.visits_for(*pair) for pair in lengths]
+    trees = share_few(lengths, fed, visits)
     if trees is None:
         from weft.planning.sharing import Queries, share
 
-        trees = share("weave_share", Queries.of(lengths), fed).tree_of.tolist()
+        trees = share("weave_share", Queries.of(lengths, visits), fed).tree_of.tolist()
     tree_of = dict(zip(windows, trees))
     parts: list[list[PlannedQuery]] = [[] for _ in range(max(trees) + 1)]
     for planned in family.queries:
@@ -305,7 +335,7 @@ def _as_before(family: _Family, shape: Shape) -> dict[int, list[PlannedQuery]]:
 
 def _tree(queries: list[PlannedQuery], base: Base, number: int, inputs: tuple[Type, ...]) -> Tree:
     windows = dict.fromkeys(planned.query.window for planned in queries)
-    lengths = [_in_slots(window, base.granularity) for window in windows]
+    lengths = [lengths_in_slots(window, base.granularity) for window in windows]
     return Tree(
         number=number,
         base=base.number,
@@ -317,11 +347,6 @@ def _tree(queries: list[PlannedQuery], base: Base, number: int, inputs: tuple[Ty
         queries=tuple(queries),
         cuts=Cuts.of(lengths),
     )
-
-
-def _in_slots(window: Window, granularity: int) -> tuple[int, int]:
-    length, slide = lengths_of(window)
-    return length // granularity, slide // granularity
 
 
 def _predicates(queries: Iterable[PlannedQuery]) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ from weft.language.literals import print_duration
 from weft.language.printer import print_window
 from weft.planning.plan import Clock, Plan, Tree
 from weft.windows import Window
-from weft.windows.slots import lengths_of
+from weft.windows.slots import lengths_in_slots, lengths_of
 
 WIDTH = 1000
 _LEFT = 290
@@ -69,7 +70,7 @@ class _Band:
         left_out = len(self.tree.windows) > _MOST_WINDOWS
         return _LINE * (4 + len(self.windows) + left_out)
 
-    @property
+    @cached_property
     def span(self) -> int:
         """How many slots are drawn: three instances of the longest window, if their fragments can be told apart."""
         wanted = max(sum(lengths_of(window)) + lengths_of(window)[1] for window in self.tree.windows)
@@ -107,7 +108,7 @@ class _Band:
 
     def _instances(self, window: Window, y: int, colour: str) -> Iterator[str]:
         """The first instances, one below the other; those that reach past the picture are cut off there."""
-        length, slide = (value // self.tree.granularity for value in lengths_of(window))
+        length, slide = lengths_in_slots(window, self.tree.granularity)
         height = (_LINE - 4) / _INSTANCES
         for place in range(_INSTANCES):
             begin, end = place * slide, min(place * slide + length, self.span)

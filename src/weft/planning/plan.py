@@ -188,6 +188,8 @@ class Plan:
     """The streams of the workload."""
     row_queries: tuple[RowPlan, ...] = ()
     """How the queries that answer with rows are answered."""
+    in_bulk: bool = False
+    """Whether it was made for windows that close many at once."""
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -199,7 +201,7 @@ class Plan:
         """The cost of all bases and trees together."""
         from weft.planning.cost import Prices
 
-        prices = Prices(self.rate, self.weights, self.groups)
+        prices = Prices(self.rate, self.weights, self.groups, self.in_bulk)
         return sum(prices.stream(stream) for stream in self.streams.values())
 
     def picture(self) -> str:

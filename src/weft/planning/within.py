@@ -32,6 +32,7 @@ MOST_BUCKETS = 8_192
 """With more, the blocks at the two ends of a window, which are as long as there are buckets, are most of the work."""
 
 COUNTS = frozenset({"COUNT", "COUNT_ALL"})
+"""Aggregates that are differences of positions, whatever the structure."""
 FOLDED = {"MAX": "MAX", "MIN": "MIN", "SUM": "SUM", "AVG": "SUM"}
 """What a TimeGram is asked for each aggregate; AVG is its SUM divided by an exact count."""
 
@@ -114,7 +115,7 @@ def buckets_from_values(query: Query, functions: set[str], low: float, high: flo
     It is not for answers that may be about 0: no interval is small beside those. Such answers are often exact or narrow
     all the same, as a TimeGram keeps the sums and extremes of whole blocks.
     """
-    from weft.structures.timegram import buckets_for
+    from weft.structures.timegram_buckets import buckets_for
 
     assert query.within is not None
     most = 0
@@ -128,7 +129,7 @@ def buckets_from_values(query: Query, functions: set[str], low: float, high: flo
 
 def _assumed_buckets(within: float, function: str) -> int:
     # Loaded here and not above: most workloads have no WITHIN, and structures are compiled code.
-    from weft.structures.timegram import buckets_for
+    from weft.structures.timegram_buckets import buckets_for
 
     return max(FEWEST_BUCKETS, buckets_for(within, function, 0.0, 1.0, magnitude=ASSUMED_MAGNITUDE))
 

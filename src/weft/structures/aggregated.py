@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.aggregates.approximate import lower_approximate_quantile
+from weft.aggregates.approximate import lower_approximate_quantile, lower_top_count, lower_top_item
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Kind
 from weft.aggregates.lowering import Lowered, quantile_ranks
-from weft.aggregates.sketches import Sketches, require_package
+from weft.aggregates.sketches import MOST_RANKS, Sketches, require_package
 from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
 from weft.errors import WeftError
@@ -155,7 +155,7 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
 
     def _over_nothing(self, count: int) -> Answers:
         """So many answers before there was any value: counts of 0, and NULLs."""
-        is_count = self.aggregate in ("COUNT", "COUNT_ALL", "COUNT_DISTINCT", "APPROX_COUNT_DISTINCT")
+        is_count = isinstance(self.aggregate, str) and CATALOGUE[self.aggregate].result is Type.BIGINT
         return np.ma.MaskedArray(np.zeros(count, np.int64 if is_count else np.float64), mask=not is_count)
 
     def _lower(self, folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Answers:
@@ -180,6 +180,8 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
     def _lowered(aggregate: str, folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Lowered:
         if aggregate in ("QUANTILE", "APPROX_QUANTILE"):
             return _lower_quantiles(aggregate, folded, parameter)
+        if aggregate in ("APPROX_TOP_ITEM", "APPROX_TOP_COUNT"):
+            return _lower_top(aggregate, folded, parameter)
         if parameter is not None:
             raise WeftError(f"{aggregate} takes no parameter")
         return CATALOGUE[aggregate].lower(folded, None)
@@ -280,3 +282,14 @@ def _lower_quantiles(aggregate: str, folded: FoldedColumns, parameter: npt.Array
     selected = folded.select(quantile_ranks(counts, phis))
     exact = None if folded.is_float else selected.astype(np.int64)
     return Lowered(selected.astype(np.float64), exact, counts > 0)
+
+
+def _lower_top(aggregate: str, folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Lowered:
+    """Frequent values and their counts, with a rank for each lookup."""
+    ranks = np.asarray(0 if parameter is None else parameter)
+    if ranks.dtype.kind not in "iu" or not np.all((ranks >= 1) & (ranks <= MOST_RANKS)):
+        raise WeftError(
+            f"{aggregate} needs a rank from 1 to {MOST_RANKS}: lookup(left, right, rank), one or one for each window"
+        )
+    lower = lower_top_item if aggregate == "APPROX_TOP_ITEM" else lower_top_count
+    return lower(folded, ranks.astype(np.int64))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.components import Kind
 from weft.aggregates.types import Type
 from weft.aggregates.user import UserAggregate
+from weft.cost import Cost as Cost
 
 
 class Lookups(Enum):
@@ -29,17 +30,9 @@ class Shape:
     windows: int = 1
 
 
-@dataclass(frozen=True)
-class Cost:
-    """A cost in combines (update, lookup) or in elements held (space), as a formula for people and a function."""
-
-    formula: str
-    of: Callable[[Shape], float] = field(compare=False)
-
-
 SUMS = frozenset({Kind.ROWS, Kind.COUNT, Kind.SUM_INT, Kind.SUM_FLOAT, Kind.SQUARES})
 FIXED_SIZE = SUMS | {Kind.MIN, Kind.MAX}
-SKETCHES = frozenset({Kind.QUANTILES, Kind.DISTINCT})
+SKETCHES = frozenset(kind for kind in Kind if kind.is_sketch)
 EVERY_KIND = FIXED_SIZE | {Kind.VALUES}
 """All that lies in plain arrays."""
 
@@ -56,9 +49,12 @@ class DataSheet:
     needs_inverse: bool
     """Whether a user-defined aggregate must have an inverse."""
     lookups: Lookups
-    update: Cost
-    lookup: Cost
-    space: Cost
+    update: Cost[Shape]
+    """Combines an element."""
+    lookup: Cost[Shape]
+    """Combines an answer."""
+    space: Cost[Shape]
+    """Elements held."""
     takes_user_aggregates: bool = True
     is_exact: bool = True
 

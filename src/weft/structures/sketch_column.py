@@ -107,6 +107,8 @@ class SketchColumn(ValuesColumn):
             values = self._present(low, high)
             if not len(values):
                 assert sketch is None
+            elif self.kind is Kind.FREQUENT:
+                assert sketch.total == len(values)
             elif self.kind is Kind.QUANTILES:
                 assert sketch.n == np.count_nonzero(~np.isnan(values.astype(np.float64)))
             else:

@@ -12,7 +12,7 @@ from weft.substreams.collective_sum import CollectiveSum
 from weft.substreams.filter import Matches, SubstreamError, SubstreamFilter
 from weft.substreams.levels import error_of, levels_for
 from weft.substreams.scan import ScanSubstreams
-from weft.substreams.sheet import FilterCost, FilterShape, FilterSheet
+from weft.substreams.sheet import Cost, FilterShape, FilterSheet
 
 EVERY_FILTER: tuple[type[SubstreamFilter], ...] = (
     CollectiveCount,
@@ -26,7 +26,7 @@ BY_NAME = {each.sheet.name: each for each in EVERY_FILTER}
 __all__ = [
     "EVERY_FILTER",
     "Choice",
-    "FilterCost",
+    "Cost",
     "FilterShape",
     "FilterSheet",
     "Matches",

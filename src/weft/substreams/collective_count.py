@@ -15,7 +15,7 @@ import numpy.typing as npt
 from weft.kernels.key_events import COUNTS
 from weft.substreams.filter import Numbers
 from weft.substreams.levels import LevelFilter
-from weft.substreams.sheet import FilterCost, FilterSheet, log2
+from weft.substreams.sheet import Cost, FilterSheet, log2
 
 
 class CollectiveCount(LevelFilter):
@@ -30,10 +30,10 @@ class CollectiveCount(LevelFilter):
         takes_doubles=True,
         takes_any_sign=True,
         has_error=True,
-        update=FilterCost("p log(keys)", lambda s: s.levels_per_size * log2(s.keys)),
-        lookup_up=FilterCost("answer", lambda s: s.answer),
-        lookup_down=FilterCost("active keys", lambda s: s.active),
-        space=FilterCost(
+        update=Cost("p log(keys)", lambda s: s.levels_per_size * log2(s.keys)),
+        lookup_up=Cost("answer", lambda s: s.answer),
+        lookup_down=Cost("active keys", lambda s: s.active),
+        space=Cost(
             "8 events + 80 keys + 16 p keys log(events of a key)",
             lambda s: 8.0 * s.events + s.keys * (80.0 + 16.0 * s.levels_per_size * log2(s.events_per_key)),
         ),

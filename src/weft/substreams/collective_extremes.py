@@ -34,7 +34,7 @@ from weft.substreams.filter import (
     lengthened,
     whole_values,
 )
-from weft.substreams.sheet import FilterCost, FilterSheet, log2
+from weft.substreams.sheet import Cost, FilterSheet, log2
 
 FIRST_LOG_SIZE = 10
 
@@ -56,10 +56,10 @@ def _sheet(name: str, title: str, aggregate: str) -> FilterSheet:
         takes_doubles=True,
         takes_any_sign=True,
         has_error=False,
-        update=FilterCost("log(events) log(keys)", lambda s: log2(s.events) / 2 * log2(s.keys)),
-        lookup_up=FilterCost("(1 + answer) log(events)", lambda s: (1.0 + s.answer) * log2(s.events)),
-        lookup_down=FilterCost("active keys", lambda s: s.active),
-        space=FilterCost(
+        update=Cost("log(events) log(keys)", lambda s: log2(s.events) / 2 * log2(s.keys)),
+        lookup_up=Cost("(1 + answer) log(events)", lambda s: (1.0 + s.answer) * log2(s.events)),
+        lookup_down=Cost("active keys", lambda s: s.active),
+        space=Cost(
             "20 events + 80 keys + 12 events log(keys)",
             lambda s: 20.0 * s.events + 80.0 * s.keys + 6.0 * s.events * log2(min(s.events, s.keys) / 256),
         ),

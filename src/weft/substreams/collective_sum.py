@@ -15,7 +15,7 @@ import numpy.typing as npt
 from weft.kernels.key_events import SUMS
 from weft.substreams.filter import Numbers, SubstreamError, whole_values
 from weft.substreams.levels import LevelFilter
-from weft.substreams.sheet import FilterCost, FilterSheet, log2
+from weft.substreams.sheet import Cost, FilterSheet, log2
 
 
 class CollectiveSum(LevelFilter):
@@ -30,10 +30,10 @@ class CollectiveSum(LevelFilter):
         takes_doubles=False,
         takes_any_sign=False,
         has_error=True,
-        update=FilterCost("p log(value) log(keys)", lambda s: s.levels_per_size * log2(s.mean_value) * log2(s.keys)),
-        lookup_up=FilterCost("answer", lambda s: s.answer),
-        lookup_down=FilterCost("active keys", lambda s: s.active),
-        space=FilterCost(
+        update=Cost("p log(value) log(keys)", lambda s: s.levels_per_size * log2(s.mean_value) * log2(s.keys)),
+        lookup_up=Cost("answer", lambda s: s.answer),
+        lookup_down=Cost("active keys", lambda s: s.active),
+        space=Cost(
             "16 events + 80 keys + 16 p keys log(sum of a key)",
             lambda s: (
                 16.0 * s.events + s.keys * (80.0 + 16.0 * s.levels_per_size * log2(s.events_per_key * s.mean_value))

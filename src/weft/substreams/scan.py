@@ -26,7 +26,7 @@ from weft.substreams.filter import (
     integer_bounds,
     whole_values,
 )
-from weft.substreams.sheet import FilterCost, FilterSheet, log2
+from weft.substreams.sheet import Cost, FilterSheet, log2
 
 HOLDS = {"COUNT": rings.COUNTS, "SUM": rings.SUMS, "MAX": rings.STAIRCASE, "MIN": rings.STAIRCASE}
 
@@ -45,10 +45,10 @@ class ScanSubstreams(SubstreamFilter):
         takes_doubles=True,
         takes_any_sign=True,
         has_error=False,
-        update=FilterCost("1", lambda s: 1.0),
-        lookup_up=FilterCost("keys log(events of a key)", lambda s: s.keys * log2(s.events_per_key)),
-        lookup_down=FilterCost("keys log(events of a key)", lambda s: s.keys * log2(s.events_per_key)),
-        space=FilterCost("16 events + 80 keys", lambda s: 16.0 * s.events + 80.0 * s.keys),
+        update=Cost("1", lambda s: 1.0),
+        lookup_up=Cost("keys log(events of a key)", lambda s: s.keys * log2(s.events_per_key)),
+        lookup_down=Cost("keys log(events of a key)", lambda s: s.keys * log2(s.events_per_key)),
+        space=Cost("16 events + 80 keys", lambda s: 16.0 * s.events + 80.0 * s.keys),
     )
 
     def __init__(self, largest_us: int, *, aggregate: str, doubles: bool = False, by_probe: bool = False) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from weft.cost import Cost as Cost
+from weft.cost import log2 as log2
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,6 @@ class FilterShape:
 
 
 @dataclass(frozen=True)
-class FilterCost:
-    """A cost in steps (update, lookup) or in bytes (space), as a formula for people and a function for the planner."""
-
-    formula: str
-    of: Callable[[FilterShape], float] = field(compare=False)
-
-
-@dataclass(frozen=True)
 class FilterSheet:
     """The abilities and costs of a substream filter."""
 
@@ -51,12 +44,14 @@ class FilterSheet:
     """Whether values may be zero or negative."""
     has_error: bool
     """Whether an approximate lookup may give keys that an exact one does not."""
-    update: FilterCost
-    lookup_up: FilterCost
-    """A lookup with > or >=, of MIN with < or <=."""
-    lookup_down: FilterCost
-    """A lookup with < or <=, of MIN with > or >=."""
-    space: FilterCost
+    update: Cost[FilterShape]
+    """Steps an event."""
+    lookup_up: Cost[FilterShape]
+    """Steps of a lookup with > or >=, of MIN with < or <=."""
+    lookup_down: Cost[FilterShape]
+    """Steps of a lookup with < or <=, of MIN with > or >=."""
+    space: Cost[FilterShape]
+    """Bytes held."""
 
     def lookup_cost(self, comparison: str, shape: FilterShape) -> float:
         """What a lookup costs. The least value turns the comparison round: below is where its answers are few."""
@@ -78,8 +73,3 @@ class FilterSheet:
             known = "may be zero or negative" if least is None else f"go down to {least:g}"
             return f"{self.name} takes values above zero, and the values {known}"
         return None
-
-
-def log2(value: float) -> float:
-    """The logarithm as costs use it: at least one step."""
-    return max(1.0, math.log2(max(1.0, value)))

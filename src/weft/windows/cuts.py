@@ -10,6 +10,7 @@ fragment exactly when it covers the fragment's first slot.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from weft.windows.periodic import PeriodicSet, exact_union_rate, union_bounds
+from weft.windows.periodic import PeriodicSet, exact_union_rate, union_bounds, without_covered
 
 Ints = npt.NDArray[np.int64]
 
@@ -30,17 +31,16 @@ class Cuts:
 
     @classmethod
     def of(cls, windows: Iterable[tuple[int, int]]) -> Cuts:
-        """The edges of windows given by range and slide.
+        """The edges of windows given by range and slide. Cost: different slides squared, in one array operation each.
 
         >>> Cuts.of([(12, 9), (10, 6), (6, 3)])
         Cuts(edges=((3, 0), (6, 4)))
         """
-        edges = {(slide, residue) for length, slide in windows for residue in (0, length % slide)}
-        kept: list[tuple[int, int]] = []
-        for period, residue in sorted(edges):
-            if not any(_implies(finer, (period, residue)) for finer in kept):
-                kept.append((period, residue))
-        return cls(tuple(kept))
+        table: dict[int, set[int]] = defaultdict(set)
+        for length, slide in windows:
+            table[slide] |= {0, length % slide}
+        kept = without_covered(table)
+        return cls(tuple((period, residue) for period in sorted(kept) for residue in sorted(kept[period])))
 
     @property
     def is_every_slot(self) -> bool:

@@ -229,7 +229,7 @@ class _Count:
     def free(self, table: Table) -> Fraction:
         """The share of instants that have none of the residues."""
         self._spend(len(table) ** 2 >> 5)
-        table = _without_covered(table)
+        table = without_covered(table)
         if any(len(residues) == modulus for modulus, residues in table.items()):
             return Fraction(0)
         return prod((self._free_of_linked(part) for part in _independent_parts(table)), start=Fraction(1))
@@ -285,8 +285,12 @@ def _on_grid(sets: Iterable[PeriodicSet]) -> tuple[Table, int]:
     return dict(table), grid
 
 
-def _without_covered(table: Mapping[int, set[int]]) -> Table:
-    """Leave out the residues that a shorter modulus covers anyway."""
+def without_covered(table: Mapping[int, set[int]]) -> Table:
+    """Leave out the residues that a shorter modulus covers anyway.
+
+    >>> without_covered({6: {0, 4}, 3: {0}})
+    {3: {0}, 6: {4}}
+    """
     kept: Table = {}
     moduli = np.array(sorted(table), np.int64)
     for place, modulus in enumerate(moduli.tolist()):
@@ -355,7 +359,7 @@ def _bounds(table: Table, most_bits: int) -> RateBounds:
     The union is at most the core with what each other modulus would add to it alone; and at least the core with what
     some others add, less what each two of those have in common.
     """
-    table = _without_covered(table)
+    table = without_covered(table)
     core: Table = {}
     period = 1
     order = sorted(table, key=lambda one: (-len(table[one]) / one, one))

@@ -32,6 +32,16 @@ def lengths_of(window: Window) -> tuple[int, int]:
             raise ValueError(f"{window} does not slide")
 
 
+def lengths_in_slots(window: Window, granularity: int) -> tuple[int, int]:
+    """The range and the slide of a sliding window, counted in slots of a length that divides both.
+
+    >>> lengths_in_slots(TimeWindow(12, slide_us=9), 3)
+    (4, 3)
+    """
+    length, slide = lengths_of(window)
+    return length // granularity, slide // granularity
+
+
 def instances_closed(window: Window, granularity: int, after: int | None, until: int | None) -> tuple[int, int]:
     """The first and the last instance whose end lies in (after, until]; None stands for the end of time on its side.
 

@@ -18,30 +18,35 @@ MOST_BITS = 1 << 18
 
 @dataclass
 class _Tree:
-    """Some classes, their edges, and the sum of their range over slide."""
+    """Some classes, their edges, and how many combines a fragment costs them."""
 
     classes: set[int]
     edges: int
-    overlap: float
+    visits: float
 
 
-def share_few(windows: Sequence[tuple[int, int]], rate: float) -> list[int] | None:
+def share_few(
+    windows: Sequence[tuple[int, int]], rate: float, visits: Sequence[float] | None = None
+) -> list[int] | None:
     """The tree of each window, given by range and slide, at `rate` inputs a unit; None if they are not few enough.
+
+    `visits` tells how many combines a fragment costs each window, range over slide if it is not given.
 
     >>> share_few([(16, 4), (10, 5), (8, 4)], 1.2)
     [0, 1, 0]
     """
+    visits = [length / slide for length, slide in windows] if visits is None else visits
     class_of: dict[tuple[int, int], int] = {}
     places = [class_of.setdefault(_edges(*window), len(class_of)) for window in windows]
     period = lcm(*(slide for _, slide in windows))
     if len(class_of) > MOST_CLASSES or period > MOST_BITS:
         return None
     edges = [_bits(slide, residue, period) for slide, residue in class_of]
-    overlaps = [0.0] * len(edges)
-    for (length, slide), place in zip(windows, places):
-        overlaps[place] += length / slide
-    trees = [_Tree({place}, edges[place], overlaps[place]) for place in range(len(edges))]
-    search = _Search(edges, overlaps, rate * period)
+    visits_of = [0.0] * len(edges)
+    for combines, place in zip(visits, places):
+        visits_of[place] += combines
+    trees = [_Tree({place}, edges[place], visits_of[place]) for place in range(len(edges))]
+    search = _Search(edges, visits_of, rate * period)
     search.merge(trees)
     search.move(trees)
     # Numbered by their first windows.
@@ -65,16 +70,16 @@ def _bits(slide: int, residue: int, period: int) -> int:
 @dataclass(frozen=True)
 class _Search:
     edges: list[int]
-    overlaps: list[float]
+    visits_of: list[float]
     input: float
     """What feeding a tree costs in one period."""
 
-    def cost(self, edges: int, overlap: float) -> float:
-        return self.input + edges.bit_count() * overlap
+    def cost(self, edges: int, visits: float) -> float:
+        return self.input + edges.bit_count() * visits
 
     def gain(self, one: _Tree, other: _Tree) -> float:
-        apart = self.cost(one.edges, one.overlap) + self.cost(other.edges, other.overlap)
-        return apart - self.cost(one.edges | other.edges, one.overlap + other.overlap)
+        apart = self.cost(one.edges, one.visits) + self.cost(other.edges, other.visits)
+        return apart - self.cost(one.edges | other.edges, one.visits + other.visits)
 
     def merge(self, trees: list[_Tree]) -> None:
         """Merge the pair that saves most, until none saves."""
@@ -85,7 +90,7 @@ class _Search:
             if most <= 0:
                 break
             one, other = trees[i], trees[j]
-            trees[i] = _Tree(one.classes | other.classes, one.edges | other.edges, one.overlap + other.overlap)
+            trees[i] = _Tree(one.classes | other.classes, one.edges | other.edges, one.visits + other.visits)
             gone.add(j)
             gains = {pair: gain for pair, gain in gains.items() if j not in pair}
             for pair in gains:
@@ -101,14 +106,14 @@ class _Search:
             for place in range(len(self.edges)):
                 home = next(tree for tree in trees if place in tree.classes)
                 left = self.tree(home.classes - {place})
-                before = self.cost(home.edges, home.overlap)
-                without = self.cost(left.edges, left.overlap) if left.classes else 0.0
+                before = self.cost(home.edges, home.visits)
+                without = self.cost(left.edges, left.visits) if left.classes else 0.0
                 # Twice or more a saving of nothing but rounding would go on for ever.
                 least, best = before - without - 1e-9 * before, home
                 alone = _Tree(set(), 0, 0.0)
                 for tree in [*(one for one in trees if one is not home), *([alone] if left.classes else [])]:
-                    joined = self.cost(tree.edges | self.edges[place], tree.overlap + self.overlaps[place])
-                    added = joined - (self.cost(tree.edges, tree.overlap) if tree.classes else 0.0)
+                    joined = self.cost(tree.edges | self.edges[place], tree.visits + self.visits_of[place])
+                    added = joined - (self.cost(tree.edges, tree.visits) if tree.classes else 0.0)
                     if added < least:
                         least, best = added, tree
                 if best is not home:
@@ -120,4 +125,4 @@ class _Search:
         edges = 0
         for place in classes:
             edges |= self.edges[place]
-        return _Tree(classes, edges, sum(self.overlaps[place] for place in classes))
+        return _Tree(classes, edges, sum(self.visits_of[place] for place in classes))
