@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,16 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.aggregates import sketches
-from weft.aggregates.approximate import lower_approximate_distinct, lower_approximate_quantile
+from weft.aggregates.approximate import (
+    lower_approximate_distinct,
+    lower_approximate_quantile,
+    lower_top_count,
+    lower_top_item,
+)
 from weft.aggregates.components import Kind
 from weft.aggregates.lowering import Lowered
 from weft.aggregates.sketches import (
     KLL_K,
     MissingPackageError,
     bytes_of_sketch,
+    doubles_of,
+    hashed_words,
     lift,
+    lift_counted,
     lift_strings,
     opened,
+    ordered_words,
     require_package,
     serialised,
     union,
@@ -152,16 +162,108 @@ def test_equal_numbers_count_once() -> None:
 
 
 def test_a_union_leaves_its_parts_alone() -> None:
-    for kind in (Kind.QUANTILES, Kind.DISTINCT):
+    for kind in (Kind.QUANTILES, Kind.DISTINCT, Kind.FREQUENT):
         one, other = lift(kind, np.arange(500.0)), lift(kind, np.arange(400.0, 900.0))
         before = serialised(kind, one), serialised(kind, other)
         union(kind, [one, other])
         assert (serialised(kind, one), serialised(kind, other)) == before
         assert union(kind, [None, one]) is one
         assert serialised(kind, before[0]) is before[0]
-        assert serialised(kind, opened(kind, before[0])) == before[0]
+        again = opened(kind, before[0])
+        if kind is Kind.FREQUENT:
+            # The places in its table may change, what it knows does not.
+            assert (again.ranking.words == one.ranking.words).all()
+            assert (again.ranking.counts == one.ranking.counts).all()
+        else:
+            assert serialised(kind, again) == before[0]
         assert 0 < bytes_of_sketch(before[0]) < 10_000
-        assert 0 < bytes_of_sketch(one) < 10_000
+        assert 0 < bytes_of_sketch(one) < 30_000
+
+
+FREQUENT_ERROR = 3.5 / 1024
+
+
+def top(sketch, rank: int, *, is_float: bool = True) -> tuple[Lowered, Lowered]:
+    folded = Folded(Kind.FREQUENT, [sketch], [0])
+    folded.is_float = is_float
+    return lower_top_item(folded, rank), lower_top_count(folded, rank)
+
+
+def identity(value: float) -> object:
+    return "nan" if math.isnan(value) else value + 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(doubles, max_size=60), st.data())
+def test_a_few_frequent_values_are_exact_whatever_the_order_of_unions(values: list[float], data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(values)), max_size=5))
+    parts = [lift(Kind.FREQUENT, part) for part in pieces(np.array(values), cuts)]
+    parts = [serialised(Kind.FREQUENT, part) if data.draw(st.booleans()) else part for part in parts]
+    whole = union(Kind.FREQUENT, data.draw(st.permutations(parts)))
+    whole = None if whole is None else opened(Kind.FREQUENT, whole)
+    counts = Counter(map(identity, values))
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0] == "nan", 0 if pair[0] == "nan" else pair[0]))
+    for rank in range(1, len(ranked) + 2):
+        item, count = top(whole, rank)
+        if rank > len(ranked):
+            assert not item.valid
+            assert (count.exact, count.bounds) == (0, (0, 0))
+        else:
+            for found in (item.values, *item.bounds):
+                assert identity(found[0]) == ranked[rank - 1][0]
+            for found in (count.exact, *count.bounds):
+                assert found == ranked[rank - 1][1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([1.05, 1.3, 2.0]), st.integers(1, 12))
+def test_bounds_of_frequent_values_always_hold(seed: int, skew: float, parts: int) -> None:
+    """For the value that is given, and for the exact answer at its rank; whatever the unions."""
+    values = np.random.default_rng(seed).zipf(skew, 6000) % 100_000
+    whole = union(Kind.FREQUENT, [lift(Kind.FREQUENT, part) for part in np.array_split(values, parts)])
+    counts = Counter(values.tolist())
+    ordered = sorted(counts, key=lambda value: (-counts[value], value))
+    assert whole.ranking.error <= FREQUENT_ERROR * len(values)
+    for rank in (1, 2, 3, 10, 60, 100):
+        item, count = top(whole, rank, is_float=False)
+        low, high = (int(end[0]) for end in count.bounds)
+        assert high - low <= FREQUENT_ERROR * len(values)
+        assert low <= (counts[ordered[rank - 1]] if rank <= len(ordered) else 0) <= high
+        if item.valid[0]:
+            assert count.exact[0] == high
+            assert low <= counts[item.exact[0]] <= high
+            if item.bounds[0] == item.bounds[1]:
+                assert item.exact[0] == ordered[rank - 1]
+            else:
+                assert item.bounds == (-math.inf, math.inf)
+
+
+def test_values_that_are_all_rare_may_be_forgotten() -> None:
+    item, count = top(lift(Kind.FREQUENT, np.arange(769)), 100, is_float=False)
+    assert not item.valid
+    assert (count.exact, count.bounds) == (0, (0, 1))
+
+
+def test_the_same_values_give_the_same_sketch() -> None:
+    values = np.random.default_rng(3).zipf(1.1, 20_000) % 50_000
+    words, counts = np.unique(values, return_counts=True)
+    mixed = np.random.default_rng(4).permutation(len(words))
+    blobs = {lift_counted(words[order], counts[order]).serialised() for order in (mixed, mixed[::-1])}
+    assert blobs == {lift(Kind.FREQUENT, values).serialised()}
+    parts = [lift(Kind.FREQUENT, part) for part in np.array_split(values, [100, 3000, 9000])]
+    assert union(Kind.FREQUENT, parts).serialised() == union(Kind.FREQUENT, parts[::-1]).serialised()
+
+
+def test_words_are_in_the_order_of_the_values() -> None:
+    values = np.array([-math.inf, -1e300, -1.0, -5e-324, 0.0, 5e-324, 2.0, math.inf, math.nan])
+    words = ordered_words(values)
+    assert np.all(np.diff(words.astype(object)) > 0)
+    assert np.array_equal(doubles_of(words), values, equal_nan=True)
+    assert ordered_words(np.array([-0.0])) == ordered_words(np.array([0.0]))
+    assert ordered_words(np.array([3, -(2**63)])).tolist() == [3, -(2**63)]
+    strings = ["", "a", "b", "ä"]
+    assert hashed_words(strings).tolist() == hashed_words(strings).tolist()
+    assert len(set(hashed_words([*strings, *strings]).tolist())) == 4
 
 
 def test_the_error_is_that_of_the_size() -> None:

@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from weft.aggregates.sketches import lift
 from weft.engine import sketches as engine_sketches
 from weft.engine.sketches import column_of, combine_stretches, fold_sketches, from_arrow, to_arrow
 from weft.errors import StatementError
+from weft.language.printer import print_workload
 
 MINUTE = 60_000_000
 RANK_ERROR = 0.0133
@@ -30,6 +32,13 @@ CREATE QUERY grouped AS SELECT k, APPROX_QUANTILE(n, 0.5), APPROX_COUNT_DISTINCT
   FROM s [RANGE 15 MINUTES SLIDE 2 MINUTES] WHERE n > 100 GROUP BY k;
 CREATE QUERY now AS SELECT APPROX_QUANTILE(x, 0.1), APPROX_COUNT_DISTINCT(u) FROM s [RANGE 30 MINUTES];
 CREATE QUERY rows AS SELECT APPROX_QUANTILE(x, 0.5) FROM s [ROWS 2000 SLIDE 700];
+"""
+TOP = f"""{STREAM}
+CREATE QUERY whole AS SELECT APPROX_TOP_K(n, 3), COUNT(n) FROM s [RANGE 20 MINUTES SLIDE 5 MINUTES];
+CREATE QUERY grouped AS SELECT k, APPROX_TOP_K(x, 2) AS most, APPROX_TOP_COUNT(u, 1)
+  FROM s [RANGE 15 MINUTES SLIDE 2 MINUTES] WHERE n > 100 GROUP BY k HAVING APPROX_TOP_COUNT(n, 1) > 1;
+CREATE QUERY now AS SELECT APPROX_TOP_K(n, 2) AS top FROM s [RANGE 30 MINUTES];
+CREATE QUERY rows AS SELECT APPROX_TOP_ITEM(x, 1), APPROX_TOP_COUNT(x, 1) FROM s [ROWS 2000 SLIDE 700];
 """
 
 
@@ -116,6 +125,81 @@ def test_answers_are_within_the_error_stated() -> None:
     check(table, workload, expected, rows)
 
 
+def check_top(table: pa.Table, workload: weft.Workload, expected: list[oracle.Answer], events: list[dict]) -> None:
+    """Bounds always hold: of the exact answer, and of the count of the value that is named."""
+    rows = {to_answer(row, workload)[:5]: row for row in table.to_pylist()}
+    assert rows.keys() == {answer[:5] for answer in expected}
+    for answer in expected:
+        row = rows[answer[:5]]
+        query = workload.queries[answer.query]
+        call = query.select[answer.item].expression
+        assert row["value"] is None or row["low"] <= row["value"] <= row["high"]
+        if call.function == "APPROX_TOP_COUNT" or row["low"] == row["high"]:
+            assert row["low"] <= answer.value <= row["high"]
+        if call.function == "APPROX_TOP_COUNT" and call.parameter == 1 and query.name != "grouped":
+            item = rows[(*answer[:4], answer.item - 1)]
+            values = covered(query, call.argument.name, answer, events)
+            assert row["low"] <= values.count(item["value"]) <= row["high"]
+
+
+def test_the_most_frequent_values_are_within_the_error_stated() -> None:
+    events = some_events(8000)
+    random = np.random.default_rng(9)
+    skewed = pa.array(random.zipf(1.2, 8000) % 20_000)
+    events = events.set_column(events.schema.get_field_index("n"), "n", skewed)
+    events = events.set_column(events.schema.get_field_index("x"), "x", pa.array(np.sqrt(skewed)))
+    answers = []
+    for _ in range(2):
+        engine = weft.Engine(TOP)
+        for low, high in ((0, 900), (900, 5000), (5000, 8000)):
+            engine.push("s", events.slice(low, high - low))
+            engine = weft.Engine.restore(engine.snapshot())
+        looked = engine.lookup("now")
+        answers.append((looked, engine.advance("s", weft.END_OF_STREAM)))
+    # The same once more: nothing is left to chance.
+    assert answers[0][0].equals(answers[1][0])
+    assert answers[0][1].equals(answers[1][1])
+    rows, workload = plain(events), engine.workload
+    check_top(answers[0][0], workload, oracle.lookup(workload.queries["now"], "t", rows, rows[-1]["t"]), rows)
+    for name in ("whole", "rows"):
+        table = answers[0][1].filter(pc.equal(answers[0][1].column("query"), name))
+        check_top(table, workload, oracle.closed_answers(workload.queries[name], "t", rows, None), rows)
+    table = answers[0][1].filter(pc.equal(answers[0][1].column("query"), "grouped"))
+    check_top(table, workload, oracle.closed_answers(workload.queries["grouped"], "t", rows, None), rows)
+    whole = answers[0][1].filter(pc.equal(answers[0][1].column("query"), "whole")).to_pylist()
+    assert any(row["low"] < row["high"] for row in whole if row["aggregate"] == "APPROX_TOP_K(n, 3)[1] count")
+
+
+def test_the_most_frequent_values_wide() -> None:
+    engine = weft.Engine(f"{STREAM} CREATE QUERY q AS SELECT APPROX_TOP_K(t, 2) AS at FROM s [RANGE 1 HOUR]")
+    engine.push("s", {"t": [7, 7, 9], "k": ["a"] * 3, "x": [0.0] * 3, "n": [1] * 3, "u": [None] * 3})
+    (row,) = engine.wide(engine.lookup("q"), "q").to_pylist()
+    shown = {name: value for name, value in row.items() if name.startswith("at") and not name.endswith(("low", "high"))}
+    assert list(shown) == ["at[1]", "at[1] count", "at[2]", "at[2] count"]
+    assert [getattr(value, "microsecond", value) for value in shown.values()] == [7, 2, 9, 1]
+
+
+def test_the_most_frequent_values_of_some_groups() -> None:
+    engine = weft.Engine(
+        f"{STREAM} CREATE QUERY q AS SELECT k, APPROX_TOP_K(x, 1) AS top FROM s [RANGE 1 HOUR] GROUP BY k"
+    )
+    engine.push("s", {"t": [9] * 3, "k": ["b", "a", "b"], "x": [3.0, 0.5, 3.0], "n": [1] * 3, "u": [None] * 3})
+    found = engine.lookup_many("q", [("b",), ("z",), ("a",)])
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "top[1]": [3.0, None, 0.5],
+        "top[1] count": [2, None, 1],
+    }
+
+
+def test_a_query_with_frequent_values_is_read_again_as_it_is_printed() -> None:
+    workload = weft.read(TOP)
+    again = weft.read(print_workload(workload))
+    assert again.queries == workload.queries
+    long = " + ".join(["n"] * 90)
+    with pytest.raises(StatementError, match=r"APPROX_TOP_K written out makes [0-9,]+ characters"):
+        weft.read(f"{STREAM} CREATE QUERY q AS SELECT APPROX_TOP_K({long}, 100) FROM s [RANGE 1 HOUR]")
+
+
 def test_wide_answers_are_typed_and_have_bounds() -> None:
     engine = weft.Engine(WORKLOAD)
     engine.push("s", some_events(3000))
@@ -172,7 +256,7 @@ def test_folding_ranges_is_the_union_of_their_rows(data: st.DataObject) -> None:
             end = data.draw(st.integers(max(begin + 1, end), len(values)))
             low.append(begin)
             high.append(end)
-    for kind in (Kind.QUANTILES, Kind.DISTINCT):
+    for kind in (Kind.QUANTILES, Kind.DISTINCT, Kind.FREQUENT):
         column = column_of([lift(kind, part) for part in values])
         if data.draw(st.booleans()):
             column = from_arrow(to_arrow(kind, column))
@@ -188,6 +272,9 @@ def test_folding_ranges_is_the_union_of_their_rows(data: st.DataObject) -> None:
                 assert found.n == len(wanted)
                 ranks = [(place + 0.5) / len(wanted) for place in range(len(wanted))]
                 assert found.get_quantiles(ranks, True) == sorted(wanted)
+            elif kind is Kind.FREQUENT:
+                assert found.total == len(wanted)
+                assert sketches.doubles_of(found.ranking.words).tolist() == sorted(wanted)
             else:
                 assert round(found.get_estimate()) == len(wanted)
 
@@ -217,7 +304,7 @@ def test_a_store_keeps_bytes_until_they_are_needed() -> None:
     (generation,) = engine._streams["s"].generations
     (state,) = generation.trees
     assert state.store.partials().schema.field("quantiles_0").type == pa.large_binary()
-    assert {type(sketch) for sketch in state.store._rows.columns["quantiles_0"]} == {bytes}
+    assert {type(sketch) for sketch in state.store._rows.column("quantiles_0")} == {bytes}
     held = state.store.bytes_held
     assert 1000 < held < 10_000
     state.store.check_invariants()
@@ -238,11 +325,25 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
         ("APPROX_QUANTILE(x, 2)", "the second argument of APPROX_QUANTILE must be a number from 0 to 1"),
         ("APPROX_QUANTILE(u, 0.5)", "APPROX_QUANTILE needs BIGINT or DOUBLE, u is STRING"),
         ("APPROX_COUNT_DISTINCT(u, 1)", "APPROX_COUNT_DISTINCT takes one argument, got 2"),
+        ("APPROX_TOP_K(x)", "APPROX_TOP_K takes two arguments, got 1"),
+        ("APPROX_TOP_K(x, 0)", "the second argument of APPROX_TOP_K must be a whole number from 1 to 100"),
+        ("APPROX_TOP_COUNT(x, 1.5)", "the second argument of APPROX_TOP_COUNT must be a whole number from 1 to 100"),
+        (
+            "APPROX_TOP_K(u, 3)",
+            r"APPROX_TOP_K needs .*, u is STRING(.|\n)*the row query SELECT TOP_K\(u, 3\) gives such",
+        ),
+        ("APPROX_TOP_K(x, 3), APPROX_TOP_K(x, 3)", r"two SELECT items are called 'APPROX_TOP_K\(x, 3\)\[1\]'"),
+        ("APPROX_TOP_K(x, 3) + 1", "a SELECT item must be a grouped attribute or an aggregate"),
     ],
 )
 def test_mistakes_are_named(aggregate: str, message: str) -> None:
     with pytest.raises(StatementError, match=message):
         weft.read(f"{STREAM} CREATE QUERY q AS SELECT {aggregate} FROM s [RANGE 1 HOUR]")
+
+
+def test_having_takes_one_value() -> None:
+    with pytest.raises(StatementError, match="APPROX_TOP_K stands for several values, and one is needed here"):
+        weft.read(f"{STREAM} CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 1 HOUR] HAVING APPROX_TOP_K(x, 2) > 3")
 
 
 def test_structures_are_not_chosen_for_lookups() -> None:

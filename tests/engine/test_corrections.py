@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
@@ -86,10 +85,3 @@ def test_changes_are_told_from_corrected_answers() -> None:
         (0, "COUNT(*)", 3.0),
         (0, "MAX(x)", 9.0),
     ]
-
-
-def test_spark_refuses_it() -> None:
-    from weft.spark.pipeline import check_workload
-
-    with pytest.raises(weft.WeftError, match="leave ON LATE CORRECT out"):
-        check_workload(weft.read(TEXT))

@@ -142,3 +142,24 @@ def test_the_cheap_direction_of_the_least_value_is_below() -> None:
         reasons[comparison] = plan.having["q"].reason
     assert "collective_min finds the groups" in reasons["<"]
     assert "each group is checked" in reasons[">"]
+
+
+def test_a_lookup_in_the_past_misses_no_event_that_where_keeps() -> None:
+    """Events that WHERE drops move the watermark on, and with it nothing of what earlier lookups need may go."""
+    queries = """
+    CREATE QUERY q AS SELECT sym, COUNT(*) FROM t [RANGE 20 MICROSECONDS] WHERE v > 0 GROUP BY sym HAVING COUNT(*) > 2;
+    CREATE QUERY long AS SELECT COUNT(*) FROM t [RANGE 1000 MICROSECONDS];
+    """
+    engine = weft.Engine(weft.read(STREAM + queries), rate=RATE)
+    times = [*range(1, 11), 28]
+    engine.push(
+        "t",
+        {
+            "at": np.array(times).astype("datetime64[us]"),
+            "sym": ["a"] * 11,
+            "v": [1] * 10 + [0],
+            "p": [1.0] * 11,
+        },
+    )
+    engine.advance("t", 29)
+    assert engine.wide(engine.lookup("q", 12), "q").to_pylist()[0]["COUNT(*)"] == 10

@@ -45,25 +45,34 @@ def test_statistics_of_a_stream() -> None:
     assert statistics["bytes"] == tree["bytes"] + statistics["log"]["bytes"]
 
 
-def test_a_row_of_five_partials_is_near_to_64_bytes() -> None:
-    (tree,) = full_engine().statistics()["streams"]["s"]["trees"]
-    # Key, slot, shard and rows beside the sum in two words, count, minimum, maximum, and two pairs for the variance.
-    assert tree["bytes"] / tree["fragments"] <= 24 + 8 * 10
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_a_row_of_five_partials_takes_at_most_64_bytes(column: str) -> None:
+    engine = weft.Engine(weft.read(TEXT.replace("(x)", f"({column})")), rate=KEYS, groups={"k": KEYS})
+    random = np.random.default_rng(1)
+    times = np.repeat(np.arange(SECONDS), 3 * KEYS) * US
+    keys = random.permutation(len(times)) % KEYS + 10**12
+    engine.push(
+        "s", {"t": times, "k": keys, "x": random.integers(-(10**9), 10**9, len(times)), "y": random.random(len(times))}
+    )
+    engine.advance("s", 190 * US)
+    (tree,) = engine.statistics()["streams"]["s"]["trees"]
+    assert tree["bytes"] / tree["fragments"] <= 64
 
 
-def test_the_estimate_is_near_to_what_is_held() -> None:
+def test_the_estimate_is_above_what_is_held_and_not_far() -> None:
     engine = full_engine()
     estimated = {
         consumer.name: consumer.bytes
         for consumer in consumers(weft.optimize(engine.workload, rate=KEYS, groups={"k": KEYS}))
     }
     held = engine.statistics()["streams"]["s"]
-    assert estimated["tree 0 over s"] == pytest.approx(held["trees"][0]["bytes"], rel=0.5)
+    # Columns are packed, so that rows take less than the widest that they may need.
+    assert held["trees"][0]["bytes"] <= estimated["tree 0 over s"] <= 4 * held["trees"][0]["bytes"]
     assert estimated["events of s for lookups"] == pytest.approx(held["log"]["bytes"], rel=1.0)
 
 
 def test_a_workload_that_would_not_fit_is_refused_and_nothing_changes() -> None:
-    with pytest.raises(MemoryBudgetError, match=r"may hold 1.0 MB: tree 0 over s: .* Shorten"):
+    with pytest.raises(MemoryBudgetError, match=r"may hold 1.0 MB: .*tree 0 over s: .* Shorten"):
         weft.Engine(weft.read(TEXT), groups={"k": 100_000}, memory_limit=1_000_000)
     engine = weft.Engine(weft.read(STREAM), groups={"k": 10}, memory_limit=1_000_000)
     engine.add("CREATE QUERY small AS SELECT SUM(x) FROM s [RANGE 60 SECONDS SLIDE 1 SECOND] GROUP BY k")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.aggregates.types import Type
-from weft.engine.tables import ByteTable, ColumnTable, IntTable, KeyTable
+from weft.engine.tables import ByteTable, CodeTable, ColumnTable, IntTable, KeyTable
 
 
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5), max_size=300), max_size=4))
@@ -16,6 +16,18 @@ def test_integers_get_ids_in_order_of_first_appearance(batches: list[list[int]])
         ids = table.ids(np.array(batch, np.int64))
         assert ids.tolist() == [seen.setdefault(value, len(seen)) for value in batch]
     assert table.values.tolist() == list(seen)
+
+
+@given(st.lists(st.lists(st.integers(0, 5) | st.integers(0, 300), max_size=100), max_size=4))
+def test_codes_get_ids_in_order_of_first_appearance(batches: list[list[int]]) -> None:
+    table, seen = CodeTable(), {}
+    for batch in batches:
+        ids = table.ids(np.array(batch, np.int64))
+        assert ids.tolist() == [seen.setdefault(value, len(seen)) for value in batch]
+    assert table.values.tolist() == list(seen)
+    wanted = [*range(0, 310, 7), 10**6]
+    assert table.find(np.array(wanted)).tolist() == [seen.get(code, -1) for code in wanted]
+    assert [table.find_one(code) for code in wanted] == [seen.get(code, -1) for code in wanted]
 
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=200), max_size=4))
@@ -62,6 +74,9 @@ def test_keys_of_several_columns_come_back_as_they_were(rows) -> None:
     seen: dict = {}
     assert ids.tolist() == [seen.setdefault(row, len(seen)) for row in rows]
     assert [column.to_pylist() for column in table.decode(ids)] == [column.to_pylist() for column in columns]
+    assert table.find(columns, len(rows)).tolist() == ids.tolist()
+    wanted = [*rows[:5], ("b", 2, True), ("c", 0, None), (None, 7, False)]
+    assert [table.find_one(row) for row in wanted] == [seen.get(row, -1) for row in wanted]
 
 
 def test_no_columns_make_one_group() -> None:

@@ -331,7 +331,7 @@ def test_spark_has_the_same_columns() -> None:
     unpacking = pytest.importorskip("weft.spark.unpack")
     queries = STREAM + "CREATE QUERY a AS SELECT s, MAX(p) FROM t [RANGE 1 SECOND SLIDE 1 SECOND] GROUP BY s"
     for workload in (weft.read(queries), weft.read(queries + " WITHIN 0.1")):
-        assert unpacking.answers_type(workload).names == answers_schema(workload).names
+        assert unpacking.answers_type(answers_schema(workload)).names == answers_schema(workload).names
 
 
 def columns_of(queries: str) -> list[str]:

@@ -1,9 +1,9 @@
 """Lowering of sketches: approximate answers, and between which values the exact ones lie.
 
 The bounds are those of the library: for a quantile the values at ranks that are off by the sketch's error, with a
-confidence of 99 % on either side; for a distinct count two standard errors, a confidence of 95 %. As long as few values
-went in (about 200 for a quantile, some hundred different ones for a count), the answer is exact and the bounds are
-equal.
+confidence of 99 % on either side; for a distinct count two standard errors, a confidence of 95 %. Those of frequent
+values always hold. As long as few values went in (about 200 for a quantile, some hundred different ones for a count or
+for frequent values), the answer is exact and the bounds are equal.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from weft.aggregates.components import Kind
-from weft.aggregates.lowering import Floats, FoldedComponents, Lowered, quantile_ranks
-from weft.aggregates.sketches import Sketch
+from weft.aggregates.lowering import Floats, FoldedComponents, Ints, Lowered, quantile_ranks
+from weft.aggregates.sketches import Sketch, doubles_of
 
 DEVIATIONS = 2
 """How many standard errors the bounds of a distinct count are away from it."""
@@ -63,3 +63,49 @@ def lower_approximate_distinct(folded: FoldedComponents, parameter: float | None
     low, values, high = np.ceil(found[0]), np.rint(found[1]), np.floor(found[2])
     low, high = np.minimum(low, values), np.maximum(high, values)
     return Lowered(values, values.astype(np.int64), np.ones(len(values), np.bool_), (low, high))
+
+
+def lower_top_item(folded: FoldedComponents, parameter: float | Ints | None) -> Lowered:
+    """APPROX_TOP_ITEM(x, rank): the value at a rank of the most frequent ones; NULL where no such value is known.
+
+    The bounds are equal where the value has this rank for certain, and endless where another one may have it.
+    """
+    assert parameter is not None
+    sketches = folded.sketches(Kind.FREQUENT)
+    words = np.zeros(len(sketches), np.int64)
+    valid, certain = np.zeros(len(sketches), np.bool_), np.zeros(len(sketches), np.bool_)
+    for place, (sketch, rank) in enumerate(zip(sketches, _ranks(parameter, len(sketches)))):
+        if sketch is not None and rank <= len(sketch.ranking.words):
+            words[place], valid[place] = sketch.ranking.words[rank - 1], True
+            certain[place] = sketch.ranking.is_certain[rank - 1]
+    values = doubles_of(words) if folded.is_float else words.astype(np.float64)
+    low, high = np.where(certain, values, -np.inf), np.where(certain, values, np.inf)
+    return Lowered(values, None if folded.is_float else words, valid, (low, high))
+
+
+def lower_top_count(folded: FoldedComponents, parameter: float | Ints | None) -> Lowered:
+    """APPROX_TOP_COUNT(x, rank): how often that value occurs, at most; 0 where no such value is known.
+
+    The bounds are those of this value's count, and of the exact count at this rank as well: all counts are too high by
+    the same error at most.
+    """
+    assert parameter is not None
+    sketches = folded.sketches(Kind.FREQUENT)
+    low, counts, high = np.zeros((3, len(sketches)), np.int64)
+    for place, (sketch, rank) in enumerate(zip(sketches, _ranks(parameter, len(sketches)))):
+        if sketch is None:
+            continue
+        ranking = sketch.ranking
+        if rank <= len(ranking.counts):
+            counts[place] = high[place] = ranking.counts[rank - 1]
+            low[place] = high[place] - ranking.error
+        else:
+            high[place] = ranking.error
+    bounds = (low.astype(np.float64), high.astype(np.float64))
+    return Lowered(counts.astype(np.float64), counts, np.ones(len(counts), np.bool_), bounds)
+
+
+def _ranks(parameter: float | Ints, size: int) -> list[int]:
+    """One rank for all answers, or one for each."""
+    ranks: list[int] = np.broadcast_to(np.asarray(parameter, np.int64), (size,)).tolist()
+    return ranks

@@ -11,7 +11,12 @@ from enum import Enum
 
 import numpy as np
 
-from weft.aggregates.approximate import lower_approximate_distinct, lower_approximate_quantile
+from weft.aggregates.approximate import (
+    lower_approximate_distinct,
+    lower_approximate_quantile,
+    lower_top_count,
+    lower_top_item,
+)
 from weft.aggregates.components import Kind
 from weft.aggregates.lowering import (
     FoldedComponents,
@@ -131,6 +136,17 @@ EVERY_AGGREGATE = (
         ANY,
         _always(Kind.DISTINCT),
         lower_approximate_distinct,
+        Type.BIGINT,
+        is_exact=False,
+    ),
+    Aggregate("APPROX_TOP_ITEM", Law.ALGEBRAIC, False, ORDERED, _always(Kind.FREQUENT), lower_top_item, is_exact=False),
+    Aggregate(
+        "APPROX_TOP_COUNT",
+        Law.ALGEBRAIC,
+        False,
+        ANY,
+        _always(Kind.FREQUENT),
+        lower_top_count,
         Type.BIGINT,
         is_exact=False,
     ),

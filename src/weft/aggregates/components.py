@@ -37,11 +37,13 @@ class Kind(Enum):
     """A sketch of the distribution of numbers."""
     DISTINCT = "distinct"
     """A sketch of the set of different values."""
+    FREQUENT = "frequent"
+    """A sketch of how often the most frequent values occur."""
 
     @property
     def is_sketch(self) -> bool:
         """Whether it is an object, serialised in tables: see `weft.aggregates.sketches`."""
-        return self in (Kind.QUANTILES, Kind.DISTINCT)
+        return self in (Kind.QUANTILES, Kind.DISTINCT, Kind.FREQUENT)
 
     @property
     def words(self) -> int:

@@ -17,7 +17,8 @@ import pyarrow as pa
 from weft.aggregates.components import Component, Kind
 from weft.aggregates.types import Type
 from weft.engine.columns import arrow_type, canonical, frozen, numbers_of
-from weft.engine.sketches import SKETCH_TYPE, lift_distinct, lift_quantiles
+from weft.engine.rows import fold_stretches
+from weft.engine.sketches import SKETCH_TYPE, lift_distinct, lift_frequent, lift_quantiles
 from weft.engine.tables import ColumnTable, IntTable
 from weft.kernels.hashing import find_small_ints, first_places
 from weft.kernels.lifting import (
@@ -34,6 +35,8 @@ Bools = npt.NDArray[np.bool_]
 Column = npt.NDArray[Any]
 """int64 or float64, by the type of what it holds."""
 
+FEWER = 4
+"""A base is made from the partials of a finer one where these are so many times fewer than the events."""
 _NOTHING_NULL = np.empty(0, np.bool_)
 
 
@@ -62,17 +65,53 @@ class Combiner:
         self._plan = plan
         self._batch = batch
         self._length = batch.num_rows
+        self._made: list[tuple[Base, pa.RecordBatch]] = []
         self._codes: dict[str, tuple[Ints, int]] = {}
+        self._shards: dict[tuple[int, ...], list[tuple[Ints, int]]] = {}
         self._numbers: dict[int, tuple[Column, Bools]] = {}
 
     def partials(self, base: Base, slots: Ints) -> pa.RecordBatch:
         """The partials of one base; `slots` is the slot of each event."""
+        made = next((made for finer, made in self._made if self._is_finer(finer, base, made)), None)
+        partials = self._lifted(base, slots) if made is None else Combiner(self._plan, made).coarser(base)
+        self._made.append((base, partials))
+        return partials
+
+    def coarser(self, base: Base) -> pa.RecordBatch:
+        """The partials of one base, from a batch that has those of a finer one instead of events."""
+        slots = np.asarray(self._batch.column("slot"))
+        index, first = self._group(base, slots)
+        order = np.argsort(index, kind="stable")
+        bounds = np.searchsorted(index[order], np.arange(len(first) + 1))
+        columns = self._places(base, slots, first)
+        for component in base.components:
+            given = [np.asarray(self._batch.column(name))[order] for name in component.column_names()]
+            columns += [pa.array(column) for column in fold_stretches(component.kind, given, bounds)]
+        return pa.RecordBatch.from_arrays(columns, schema=partials_schema(self._plan, base))
+
+    def _is_finer(self, finer: Base, base: Base, made: pa.RecordBatch) -> bool:
+        """Whether the partials of one base can stand for the events of another, and are far fewer."""
+        return (
+            made.num_rows <= self._length // FEWER
+            and (finer.clock, finer.granularity) == (base.clock, base.granularity)
+            and set(base.group_by) <= set(finer.group_by)
+            and set(base.predicates) <= set(finer.predicates)
+            and set(base.components) <= set(finer.components)
+            and not any(component.kind is Kind.VALUES or component.kind.is_sketch for component in base.components)
+        )
+
+    def _places(self, base: Base, slots: Ints, first: Ints) -> list[pa.Array]:
+        """The slots, keys and predicate bits of the partials, each from one of its rows."""
+        rows = pa.array(first)
+        columns: list[pa.Array] = [pa.array(slots[first])]
+        columns += [_decoded(self._batch.column(self._plan.key_column(key)).take(rows)) for key in base.group_by]
+        return columns + [pa.array(word[first]) for word in self._shard_words(base)]
+
+    def _lifted(self, base: Base, slots: Ints) -> pa.RecordBatch:
+        """The partials of one base, from the events."""
         index, first = self._group(base, slots)
         size = len(first)
-        columns: list[pa.Array] = [pa.array(slots[first])]
-        rows = pa.array(first)
-        columns += [self._batch.column(self._plan.key_column(key)).take(rows) for key in base.group_by]
-        columns += [pa.array(word[first]) for word in self._shard_words(base)]
+        columns = self._places(base, slots, first)
         for component in base.components:
             if component.kind is Kind.VALUES:
                 columns += self._multiset(component, index, size)
@@ -86,14 +125,15 @@ class Combiner:
         """The partial of each event, and an event of each partial."""
         parts = [self._key_codes(key) for key in base.group_by]
         if base.predicates:
-            parts += [_dense(word) for word in self._shard_words(base)]
+            parts += self._shard_codes(base)
         lowest = int(slots.min()) if len(slots) else 0
         group = slots - lowest
         size = int(group.max(initial=0)) + 1
         for codes, cardinality in parts:
             if size * cardinality >= 2**62:
                 group, size = _dense(group, size)
-            group = group * cardinality + codes
+            group *= cardinality
+            group += codes
             size *= cardinality
         index, count = _dense(group, size)
         first = np.empty(count, np.int64)
@@ -102,10 +142,17 @@ class Combiner:
 
     def _key_codes(self, key: str) -> tuple[Ints, int]:
         if key not in self._codes:
-            table = ColumnTable(self._plan.stream.attributes[key])
-            codes = table.codes(self._batch.column(self._plan.key_column(key)))
-            self._codes[key] = codes, int(codes.max(initial=0)) + 1
+            column = self._batch.column(self._plan.key_column(key))
+            self._codes[key] = _codes_of(column, self._plan.stream.attributes[key])
         return self._codes[key]
+
+    def _shard_codes(self, base: Base) -> list[tuple[Ints, int]]:
+        """The predicate bits of each event as dense numbers, and how many there are, a word each."""
+        masks = tuple(self._plan.shard_masks(base.predicates))
+        if masks not in self._shards:
+            words = zip(self._shard_words(base), masks, strict=True)
+            self._shards[masks] = [_dense(word, mask + 1) for word, mask in words]
+        return self._shards[masks]
 
     def _shard_words(self, base: Base) -> list[Ints]:
         """The predicate bits of each event, those of other bases cleared so that they do not split partials."""
@@ -154,6 +201,8 @@ class Combiner:
         if component.kind is Kind.DISTINCT:
             # A value counts once however often it comes, and finding that out costs less than adding it again.
             return lift_distinct(self._multiset(component, index, size)[0])
+        if component.kind is Kind.FREQUENT:
+            return lift_frequent(*self._multiset(component, index, size))
         assert component.input is not None
         return lift_quantiles(*self._input(component.input), index, size)
 
@@ -202,9 +251,28 @@ def _input_type(plan: StreamPlan, component: Component) -> Type:
     return plan.inputs[component.input].type
 
 
-def _dense(values: Ints, size: int | None = None) -> tuple[Ints, int]:
+def _decoded(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _codes_of(column: pa.Array, kind: Type) -> tuple[Ints, int]:
+    """Numbers for the values of a column, equal for equal values, and a number above all of them."""
+    if not column.null_count:
+        if pa.types.is_dictionary(column.type):
+            # Encoding found the different values already.
+            return np.asarray(column.indices).astype(np.int64), len(column.dictionary)
+        if kind in (Type.BIGINT, Type.TIMESTAMP) and len(column):
+            values = np.asarray(column)
+            lowest, highest = int(values.min()), int(values.max())
+            if highest - lowest <= 4 * len(column):
+                return values - lowest, highest - lowest + 1
+    codes = ColumnTable(kind).codes(column)
+    return codes, int(codes.max(initial=0)) + 1
+
+
+def _dense(values: Ints, size: int) -> tuple[Ints, int]:
     """Dense ids for values in order of first appearance, and how many there are; `size` is above all values."""
-    if size is not None and size <= 4 * len(values) + 1024:
+    if size <= 4 * len(values) + 1024:
         ids = np.empty(len(values), np.int64)
         return ids, find_small_ints(values, np.full(size, -1), ids)
     table = IntTable()

@@ -210,19 +210,19 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """Everything that the engine holds, as bytes for `restore`."""
-        return write_snapshot(self._workload, self._streams, self._row_queries)
+        return write_snapshot(self._workload, self._streams, self._row_queries, self._memory_limit)
 
     @classmethod
     def restore(cls, blob: bytes) -> Engine:
-        """An engine that goes on where `snapshot` left off."""
-        workload, streams, row_queries = read_snapshot(blob)
+        """An engine that goes on where `snapshot` left off, whatever older Weft wrote it."""
+        held = read_snapshot(blob)
         engine = cls.__new__(cls)
-        engine._workload = workload
-        engine._schema = answers_schema(workload)
-        engine._streams = streams
-        engine._memory_limit = None
-        engine._prices = next((state.prices for state in streams.values()), Prices())
-        engine._row_queries = row_queries
+        engine._workload = held.workload
+        engine._schema = answers_schema(held.workload)
+        engine._streams = held.streams
+        engine._memory_limit = held.memory_limit
+        engine._prices = next((state.prices for state in held.streams.values()), Prices())
+        engine._row_queries = held.row_queries
         engine._singles = {}
         return engine
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.engine.columns import arrow_type
+from weft.engine.growing import GrowingInts
 from weft.engine.tables import KeyTable
 from weft.errors import WeftError
 from weft.language.model import Stream
@@ -54,11 +55,27 @@ class Retention:
         return Retention(time_us, rows, tuple(partitions.items()))
 
 
+@dataclass(frozen=True)
+class _Look:
+    """When it was last found out which events windows of substreams still cover: it takes a pass over all of them."""
+
+    retention: Retention
+    old: int
+    """How many events no other window covered."""
+    final_count: int
+
+    def is_soon_after(self, last: _Look, held: int) -> bool:
+        """Whether so few events came or grew old since the last look that another is not worth its pass."""
+        changed = max(self.old - last.old, self.final_count - last.final_count)
+        return self.retention == last.retention and 4 * changed < held
+
+
 @dataclass
 class EventLog:
     """Events of one stream in the order of their times, ties in the order of arrival.
 
-    Cost: `append` O(1) a batch; the first read after it sorts the pending events; `trim` O(events held).
+    Cost: `append` O(1) a batch; the first read after it sorts the pending events; `advance` and `trim` O(log events)
+    amortised for each event that becomes final or is let go.
     """
 
     stream: Stream
@@ -71,8 +88,9 @@ class EventLog:
     _events: pa.Table | None = None
     _new: list[pa.RecordBatch] = field(default_factory=list)
     final_held: int = 0
-    _numbers: Ints | None = None
+    _numbers: GrowingInts | None = None
     """The number of each final event held, counted from the beginning of the log."""
+    _looked: _Look | None = None
     _times: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _times_of: pa.Table | None = None
     """The events that `_times` has the times of."""
@@ -97,7 +115,7 @@ class EventLog:
             order = np.argsort(np.asarray(table.column(self.stream.timestamp)), kind="stable")
             self._events = pa.concat_tables([final, table.take(pa.array(order))])
             if self._events.column(0).num_chunks > MOST_CHUNKS:
-                self._events = self._events.combine_chunks()
+                self._events = _in_fewer_chunks(self._events)
         return self._events
 
     @property
@@ -124,16 +142,19 @@ class EventLog:
         """Make the events behind the watermark final, and return those that were not before."""
         until = int(np.searchsorted(self.times, watermark_us, side="left"))
         fresh = self.events.slice(self.final_held, until - self.final_held)
-        self._numbers = np.concatenate([self.numbers, self.final_count + np.arange(until - self.final_held)])
-        self.final_count += until - self.final_held
+        self._numbered().append(np.arange(self.final_count, self.final_count + fresh.num_rows))
+        self.final_count += fresh.num_rows
         self.final_held = until
         return fresh
 
     @property
     def numbers(self) -> Ints:
         """The number of each final event held; numbers rise, with gaps where events were let go."""
+        return self._numbered().values
+
+    def _numbered(self) -> GrowingInts:
         if self._numbers is None:
-            self._numbers = np.arange(self.final_count - self.final_held, self.final_count)
+            self._numbers = GrowingInts(np.arange(self.final_count - self.final_held, self.final_count))
         return self._numbers
 
     def final_events(self) -> tuple[pa.Table, Ints]:
@@ -147,23 +168,33 @@ class EventLog:
         return rows[np.isin(self.numbers[rows], numbers)]
 
     def trim(self, retention: Retention, watermark_us: int) -> None:
-        """Let go of final events that no lookup from the watermark on can cover."""
+        """Let go of final events that no lookup from the watermark on can cover, once they are half of those held."""
         final, times = self.final_held, self.times
-        keep = np.ones(len(times), np.bool_)
-        keep[:final] = times[:final] > watermark_us - retention.time_us
-        keep[max(0, final - retention.rows) : final] = True
-        for attributes, rows in retention.partitions:
-            keep[:final] |= self.rank_from_end(attributes, final) < rows
-        kept = int(keep.sum())
-        if not final or 2 * kept > len(times):
+        # Windows of time and of rows cover what comes last; only those of substreams may cover single events before.
+        old = min(int(times[:final].searchsorted(watermark_us - retention.time_us, side="right")), final)
+        old = min(old, max(0, final - retention.rows))
+        if not old or 2 * old < len(times):
             return
-        gone = times[:final][~keep[:final]]
-        self.complete_from_us = max(self.complete_from_us or int(gone[-1]) + 1, int(gone[-1]) + 1)
+        keep = np.zeros(old, np.bool_)
+        if retention.partitions:
+            look = _Look(retention, old, self.final_count)
+            if self._looked is not None and look.is_soon_after(self._looked, len(times)):
+                return
+            self._looked = look
+            for attributes, rows in retention.partitions:
+                keep |= self.rank_from_end(attributes, final)[:old] < rows
+            if 2 * int(np.count_nonzero(~keep)) < len(times):
+                return
+        gone = int(times[np.flatnonzero(~keep)[-1]])
+        self.complete_from_us = max(self.complete_from_us or gone + 1, gone + 1)
         self.trimmed_at_us = watermark_us
-        self._numbers = self.numbers[keep[:final]]
-        self._events = self.events.filter(pa.array(keep)).combine_chunks()
+        kept = np.flatnonzero(keep)
+        self._numbers = GrowingInts(np.concatenate([self.numbers[kept], self.numbers[old:]]))
+        events = self.events
+        self._events = pa.concat_tables([events.take(pa.array(kept)), events.slice(old)]).combine_chunks()
         self._times = self._times[:0]
-        self.final_held = int(keep[:final].sum())
+        self.final_held = final - old + len(kept)
+        self._looked = None
 
     def rank_from_end(self, attributes: tuple[str, ...], count: int) -> Ints:
         """For each of the first `count` events, how many later ones among them have the same key."""
@@ -233,3 +264,18 @@ class EventLog:
                 f"stream {self.stream.name}: a lookup at {show_time(at_us)} needs events that are not held; "
                 f"it is exact from {show_time(exact_from or 0)} on"
             )
+
+
+def _in_fewer_chunks(events: pa.Table) -> pa.Table:
+    """The same events, with the newest chunks put together so that each is at most half as long as the one before.
+
+    An event is copied once for each doubling of the chunk that it is in, and few chunks are left.
+    """
+    lengths = [len(chunk) for chunk in events.column(0).chunks]
+    whole = len(lengths) - 1
+    newest = lengths[whole]
+    while whole and lengths[whole - 1] < 2 * newest:
+        whole -= 1
+        newest += lengths[whole]
+    old = sum(lengths[:whole])
+    return pa.concat_tables([events.slice(0, old), events.slice(old).combine_chunks()])

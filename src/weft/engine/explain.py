@@ -14,7 +14,7 @@ from math import expm1
 from weft.engine.generation import Generation, TreeState
 from weft.engine.stream_state import StreamState
 from weft.language.model import Workload
-from weft.planning.cost import Prices, overlap
+from weft.planning.cost import Prices
 from weft.planning.optimize import optimize
 from weft.planning.plan import Clock, Plan, StreamPlan
 
@@ -59,7 +59,7 @@ def predicted(at_work: TreeState, state: StreamState) -> TreeWork:
     if not cells:
         return TreeWork(0.0, 0.0)
     fragments = cells * tree.cuts.rate
-    return TreeWork(_occupied(cells, state.accepted), _occupied(fragments, state.accepted) * overlap(tree))
+    return TreeWork(_occupied(cells, state.accepted), _occupied(fragments, state.accepted) * state.prices.visits(tree))
 
 
 def _occupied(cells: float, events: int) -> float:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from weft.aggregates.types import Type
 from weft.engine.event_log import EventLog
+from weft.engine.growing import GrowingInts
 from weft.engine.projection import holds
 from weft.engine.tables import KeyTable
 from weft.errors import WeftWarning
@@ -56,10 +57,10 @@ class IndexKey:
 class HavingIndex:
     """A collective index over a stream's groups, and for each group the chain of its events in the log."""
 
-    _numbers: Ints
+    _numbers: GrowingInts
     """The number in the log of each event that passes WHERE; chains count these events."""
-    _times: Ints
-    _previous: Ints
+    _times: GrowingInts
+    _previous: GrowingInts
     _newest: Ints
 
     def __init__(self, stream: Stream, key: IndexKey, largest_us: int) -> None:
@@ -82,33 +83,34 @@ class HavingIndex:
         numbers = first + np.flatnonzero(passing)
         raw = {name: column.filter(pa.array(passing)) for name, column in raw.items()}
         codes = self._codes(raw, len(numbers))
-        self._numbers = np.concatenate([self._numbers, numbers])
-        self._times = np.concatenate([self._times, times[passing]])
         chained = np.empty(len(codes), np.int64)
         self._newest = _lengthened(self._newest, len(self._table))
         extend_chains(codes, self._first + len(self._previous), self._newest, chained)
-        self._previous = np.concatenate([self._previous, chained])
+        self._numbers.append(numbers)
+        self._times.append(times[passing])
+        self._previous.append(chained)
         try:
             self._feed(raw, codes, times[passing])
         except SubstreamError as error:
             self.gave_up = str(error)
             warnings.warn(f"every group of a HAVING is checked from now on: {error}", WeftWarning, stacklevel=2)
-        self._let_go(int(times[-1]))
+        self._let_go()
 
     def numbers_of(self, threshold: Threshold, range_us: int, at_us: int, pending: pa.Table) -> Ints | None:
         """The numbers of the final events to read for a lookup; None for a time that the index has already passed.
 
         `pending` holds the events of the window that are not final: their groups are read whatever the index says.
         """
-        if self.gave_up is not None or (len(self._times) and at_us < self._times[-1]):
+        times = self._times.values
+        if self.gave_up is not None or (len(times) and at_us < times[-1]):
             return None
         found = self._filter.lookup(at_us, range_us, threshold.comparison, threshold.bound).keys
         if pending.num_rows:
             raw = {name: _one(pending.column(name)) for name in pending.column_names}
             found = np.unique(np.concatenate([found, self._codes(raw, pending.num_rows)]))
             self._newest = _lengthened(self._newest, len(self._table))
-        places = events_of_keys(found, self._newest, self._previous, self._times, self._first, at_us - range_us)
-        return np.sort(self._numbers[places - self._first])
+        places = events_of_keys(found, self._newest, self._previous.values, times, self._first, at_us - range_us)
+        return np.sort(self._numbers.values[places - self._first])
 
     def is_stale(self) -> bool:
         """Whether most of its groups are silent, so that it is worth building anew."""
@@ -128,9 +130,9 @@ class HavingIndex:
         self._table = KeyTable([self._stream.attributes[name] for name in self._key.group_by])
         self._filter = self._new_filter()
         self._first = 0
-        self._numbers = np.empty(0, np.int64)
-        self._times = np.empty(0, np.int64)
-        self._previous = np.empty(0, np.int64)
+        self._numbers = GrowingInts()
+        self._times = GrowingInts()
+        self._previous = GrowingInts()
         self._newest = np.empty(0, np.int64)
 
     def _new_filter(self) -> SubstreamFilter:
@@ -160,13 +162,15 @@ class HavingIndex:
             numbers = np.where(np.isnan(numbers), np.inf, numbers)
         self._filter.update(codes, numbers, times)
 
-    def _let_go(self, now_us: int) -> None:
-        """Drop the chains of events that no window covers, once they are the larger part."""
-        gone = int(np.searchsorted(self._times, now_us - self.largest_us, side="right"))
-        if 2 * gone > len(self._times):
-            self._first += gone
-            self._numbers, self._times = self._numbers[gone:], self._times[gone:]
-            self._previous = self._previous[gone:]
+    def _let_go(self) -> None:
+        """Drop the chains of events that no window covers from the newest event on; lookups before it do not come."""
+        times = self._times.values
+        if not len(times):
+            return
+        gone = int(times.searchsorted(times[-1] - self.largest_us, side="right"))
+        self._first += gone
+        for column in (self._numbers, self._times, self._previous):
+            column.drop(gone)
 
 
 class HavingIndexes:

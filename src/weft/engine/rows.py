@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.aggregates.components import Component, Kind
-from weft.engine.sketches import bytes_of_column, combine_stretches
+from weft.engine.sketches import combine_stretches
 from weft.kernels.folding import fold_extreme, fold_sum_pairs
 from weft.kernels.multisets import gather_runs, merge_runs
 
@@ -60,15 +60,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self.slots)
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of all columns."""
-        arrays = [self.keys, self.slots, self.shards, *self.columns.values()]
-        for runs in self.multisets.values():
-            arrays += [runs.items, runs.counts, runs.offsets]
-        sketches = (column for column in self.columns.values() if column.dtype == np.object_)
-        return sum(array.nbytes for array in arrays) + sum(bytes_of_column(column) for column in sketches)
-
     def take(self, rows: Ints) -> Rows:
         """Some rows, in the order given."""
         return Rows(
@@ -89,46 +80,59 @@ class Rows:
             {component: runs.joined(other.multisets[component]) for component, runs in self.multisets.items()},
         )
 
-    def sorted(self) -> Rows:
-        """By key, then slot, then shard. Cost: the old rows are one sorted run, which a stable sort merges."""
+    def merged(self, components: Iterable[Component]) -> Rows:
+        """Sorted by key, then slot, then shard, with one row for all that agree in these.
+
+        Cost: rows that were sorted before are one run, which a stable sort merges; only equal rows are folded.
+        """
         if not len(self):
             return self
-        lowest = self.slots.min()
-        span = int(self.slots.max() - lowest) + 1
-        shards = int(self.shards.max()) + 1
-        if span < 2**62 // (shards * (int(self.keys.max()) + 1)):
-            word = (self.keys * span + (self.slots - lowest)) * shards + self.shards
-            return self.take(np.argsort(word, kind="stable"))
-        return self.take(np.lexsort((self.shards, self.slots, self.keys)))
-
-    def combined(self, components: Iterable[Component]) -> Rows:
-        """One row for all sorted rows with the same key, slot and shard."""
-        is_first = np.ones(len(self), np.bool_)
-        for column in (self.keys, self.slots, self.shards):
-            is_first[1:] &= column[1:] == column[:-1]
-        is_first[1:] = ~is_first[1:]
+        order, is_first = self._order()
         starts = np.flatnonzero(is_first)
-        if len(starts) == len(self):
-            return self
-        bounds = np.append(starts, len(self))
+        if len(starts) == len(order):
+            return self.take(order)
+        lengths = np.diff(starts, append=len(order))
+        several = np.flatnonzero(lengths > 1)
+        equal = order[np.repeat(lengths > 1, lengths)]
+        bounds = np.concatenate([[0], np.cumsum(lengths[several])])
+        kept = order[starts]
         columns: dict[str, Column] = {}
         multisets: dict[Component, Multisets] = {}
         for component in components:
             if component.kind is Kind.VALUES:
-                multisets[component] = self.multisets[component].merged(bounds)
-            elif component.kind.is_sketch:
-                (name,) = component.column_names()
-                columns[name] = combine_stretches(component.kind, self.columns[name], bounds)
-            else:
-                names = component.column_names()
-                given = [self.columns[name] for name in names]
-                columns.update(zip(names, _folded(component.kind, given, bounds), strict=True))
-        return Rows(self.keys[starts], self.slots[starts], self.shards[starts], columns, multisets)
+                multisets[component] = self.multisets[component].take(order).merged(np.append(starts, len(order)))
+                continue
+            names = component.column_names()
+            folded = fold_stretches(component.kind, [self.columns[name][equal] for name in names], bounds)
+            for name, values in zip(names, folded, strict=True):
+                columns[name] = self.columns[name][kept]
+                columns[name][several] = values
+        return Rows(self.keys[kept], self.slots[kept], self.shards[kept], columns, multisets)
+
+    def _order(self) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """The order of rows, and in it which are the first of those that agree in key, slot and shard."""
+        lowest = self.slots.min()
+        span = int(self.slots.max() - lowest) + 1
+        shards = int(self.shards.max()) + 1
+        is_first = np.ones(len(self), np.bool_)
+        if span < 2**62 // (shards * (int(self.keys.max()) + 1)):
+            word = (self.keys * span + (self.slots - lowest)) * shards + self.shards
+            order = np.argsort(word, kind="stable")
+            word = word[order]
+            np.not_equal(word[1:], word[:-1], out=is_first[1:])
+            return order, is_first
+        order = np.lexsort((self.shards, self.slots, self.keys))
+        is_first[1:] = False
+        for column in (self.keys[order], self.slots[order], self.shards[order]):
+            is_first[1:] |= column[1:] != column[:-1]
+        return order, is_first
 
 
-def _folded(kind: Kind, columns: list[Column], bounds: Ints) -> tuple[Column, ...]:
-    """One value per stretch between two bounds."""
+def fold_stretches(kind: Kind, columns: list[Column], bounds: Ints) -> tuple[Column, ...]:
+    """One value of a component for each stretch between two bounds."""
     low, high = bounds[:-1], bounds[1:]
+    if kind.is_sketch:
+        return (combine_stretches(kind, columns[0], bounds),)
     match kind:
         case Kind.SUM_FLOAT | Kind.SQUARES:
             return fold_sum_pairs(columns[0], columns[1], low, high)

@@ -15,7 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates.components import Kind
-from weft.aggregates.sketches import Sketch, Sketches, bytes_of_sketch, lift, lift_strings, opened, serialised, union
+from weft.aggregates.sketches import (
+    Sketch,
+    Sketches,
+    bytes_of_sketch,
+    hashed_words,
+    lift,
+    lift_counted,
+    lift_strings,
+    opened,
+    ordered_words,
+    serialised,
+    union,
+)
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -43,6 +55,18 @@ def lift_distinct(items: pa.ListArray) -> pa.Array:
         return to_arrow(Kind.DISTINCT, [lift_strings(strings[low:high]) for low, high in pairwise(bounds)])
     values = np.asarray(flat.cast(pa.int64()) if pa.types.is_boolean(flat.type) else flat)
     return to_arrow(Kind.DISTINCT, [lift(Kind.DISTINCT, values[low:high]) for low, high in pairwise(bounds)])
+
+
+def lift_frequent(items: pa.ListArray, counts: pa.ListArray) -> pa.Array:
+    """The FREQUENT of each partial, from its different values and their counts."""
+    flat, bounds = items.flatten(), np.asarray(items.offsets)
+    bounds = (bounds - bounds[0]).tolist()
+    if pa.types.is_string(flat.type):
+        words = hashed_words(flat.to_pylist())
+    else:
+        words = ordered_words(np.asarray(flat.cast(pa.int64()) if pa.types.is_boolean(flat.type) else flat))
+    numbers = np.asarray(counts.flatten())
+    return to_arrow(Kind.FREQUENT, [lift_counted(words[low:high], numbers[low:high]) for low, high in pairwise(bounds)])
 
 
 def to_arrow(kind: Kind, sketches: list[Sketch] | Sketches) -> pa.Array:

@@ -2,8 +2,9 @@
 
 This is the inner part of the engine and of each Spark bucket: partials are appended, windows are closed, old fragments
 leave. Each partial goes to the fragment of its slot, which is named by its first slot. Rows are kept sorted by (key,
-slot) in plain arrays; a row is the partial of one fragment. Closing folds each window's rows with `kernels.folding`, so
-a combine is done a constant number of times whatever the overlap.
+slot) in packed arrays; a row is the partial of one fragment. Closing folds each window's rows with `kernels.folding`,
+so a combine is done a constant number of times whatever the overlap. New partials wait until a window closes, or until
+they are as many as the rows: so a row is moved a constant number of times for each window that closes.
 
 A structure that keeps its own state between closings takes the place of `_fold` and nothing else.
 """
@@ -21,25 +22,29 @@ from weft.aggregates.components import Component, Kind
 from weft.aggregates.types import Type
 from weft.engine.answers import Groups
 from weft.engine.closed import ClosedWindows, Fold, View
-from weft.engine.columns import frozen
 from weft.engine.combine import partials_schema
+from weft.engine.packed_rows import NO_SLOT, PackedRows
 from weft.engine.rows import Multisets, Rows
 from weft.engine.sketches import from_arrow, to_arrow
 from weft.engine.tables import ColumnTable, IntTable, KeyTable
 from weft.kernels.instances import closed_instances
 from weft.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
 from weft.windows import Window
-from weft.windows.slots import instances_closed, lengths_of
+from weft.windows.slots import instances_closed, lengths_in_slots
 
 Ints = npt.NDArray[np.int64]
 Column = npt.NDArray[Any]
+
+FEWEST_NEW = 131_072
+"""Partials that may wait before they are merged, whatever the number of rows."""
 
 
 class SlotStore:
     """The partials of one tree, from the oldest slot that an open window may need.
 
-    `append` costs O(rows); `close` one sort of what is new, then O(rows + answers) per different window and predicate.
-    Space: 24 bytes and the component columns per row.
+    `append` costs O(1) a batch and O(log rows) a partial over time; `close` nothing where no window ends, else one
+    merge of what is new, then O(rows + answers) per different window and predicate. Space: `PackedRows`, and what is
+    new.
     """
 
     def __init__(self, plan: StreamPlan, tree: Tree) -> None:
@@ -54,8 +59,14 @@ class SlotStore:
             for component in tree.components
             if component.kind is Kind.VALUES and plan.inputs[component.input or 0].type is Type.STRING
         }
-        self._rows = self._to_rows([]).take(np.arange(0))
+        self._rows = PackedRows(self._to_rows([]).take(np.arange(0)))
         self._new: list[pa.RecordBatch] = []
+        self._new_rows = 0
+        self._lowest_new = NO_SLOT
+        """The least slot that is new."""
+        self._oldest: int | None = None
+        """Rows before this slot, and those of the first `_old_batches` that are new, are about to leave."""
+        self._old_batches = 0
         self.fed = 0
         """How many partials were taken in."""
         self.folded = 0
@@ -64,7 +75,9 @@ class SlotStore:
     @property
     def live_rows(self) -> int:
         """How many partials are held."""
-        return len(self._rows) + sum(int(batch.num_rows) for batch in self._new)
+        if self._oldest is not None:
+            self._settle()
+        return len(self._rows) + self._new_rows
 
     @property
     def live_keys(self) -> int:
@@ -73,13 +86,22 @@ class SlotStore:
 
     @property
     def bytes_held(self) -> int:
-        """The memory of the sorted rows."""
-        return self._rows.nbytes
+        """The memory of all rows, new ones merged, and of the tables of keys and shards."""
+        self._settle()
+        return self._rows.nbytes + self._keys.nbytes + self._shards.nbytes
 
     def append(self, partials: pa.RecordBatch) -> None:
         """Take in partials of the tree's base, or of the tree itself, of any slots, in any order."""
-        if partials.num_rows:
-            self._new.append(partials.select(self._schema.names))
+        if not partials.num_rows:
+            return
+        partials = partials.select(self._schema.names)
+        lowest = self.tree.cuts.starts(np.asarray(partials.column("slot")).min(keepdims=True))
+        self._new.append(partials)
+        self._new_rows += partials.num_rows
+        self.fed += partials.num_rows
+        self._lowest_new = min(self._lowest_new, int(lowest[0]))
+        if self._new_rows > max(FEWEST_NEW, len(self._rows)):
+            self._settle()
 
     def close(self, queries: Iterable[PlannedQuery], after: int | None, until: int | None) -> Iterator[ClosedWindows]:
         """The answers of each query's windows that end in (after, until]; None is the end of time on its side.
@@ -87,31 +109,41 @@ class SlotStore:
         Each query's folded windows come as one `ClosedWindows`; queries with the same window and predicate share the
         search for instances and every component that they have in common.
         """
-        self._sort()
+        granularity = self.tree.granularity
+        closing: dict[Window, tuple[int, int]] = {}
+        asked: list[PlannedQuery] = []
+        for planned in queries:
+            window = planned.query.window
+            if window not in closing:
+                closing[window] = instances_closed(window, granularity, after, until)
+            first, last = closing[window]
+            if first <= last:
+                asked.append(planned)
+        if not asked:
+            return
+        self._settle()
         views: dict[int | None, View] = {}
         folds: dict[tuple[int | None, Window], Fold] = {}
-        for planned in queries:
+        for planned in asked:
             predicate, window = planned.predicate, planned.query.window
             if predicate not in views:
                 views[predicate] = View(self._rows, self._passing(predicate))
             if (predicate, window) not in folds:
-                folds[predicate, window] = self._fold(views[predicate], window, after, until)
+                folds[predicate, window] = self._fold(views[predicate], window, *closing[window])
             fold = folds[predicate, window]
             if len(fold):
                 yield ClosedWindows(planned, fold)
 
     def evict(self, oldest: int) -> None:
         """Forget the fragments before the slot `oldest`, and the keys that have none left."""
-        self._sort()
-        kept = np.flatnonzero(self._rows.slots >= oldest)
-        if len(kept) < len(self._rows):
-            self._rows = self._rows.take(kept)
-            self._renumber_keys()
+        if oldest > min(self._rows.lowest_slot, self._lowest_new):
+            self._oldest = oldest if self._oldest is None else max(oldest, self._oldest)
+            self._old_batches = len(self._new)
 
     def partials(self) -> pa.RecordBatch:
         """All that is held, as partials that another store can append: the content of a snapshot."""
-        self._sort()
-        rows = self._rows
+        self._settle()
+        rows = self._rows.unpacked()
         columns: list[pa.Array] = [pa.array(rows.slots), *self._keys.decode(rows.keys)]
         columns += self._shards.decode(rows.shards)
         for component in self.tree.components:
@@ -136,7 +168,7 @@ class SlotStore:
 
     def check_invariants(self) -> None:
         """Rows are sorted by (key, slot, shard), none twice, with a value in every column, and runs lie end to end."""
-        rows = self._rows
+        rows = self._rows.unpacked()
         places = list(zip(rows.keys.tolist(), rows.slots.tolist(), rows.shards.tolist()))
         assert places == sorted(set(places))
         assert np.array_equal(self.tree.cuts.starts(rows.slots), rows.slots)
@@ -147,19 +179,17 @@ class SlotStore:
             assert runs.offsets[-1] == len(runs.items) == len(runs.counts)
             assert np.all(runs.counts > 0)
 
-    def _fold(self, view: View, window: Window, after: int | None, until: int | None) -> Fold:
-        """The instances of a window that close, each with its range of the view's rows."""
-        granularity = self.tree.granularity
-        length, slide = (value // granularity for value in lengths_of(window))
-        first, last = instances_closed(window, granularity, after, until)
+    def _fold(self, view: View, window: Window, first: int, last: int) -> Fold:
+        """The instances first .. last of a window, each with its range of the view's rows."""
+        length, slide = lengths_in_slots(window, self.tree.granularity)
         # Enough room in most cases: one instance a key when few close, one a row when many do.
-        room = min(len(view.slots), (len(view.segments) - 1) * (last - first + 1)) if last >= first else 0
-        found = np.empty((room, 4), np.int64)
+        room = min(len(view.slots), (len(view.segments) - 1) * (last - first + 1))
+        found = np.empty((4, room), np.int64)
         count = closed_instances(view.slots, view.segments, length, slide, first, last, found)
         if count > room:
-            found = np.empty((count, 4), np.int64)
+            found = np.empty((4, count), np.int64)
             closed_instances(view.slots, view.segments, length, slide, first, last, found)
-        owner, instances, low, high = (np.ascontiguousarray(column) for column in found[:count].T)
+        owner, instances, low, high = found[:, :count]
         if count:
             # Ranges of one key overlap: two stacks visit each row once, and each instance once more.
             behind = np.append(low[0], high[:-1])
@@ -173,17 +203,27 @@ class SlotStore:
             return None
         words = self._shards.decode(np.arange(len(self._shards)))
         bits = np.asarray(words[predicate // BITS_PER_WORD])
-        holds = (bits >> (predicate % BITS_PER_WORD)) & 1
+        holds = ((bits >> (predicate % BITS_PER_WORD)) & 1).astype(np.bool_)
         return np.flatnonzero(holds[self._rows.shards])
 
-    def _sort(self) -> None:
-        """Merge what is new into the sorted rows."""
-        if not self._new:
+    def _settle(self) -> None:
+        """Merge what is new into the sorted rows, without what is old."""
+        oldest, self._oldest = self._oldest, None
+        if not self._new and oldest is None:
             return
-        new = self._to_rows(self._new)
-        self._new = []
-        self.fed += len(new)
-        self._rows = self._rows.joined(new).sorted().combined(self.tree.components)
+        rows = self._rows.unpacked(None if oldest is None else np.flatnonzero(self._rows.slots >= oldest))
+        left = self._rows.lowest_slot
+        if self._new:
+            new = self._to_rows(self._new)
+            if oldest is not None:
+                # What came after the eviction stays, whatever its slot.
+                held = sum(batch.num_rows for batch in self._new[: self._old_batches])
+                new = new.take(np.flatnonzero((new.slots >= oldest) | (np.arange(len(new)) >= held)))
+            rows = rows.joined(new).merged(self.tree.components)
+            self._new, self._new_rows, self._lowest_new = [], 0, NO_SLOT
+        self._rows = PackedRows(rows)
+        if oldest is not None and oldest > left:
+            self._renumber_keys()
 
     def _to_rows(self, batches: list[pa.RecordBatch]) -> Rows:
         table = pa.Table.from_batches(batches, self._schema)
@@ -224,7 +264,7 @@ class SlotStore:
     def _renumber_keys(self) -> None:
         """Give the numbers of keys without rows back, once they are the larger part."""
         used = IntTable()
-        numbers = used.ids(frozen(self._rows.keys))
+        numbers = used.ids(self._rows.keys)
         if 2 * len(used) >= len(self._keys) or not self.tree.group_by:
             return
         live = self._keys.decode(used.values)

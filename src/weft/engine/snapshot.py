@@ -1,7 +1,7 @@
 """Snapshots: an engine's state as bytes. A header in JSON, then Arrow tables end to end, then a checksum.
 
 The header holds statements and numbers only; partials and events are Arrow IPC. Nothing is pickled, so a blob from
-elsewhere can be wrong but not harmful.
+elsewhere can be wrong but not harmful. Older formats are read too: see `engine.snapshot_formats`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from weft.engine.combine import partials_schema
 from weft.engine.event_log import EventLog
 from weft.engine.generation import Generation, TreeState
 from weft.engine.slot_store import SlotStore
+from weft.engine.snapshot_formats import FORMAT, queries_of, upgrade
 from weft.engine.stream_state import StreamState
 from weft.engine.windowed.row_queries import RowQueries
 from weft.errors import WeftError
@@ -28,21 +31,35 @@ from weft.planning.cost import Prices
 from weft.planning.plan import Clock, Shape
 
 MAGIC = b"WEFT"
-FORMAT = 2
 _PREFIX = struct.Struct("<4sHI")
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM = struct.Struct("<I")
 
 
 class SnapshotError(WeftError):
-    """A blob that is no snapshot, or not a whole one."""
+    """A blob that is no snapshot, or not a whole one, or that this Weft cannot read."""
 
 
-def write_snapshot(workload: Workload, streams: Mapping[str, StreamState], row_queries: RowQueries) -> bytes:
+@dataclass(frozen=True)
+class Held:
+    """What a snapshot holds."""
+
+    workload: Workload
+    streams: dict[str, StreamState]
+    row_queries: RowQueries
+    memory_limit: int | None
+
+
+def write_snapshot(
+    workload: Workload, streams: Mapping[str, StreamState], row_queries: RowQueries, memory_limit: int | None
+) -> bytes:
     """The state of every stream and of the row queries as one blob."""
     tables: list[pa.Table] = []
     header = {
         "workload": print_workload(workload),
         "streams": {name: _describe_stream(state, tables) for name, state in streams.items()},
         "row_queries": row_queries.describe(lambda table: _keep(tables, table)),
+        "memory_limit": memory_limit,
     }
     encoded = json.dumps(header).encode()
     parts = [_PREFIX.pack(MAGIC, FORMAT, len(encoded)), encoded]
@@ -51,14 +68,31 @@ def write_snapshot(workload: Workload, streams: Mapping[str, StreamState], row_q
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         content = sink.getvalue().to_pybytes()
-        parts += [struct.pack("<Q", len(content)), content]
+        parts += [_LENGTH.pack(len(content)), content]
     blob = b"".join(parts)
-    return blob + struct.pack("<I", zlib.crc32(blob))
+    return blob + _CHECKSUM.pack(zlib.crc32(blob))
 
 
-def read_snapshot(blob: bytes) -> tuple[Workload, dict[str, StreamState], RowQueries]:
-    """The workload, the state of every stream, and the row queries."""
-    header, tables = _unpack(blob)
+def read_snapshot(blob: object) -> Held:
+    """What a blob holds. Whatever is wrong with it is a `SnapshotError`."""
+    content, version = _checked(blob)
+    try:
+        header, tables = _unpack(content)
+        return _restore(upgrade(header, version), tables)
+    except SnapshotError:
+        raise
+    except Exception as error:
+        raise SnapshotError(
+            f"the snapshot, of format {version}, is whole, but cannot be restored: {_told(error)}. Restore it with the "
+            f"Weft that wrote it, or start an engine anew and push the events again"
+        ) from error
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
+
+
+def _restore(header: dict[str, Any], tables: list[pa.Table]) -> Held:
     workload = apply(Workload(), header["workload"])
     streams = {
         name: _restore_stream(workload.streams[name], description, tables)
@@ -66,27 +100,42 @@ def read_snapshot(blob: bytes) -> tuple[Workload, dict[str, StreamState], RowQue
     }
     row_queries = RowQueries(streams)
     row_queries.restore(header["row_queries"], workload.row_queries, tables)
-    return workload, streams, row_queries
+    return Held(workload, streams, row_queries, header["memory_limit"])
+
+
+def _checked(blob: object) -> tuple[bytes, int]:
+    """A blob that is a whole snapshot, and its format."""
+    if not (isinstance(blob, bytes) and blob.startswith(MAGIC)):
+        raise SnapshotError("this is no snapshot of a Weft engine; give the bytes that Engine.snapshot() returned")
+    damaged = SnapshotError(
+        f"the snapshot of {len(blob)} bytes is truncated or damaged: its checksum does not match; take another copy"
+    )
+    if len(blob) < _PREFIX.size + _CHECKSUM.size:
+        raise damaged
+    _, version, _ = _PREFIX.unpack_from(blob)
+    if version > FORMAT:
+        # Of a format that is not known, neither is how to tell that it is whole.
+        raise SnapshotError(
+            f"the snapshot has format {version}: it was written by a newer Weft, or is damaged. This one reads formats "
+            f"1 to {FORMAT}; upgrade it"
+        )
+    if version < 1 or zlib.crc32(blob[: -_CHECKSUM.size]) != _CHECKSUM.unpack(blob[-_CHECKSUM.size :])[0]:
+        raise damaged
+    return blob, version
 
 
 def _unpack(blob: bytes) -> tuple[dict[str, Any], list[pa.Table]]:
-    if len(blob) < _PREFIX.size + 4 or not blob.startswith(MAGIC):
-        raise SnapshotError("this is no snapshot of a Weft engine; give the bytes that Engine.snapshot() returned")
-    _, version, header_length = _PREFIX.unpack_from(blob)
-    if version != FORMAT:
-        raise SnapshotError(
-            f"the snapshot has format {version}, this Weft reads format {FORMAT}; use the Weft that wrote it"
-        )
-    if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:
-        raise SnapshotError(f"the snapshot of {len(blob)} bytes is truncated or damaged: its checksum does not match")
+    _, _, header_length = _PREFIX.unpack_from(blob)
     at = _PREFIX.size + header_length
     header = json.loads(blob[_PREFIX.size : at])
     tables = []
-    while at < len(blob) - 4:
-        (length,) = struct.unpack_from("<Q", blob, at)
-        at += 8
+    while at < len(blob) - _CHECKSUM.size:
+        (length,) = _LENGTH.unpack_from(blob, at)
+        at += _LENGTH.size
         with pa.ipc.open_stream(blob[at : at + length]) as reader:
-            tables.append(reader.read_all())
+            table = reader.read_all()
+        table.validate(full=True)
+        tables.append(table)
         at += length
     return header, tables
 
@@ -151,12 +200,6 @@ def _describe_log(log: EventLog, tables: list[pa.Table]) -> dict[str, Any]:
     }
 
 
-def _queries(stream: Stream, texts: list[str]) -> list[Query]:
-    if not texts:
-        return []
-    return list(apply(Workload({stream.name: stream}), ";\n".join(texts)).queries.values())
-
-
 def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> StreamState:
     prices = Prices(description["rate"], groups=description["groups"])
     state = StreamState(stream, [], prices)
@@ -166,7 +209,7 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
         np.asarray(tables[description["row_times"]].column("time")),
         description["row_times_from"],
     )
-    state.on_demand = {query.name: query for query in _queries(stream, description["on_demand"])}
+    state.on_demand = {query.name: query for query in queries_of(stream, description["on_demand"])}
     state.since_us = description["since_us"]
     state.generations = [_restore_generation(stream, part, tables, prices) for part in description["generations"]]
     if description["log"] is not None:
@@ -196,12 +239,14 @@ def _restore_generation(
         tuple((clock, tuple(tuple(group_by) for group_by in groupings)) for clock, groupings in description["bases"]),
         tuple(tuple(names) for names in description["shares"]),
     )
-    generation = Generation(stream, _queries(stream, description["queries"]), dict.fromkeys(Clock), prices, shape)
+    generation = Generation(stream, queries_of(stream, description["queries"]), dict.fromkeys(Clock), prices, shape)
     by_number = {state.tree.number: state for state in generation.trees}
     generation.trees = []
     for part in description["trees"]:
         state = by_number[part["number"]]
-        state.restore(_queries(stream, part["queries"]), part["waiting"], part["held_from"], part["exact_from"])
+        queries = queries_of(stream, part["queries"])
+        state.restore(queries, part["waiting"], part["held_from"], part["exact_from"])
+        _check_tree(state, queries, tables[part["partials"]])
         for batch in tables[part["partials"]].to_batches():
             state.store.append(batch)
         if part["late"] is not None:
@@ -210,3 +255,15 @@ def _restore_generation(
                 state.late.append(batch)
         generation.trees.append(state)
     return generation
+
+
+def _check_tree(state: TreeState, queries: list[Query], partials: pa.Table) -> None:
+    """Refuse partials that do not hold all that the queries need as this Weft answers them."""
+    missing = [name for name in partials_schema(state.plan, state.tree).names if name not in partials.column_names]
+    left = [query.name for query in queries if query.name not in state.queries]
+    if missing or left:
+        what = f"lack {', '.join(missing)}" if missing else f"do not serve {', '.join(left)}"
+        raise SnapshotError(
+            f"the snapshot's partials of stream {state.plan.stream.name} {what}: this Weft answers its queries from "
+            f"other numbers. Restore it with the Weft that wrote it, or start an engine anew and push the events again"
+        )

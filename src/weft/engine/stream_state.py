@@ -64,8 +64,10 @@ class StreamState:
         self.add(queries)
 
     def push(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Take in events; those behind the watermark are dropped and counted, or correct answers where the stream
-        says so. Returns those that are on time."""
+        """Take in events, and return those that are on time.
+
+        Those behind the watermark are dropped and counted, or correct answers where the stream says so.
+        """
         times = np.asarray(batch.column(self.stream.timestamp))
         if self.watermark_us is not None:
             on_time = times >= self.watermark_us

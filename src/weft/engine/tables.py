@@ -1,7 +1,7 @@
 """Tables: values to dense ids in order of first appearance, held in arrays alone.
 
-`IntTable` and `ByteTable` serve one column each; `KeyTable` gives ids to the rows of several columns. Memory is the
-stored values plus two words each, whatever their number.
+`IntTable`, `CodeTable` and `ByteTable` serve one column each; `KeyTable` gives ids to the rows of several columns.
+Memory is the stored values plus two words each, whatever their number.
 """
 
 from __future__ import annotations
@@ -13,8 +13,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates.types import Type
-from weft.engine.columns import bits_of, bytes_of, from_bits, from_bytes, frozen
-from weft.kernels.hashing import find_bytes, find_ints, probe_bytes, probe_ints, rehash_bytes, rehash_ints
+from weft.engine.columns import arrow_type, bits_of, bytes_of, from_bits, from_bytes, frozen
+from weft.kernels.hashing import (
+    find_bytes,
+    find_ints,
+    number_codes,
+    probe_bytes,
+    probe_int,
+    probe_ints,
+    rehash_bytes,
+    rehash_ints,
+)
 
 Ints = npt.NDArray[np.int64]
 
@@ -37,6 +46,11 @@ class IntTable:
         """The stored values, by id."""
         return self._stored[: self._count]
 
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return self._table.nbytes + self._stored.nbytes
+
     def ids(self, values: Ints) -> Ints:
         """The id of each value; values not seen before are stored."""
         values = frozen(values)
@@ -54,10 +68,56 @@ class IntTable:
         probe_ints(frozen(values), self._table, self._stored, out)
         return out
 
+    def find_one(self, value: int) -> int:
+        """The id of one value, -1 if it is not stored."""
+        return probe_int(value, self._table, self._stored)
+
     def _grow(self) -> None:
         self._stored = np.concatenate([self._stored, np.empty(len(self._stored), np.int64)])
         self._table = np.full(2 * len(self._stored), -1, np.int64)
         rehash_ints(self._table, self._stored, self._count)
+
+
+class CodeTable:
+    """Codes to ids, as `IntTable` does it, for codes that are themselves small: their place in an array."""
+
+    def __init__(self) -> None:
+        self._table = np.full(_SMALLEST, -1, np.int64)
+        self._stored = np.empty(_SMALLEST, np.int64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def values(self) -> Ints:
+        """The stored codes, by id."""
+        return self._stored[: self._count]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return self._table.nbytes + self._stored.nbytes
+
+    def ids(self, codes: Ints) -> Ints:
+        """The id of each code; codes not seen before are stored."""
+        # The last place stays free: it stands for all codes that are too large to be here.
+        most = int(codes.max(initial=-1)) + 2
+        if most > len(self._table):
+            more = max(most, 2 * len(self._table)) - len(self._table)
+            self._table = np.concatenate([self._table, np.full(more, -1, np.int64)])
+            self._stored = np.concatenate([self._stored, np.empty(more, np.int64)])
+        out = np.empty(len(codes), np.int64)
+        self._count = number_codes(frozen(codes), self._table, self._stored, self._count, out)
+        return out
+
+    def find(self, codes: Ints) -> Ints:
+        """The id of each code, -1 of one that is not stored."""
+        return self._table[np.minimum(codes, len(self._table) - 1)]
+
+    def find_one(self, code: int) -> int:
+        """The id of one code, -1 if it is not stored."""
+        return int(self._table[code]) if code < len(self._table) else -1
 
 
 class ByteTable:
@@ -76,6 +136,11 @@ class ByteTable:
     def values(self) -> pa.Array:
         """The stored values as strings, by id."""
         return from_bytes(self._data[: self._offsets[self._count]], self._offsets[: self._count + 1])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return self._table.nbytes + self._data.nbytes + self._offsets.nbytes
 
     def ids(self, values: pa.Array) -> Ints:
         """The id of each value; values not seen before are stored. The array must hold no NULL."""
@@ -116,6 +181,11 @@ class ColumnTable:
         self._ints = IntTable()
         self._bytes = ByteTable()
 
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return self._bytes.nbytes if self._type is Type.STRING else self._ints.nbytes
+
     def codes(self, column: pa.Array) -> Ints:
         """The code of each value."""
         if column.null_count:
@@ -141,6 +211,13 @@ class ColumnTable:
         ids = stored.find(column if self._type is Type.STRING else bits_of(column, self._type))
         return np.where(ids < 0, ids, ids + 1)
 
+    def find_one(self, value: object) -> int:
+        """The code of one value of BIGINT, given as an int64; of other types, as `find` gives it. -1: not stored."""
+        if self._type is Type.BIGINT and type(value) is int and -(2**63) <= value < 2**63:
+            found = self._ints.find_one(value)
+            return found + 1 if found >= 0 else -1
+        return int(self.find(pa.array([value], arrow_type(self._type)))[0])
+
     def decode(self, codes: Ints) -> pa.Array:
         """The values of codes."""
         is_string = self._type is Type.STRING
@@ -155,11 +232,16 @@ class KeyTable:
     def __init__(self, types: Sequence[Type]) -> None:
         self._types = list(types)
         self._columns = [ColumnTable(kind) for kind in self._types]
-        # Step i numbers the pairs of (group of the columns so far, code in column i).
-        self._steps = [IntTable() for _ in self._types]
+        # Step i numbers the pairs of (group of the columns so far, code in column i); in the first these are codes.
+        self._steps = [IntTable() if place else CodeTable() for place in range(len(self._types))]
 
     def __len__(self) -> int:
         return len(self._steps[-1]) if self._steps else 1
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return sum(table.nbytes for table in (*self._columns, *self._steps))
 
     def ids(self, columns: Sequence[pa.Array], length: int) -> Ints:
         """The group of each row."""
@@ -173,7 +255,21 @@ class KeyTable:
         group = np.zeros(length, np.int64)
         for table, step, column in zip(self._columns, self._steps, columns, strict=True):
             codes = table.find(column)
-            group = np.where((group < 0) | (codes < 0), -1, step.find((group << 32) | np.maximum(codes, 0)))
+            pairs = (group << 32) | codes
+            if pairs.min(initial=0) >= 0:
+                group = step.find(pairs)
+            else:
+                group = np.where(pairs < 0, -1, step.find(np.maximum(pairs, 0)))
+        return group
+
+    def find_one(self, values: Sequence[object]) -> int:
+        """The group of one row of plain values, each of its column's type; -1 if there is none."""
+        group = 0
+        for table, step, value in zip(self._columns, self._steps, values, strict=True):
+            code = table.find_one(value)
+            group = -1 if code < 0 else step.find_one((group << 32) | code)
+            if group < 0:
+                return -1
         return group
 
     def decode(self, ids: Ints) -> list[pa.Array]:

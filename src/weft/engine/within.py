@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.engine.event_log import EventLog
+from weft.engine.event_log import EventLog, HistoryError
 from weft.engine.within_column import Bounds, Column, ColumnKey, MustReadError, Number, exact_number
 from weft.language.expressions import AggregateCall
 from weft.language.model import Query, Stream
 from weft.planning.within import COUNTS, FOLDED, WithinPlan
-from weft.windows import RowWindow, TimeWindow, Window
+from weft.windows import Window
 
 Ints = npt.NDArray[np.int64]
 
@@ -221,20 +221,10 @@ def _rounded(low: Number, high: Number) -> Interval:
 
 
 def _covered(window: Window, log: EventLog, at_us: int, since_us: int | None) -> tuple[int, int]:
-    """Where the events that a window covers begin and end in the log, without listing them.
-
-    The same as `EventLog.covered`, which also knows what to say of a past that is not held.
-    """
+    """Where the events that a window covers begin and end in the log; what needs a past not held must be read."""
     if log.trimmed_at_us is not None and at_us < log.trimmed_at_us:
         raise MustReadError("within_past")
-    times = log.times
-    match window:
-        case TimeWindow():
-            if since_us is not None and at_us - window.left_us + 1 < since_us:
-                raise MustReadError("within_past")
-            low, high = np.searchsorted(times, [at_us - window.left_us, at_us - window.right_us], side="right")
-            return int(low), int(high)
-        case RowWindow():
-            begin = 0 if since_us is None else int(np.searchsorted(times, since_us, side="left"))
-            count = max(begin, int(np.searchsorted(times, at_us, side="right")))
-            return max(begin, count - window.left), max(begin, count - window.right)
+    try:
+        return log.covered_range(window, at_us, since_us)
+    except HistoryError:
+        raise MustReadError("within_past") from None

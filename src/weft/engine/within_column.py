@@ -24,6 +24,7 @@ import pyarrow as pa
 from weft.aggregates.types import Type
 from weft.engine.columns import arrow_type
 from weft.engine.event_log import EventLog
+from weft.engine.growing import GrowingInts
 from weft.engine.projection import holds
 from weft.errors import WeftError, WeftWarning
 from weft.language.evaluate import evaluate
@@ -65,35 +66,26 @@ class RisingNumbers:
     """
 
     def __init__(self) -> None:
-        self._values = np.empty(64, np.int64)
-        self._count = 0
+        self._column = GrowingInts()
         self._first = 0
 
     def append(self, numbers: Ints) -> None:
         """Add numbers above all others."""
-        end = self._count + len(numbers)
-        if end > len(self._values):
-            longer = np.empty(2 * end, np.int64)
-            longer[: self._count] = self._values[: self._count]
-            self._values = longer
-        self._values[self._count : end] = numbers
-        self._count = end
+        self._column.append(numbers)
 
     def place(self, number: int) -> int:
         """How many numbers below this one there have ever been; of those let go, all are."""
-        return self._first + int(np.searchsorted(self._values[: self._count], number))
+        return self._first + int(self._column.values.searchsorted(number))
 
     def between(self, first: int, last: int) -> int:
         """How many numbers there are from first to last - 1."""
         return self.place(last) - self.place(first)
 
     def let_go_below(self, number: int) -> None:
-        """Drop the numbers below, once they are the larger part."""
+        """Drop the numbers below."""
         gone = self.place(number) - self._first
-        if 2 * gone > self._count:
-            self._values = self._values[gone : self._count].copy()
-            self._first += gone
-            self._count -= gone
+        self._column.drop(gone)
+        self._first += gone
 
 
 class Column:

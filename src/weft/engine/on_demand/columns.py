@@ -126,22 +126,29 @@ class Widths(FoldedColumns):
 class FoldedParts(FoldedColumns):
     """The folded columns of final events and, where the window covers some, of pending ones, put together.
 
-    Each column is folded once, however many aggregates are made of it.
+    `pending` has the groups at `places` only: few groups have pending events. Each column is folded once, however many
+    aggregates are made of it.
     """
 
-    def __init__(self, final: FoldedColumns, pending: FoldedColumns | None) -> None:
+    def __init__(self, final: FoldedColumns, pending: FoldedColumns | None, places: Ints | None = None) -> None:
         self.is_float = final.is_float
         self._final, self._pending = final, pending
+        self._places = places
         self._ints: dict[Kind, tuple[Ints, ...]] = {}
         self._floats: dict[Kind, tuple[Floats, ...]] = {}
 
     @property
+    def final(self) -> FoldedColumns:
+        """The part of final events."""
+        return self._final
+
+    @property
     def widths(self) -> Ints:
-        return self._final.widths if self._pending is None else self._final.widths + self._pending.widths
+        return self._final.widths if self._pending is None else self._added(self._final.widths, self._pending.widths)
 
     @property
     def counts(self) -> Ints:
-        return self._final.counts if self._pending is None else self._final.counts + self._pending.counts
+        return self._final.counts if self._pending is None else self._added(self._final.counts, self._pending.counts)
 
     def columns(self, kind: Kind | None) -> tuple[npt.NDArray[Any], ...]:
         raise AssertionError("parts are put together as ints or as floats")
@@ -158,10 +165,14 @@ class FoldedParts(FoldedColumns):
 
     def narrow_sum(self) -> Ints | None:
         """Sums of integers that are known to fit into one word; None where they may not."""
-        if self.is_float or self._pending is not None:
+        if self.is_float:
             return None
         words = self._final.columns(Kind.SUM_INT)
-        return words[0] if len(words) == 1 else None
+        if self._pending is None or len(words) != 1:
+            return words[0] if len(words) == 1 else None
+        pending = self._pending.columns(Kind.SUM_INT)
+        # Each is below a quarter of what fits.
+        return self._added(words[0], pending[0]) if len(pending) == 1 else None
 
     def select(self, ranks: Ints) -> npt.NDArray[Any]:
         return self._values_alone().select(ranks)
@@ -177,28 +188,34 @@ class FoldedParts(FoldedColumns):
         if self._pending is None:
             return final
         pending = self._pending.ints(kind)
-        match kind:
-            case Kind.MIN:
-                return (np.minimum(final[0], pending[0]),)
-            case Kind.MAX:
-                return (np.maximum(final[0], pending[0]),)
-            case _:
-                return tuple(one + other for one, other in zip(final, pending, strict=True))
+        combine: np.ufunc = np.minimum if kind is Kind.MIN else np.maximum if kind is Kind.MAX else np.add
+        return tuple(self._joined(one, combine, other) for one, other in zip(final, pending, strict=True))
 
     def _put_together_floats(self, kind: Kind) -> tuple[Floats, ...]:
         final = self._final.floats(kind)
         if self._pending is None:
             return final
         pending = self._pending.floats(kind)
-        match kind:
-            # NaN is above all numbers, and stands for nothing in a MIN.
-            case Kind.MIN:
-                return (np.fmin(final[0], pending[0]),)
-            case Kind.MAX:
-                return (np.maximum(final[0], pending[0]),)
-            case _:
-                arrays = (np.ascontiguousarray(array) for array in (*final, *pending))
-                return sum_pairs(*arrays)
+        # NaN is above all numbers, and stands for nothing in a MIN.
+        if kind in (Kind.MIN, Kind.MAX):
+            return (self._joined(final[0], np.fmin if kind is Kind.MIN else np.maximum, pending[0]),)
+        places = slice(None) if self._places is None else self._places
+        high, low = (array.copy() for array in final)
+        arrays = (np.ascontiguousarray(array) for array in (high[places], low[places], *pending))
+        high[places], low[places] = sum_pairs(*arrays)
+        return high, low
+
+    def _added(self, final: Ints, pending: Ints) -> Ints:
+        return self._joined(final, np.add, pending)
+
+    def _joined(self, final: npt.NDArray[Any], combine: np.ufunc, pending: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What pending events make of the answers at their places."""
+        if self._places is None:
+            joined: npt.NDArray[Any] = combine(final, pending)
+            return joined
+        out = final.copy()
+        out[self._places] = combine(final[self._places], pending)
+        return out
 
     def _values_alone(self) -> FoldedColumns:
         if self._pending is not None and np.any(self._pending.widths):

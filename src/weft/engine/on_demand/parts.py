@@ -56,6 +56,10 @@ class Part(ABC, Generic[StructureT]):
         return self._structures[column].nbytes if column in self._structures else 0
 
     @abstractmethod
+    def has(self, key: int) -> bool:
+        """Whether some event of a key is here."""
+
+    @abstractmethod
     def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
         """Take in events whose numbers follow those already there."""
 
@@ -91,6 +95,9 @@ class PlainPart(Part[Structure]):
             made = build(structure or column.structure, column.key.carrier, type=column.structure_type)
             made.hold(FEWEST)
             self._structures[column] = made
+
+    def has(self, key: int) -> bool:
+        return self.elements > 0
 
     def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
         self._index.append(numbers)
@@ -138,6 +145,10 @@ class KeyedPart(Part[KeyedStructure]):
             made = build_keyed(structure or column.structure, column.key.carrier, type=column.structure_type)
             made.hold(FEWEST)
             self._structures[column] = made
+
+    def has(self, key: int) -> bool:
+        length = self._pool.length
+        return key < len(length) and bool(length[key])
 
     def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
         pool = self._pool

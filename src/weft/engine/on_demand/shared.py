@@ -29,11 +29,13 @@ from weft.engine.on_demand.columns import (
 )
 from weft.engine.on_demand.coverage import Coverage, covered_by, covered_in_partitions, same_for_all
 from weft.engine.on_demand.parts import NO_KEYS
+from weft.engine.on_demand.scalars import PLAIN, Answer, as_scalars, plain_answer
 from weft.engine.on_demand.sequence import Events, Sequence
 from weft.language.expressions import AggregateCall, Expression
 from weft.language.model import Query, Stream
 from weft.language.printer import print_expression
 from weft.planning.structure_choice import StructurePlan, input_type
+from weft.structures.aggregated import FoldedColumns
 from weft.windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -119,12 +121,40 @@ class Found:
     lowered: dict[AggregateCall, Lowered]
 
 
+class PendingRanges(NamedTuple):
+    """Ranges of pending events, of the groups at some places among those asked for; None for all of them."""
+
+    places: Ints | None
+    low: Ints
+    high: Ints
+
+    @staticmethod
+    def of(low: Ints, high: Ints) -> PendingRanges | None:
+        """The ranges that are not empty; None where all are."""
+        places = np.flatnonzero(high > low)
+        return PendingRanges(places, low[places], high[places]) if len(places) else None
+
+    @property
+    def widths(self) -> Ints:
+        """How many pending events each has."""
+        return self.high - self.low
+
+    def among(self, present: Ints) -> PendingRanges:
+        """The same ranges, at their places among some groups that have all those with pending events."""
+        assert self.places is not None
+        return self._replace(places=np.searchsorted(present, self.places))
+
+    def codes(self, codes: Ints) -> Ints:
+        """The codes of the groups, among those of all asked for."""
+        return codes if self.places is None else codes[self.places]
+
+
 class FoundOne(NamedTuple):
-    """The answers of one group; None where the window covers no event of it."""
+    """The answers of one group in the order of the query's aggregates; None where the window covers no event of it."""
 
     start_us: int
     end_us: int
-    lowered: dict[AggregateCall, Lowered] | None
+    answers: list[Answer] | None
 
 
 class SharedStructures:
@@ -226,26 +256,28 @@ class SharedStructures:
         codes = served.codes(keys) if sequence.group_by else NO_KEYS
         places = np.arange(len(codes))
         if keys is not None:
-            places = np.flatnonzero(codes >= 0)
-            codes = codes[places] if is_many else np.unique(codes[places])
+            if codes.min(initial=0) < 0:
+                places = np.flatnonzero(codes >= 0)
+                codes = codes[places]
+            codes = codes if is_many else np.unique(codes)
         coverage = served.coverage(log, at_us, since_us, codes)
         final, pending = sequence.final, sequence.pending(log)
         low, high = final.positions(codes, coverage.from_number, coverage.to_number)
         widths = high - low
-        has_pending = bool(pending.elements) and bool(np.any(coverage.to_number > log.final_count))
-        if has_pending:
-            pending_low, pending_high = pending.positions(codes, coverage.from_number, coverage.to_number)
-            widths = widths + (pending_high - pending_low)
-        if sequence.group_by:
+        of_pending = None
+        if pending.elements and np.any(coverage.to_number > log.final_count):
+            ranges = pending.positions(codes, coverage.from_number, coverage.to_number)
+            of_pending = PendingRanges.of(*ranges)
+        if of_pending is not None:
+            widths[of_pending.places] += of_pending.widths
+        if sequence.group_by and not widths.all():
             present = np.flatnonzero(widths)
-            if len(present) < len(codes):
-                codes, low, high, widths = codes[present], low[present], high[present], widths[present]
-                places = places[present] if is_many else places
-                coverage = coverage.take(present)
-                if has_pending:
-                    pending_low, pending_high = pending_low[present], pending_high[present]
-        pending_range = (pending_low, pending_high) if has_pending else None
-        lowered = self._lowered(served, pending, codes, low, high, widths, pending_range)
+            codes, low, high, widths = codes[present], low[present], high[present], widths[present]
+            places = places[present] if is_many else places
+            coverage = coverage.take(present)
+            if of_pending is not None:
+                of_pending = of_pending.among(present)
+        lowered = self._lowered(served, pending, codes, low, high, widths, of_pending)
         if lowered is None:
             return None
         return Found(places, codes, *same_for_all(coverage, len(codes)), lowered)
@@ -257,15 +289,42 @@ class SharedStructures:
         sequence = served.sequence
         coverage = served.coverage(log, at_us, since_us, codes)
         low, high = sequence.final.positions(codes, coverage.from_number, coverage.to_number)
-        widths, pending, pending_range = high - low, sequence.pending(log), None
-        if pending.elements and coverage.to_number[0] > log.final_count:
-            pending_range = pending.positions(codes, coverage.from_number, coverage.to_number)
-            widths = widths + (pending_range[1] - pending_range[0])
+        width, pending = int(high[0] - low[0]), sequence.pending(log)
         start_us, end_us = int(coverage.starts_us[0]), int(coverage.ends_us[0])
-        if not widths[0]:
+        if coverage.to_number[0] > log.final_count and pending.has(code):
+            ranges = PendingRanges(None, *pending.positions(codes, coverage.from_number, coverage.to_number))
+            widths = high - low + ranges.widths
+            if not widths[0]:
+                return FoundOne(start_us, end_us, None)
+            lowered = self._lowered(served, pending, codes, low, high, widths, ranges)
+            return None if lowered is None else FoundOne(start_us, end_us, [as_scalars(x) for x in lowered.values()])
+        if not width:
             return FoundOne(start_us, end_us, None)
-        lowered = self._lowered(served, pending, codes, low, high, widths, pending_range)
-        return None if lowered is None else FoundOne(start_us, end_us, lowered)
+        return FoundOne(start_us, end_us, self._plain_answers(served, codes, low, high, width))
+
+    def _plain_answers(self, served: Served, codes: Ints, low: Ints, high: Ints, width: int) -> list[Answer]:
+        """The answers over one range of final events."""
+        final = served.sequence.final
+        folded: dict[HeldColumn, FoldedParts] = {}
+        for column in served.columns:
+            folded[column] = FoldedParts(final.fold(column, codes, low, high), None)
+            column.lookups += 1
+            column.covered += width
+        answers: list[Answer] = []
+        for one in served.aggregates:
+            if one.column is None:
+                answers.append((float(width), width))
+                continue
+            own = folded[one.column]
+            plain = plain_answer(one.call.function, own.final) if one.call.function in PLAIN else None
+            answers.append(plain if plain is not None else as_scalars(self._lower(served, one, own)))
+        return answers
+
+    def _lower(self, served: Served, aggregate: _Aggregate, folded: FoldedColumns) -> Lowered:
+        try:
+            return aggregate.lower(folded, aggregate.call.parameter)
+        except AnswerOverflowError as error:
+            raise AnswerOverflowError(f"query {served.query.name}: {error}") from None
 
     def _lowered(
         self,
@@ -275,27 +334,30 @@ class SharedStructures:
         low: Ints,
         high: Ints,
         widths: Ints,
-        pending_range: tuple[Ints, Ints] | None,
+        of_pending: PendingRanges | None,
     ) -> dict[AggregateCall, Lowered] | None:
         """The answers over ranges of positions; None when the values of pending events must be read."""
         final, asked = served.sequence.final, len(codes)
         covered = int(widths[0]) if asked == 1 else int(widths.sum())
         folded: dict[HeldColumn, FoldedParts] = {}
         for column in served.columns:
-            others = None if pending_range is None else pending.fold(column, codes, *pending_range)
-            folded[column] = FoldedParts(final.fold(column, codes, low, high), others)
+            own = final.fold(column, codes, low, high)
+            if of_pending is None:
+                folded[column] = FoldedParts(own, None)
+            else:
+                others = pending.fold(column, of_pending.codes(codes), of_pending.low, of_pending.high)
+                folded[column] = FoldedParts(own, others, of_pending.places)
             column.lookups += asked
             column.covered += covered
+        counted = Widths(widths)
         try:
             return {
-                one.call: one.lower(Widths(widths) if one.column is None else folded[one.column], one.call.parameter)
+                one.call: self._lower(served, one, counted if one.column is None else folded[one.column])
                 for one in served.aggregates
             }
         except MustReadError:
             self._read += 1
             return None
-        except AnswerOverflowError as error:
-            raise AnswerOverflowError(f"query {served.query.name}: {error}") from None
 
     def statistics(self) -> list[dict[str, Any]]:
         """Every column: what it holds and for whom, its structure, its memory, and how it is used."""
@@ -347,7 +409,8 @@ class SharedStructures:
                 continue
             observed = self._observed.setdefault(column, Observed())
             query = self._served[next(iter(column.functions))].query
-            better = better_structure(self._stream, column, observed, query, sequence.final.longest)
+            final = sequence.final
+            better = better_structure(self._stream, column, observed, query, final.elements, final.longest)
             if better is not None:
                 column.structure = better
                 column.switches += 1

@@ -1,0 +1,49 @@
+"""Packed rows give back every bit, and take the bytes that their values need."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weft.engine.packed_rows import NO_SLOT, PackedColumn, PackedRows
+from weft.engine.rows import Rows
+
+integers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 300) | st.integers(2**40, 2**40 + 70_000)
+doubles = st.floats() | st.sampled_from([0.0, -0.0, float("nan")])
+
+
+@given(
+    st.lists(integers, max_size=20).map(lambda x: np.array(x, np.int64)) | st.lists(doubles, max_size=20).map(np.array)
+)
+def test_a_column_comes_back_bit_by_bit(column) -> None:
+    column = column.astype(np.float64) if column.dtype == np.float64 else column
+    packed = PackedColumn.of(column)
+    back = packed.unpacked()
+    assert back.dtype == column.dtype
+    assert back.view(np.int64).tolist() == column.view(np.int64).tolist()
+    some = np.arange(len(column))[::2]
+    assert packed.unpacked(some).view(np.int64).tolist() == column[::2].view(np.int64).tolist()
+
+
+def test_bytes_follow_the_span_of_values() -> None:
+    base = np.arange(1000) % 200 + 10**15
+    assert PackedColumn.of(base).nbytes == 1000
+    assert PackedColumn.of(base * 2).nbytes == 2000
+    assert PackedColumn.of(base * 10**6).nbytes == 4000
+    assert PackedColumn.of(base * 10**3 * (1 - 2 * (base % 2))).nbytes == 8000
+    assert PackedColumn.of(np.full(1000, -0.0)).nbytes == 8
+    assert PackedColumn.of(np.array([0.0, -0.0, 0.0])).nbytes == 24
+
+
+def test_equal_columns_are_held_once() -> None:
+    keys, slots, shards = np.arange(100), np.arange(100) + 7, np.zeros(100, np.int64)
+    counts = np.arange(100) % 5 + 1
+    rows = PackedRows(Rows(keys, slots, shards, {"rows": counts, "count_0": counts.copy(), "sum_0": counts * 2}))
+    assert rows.nbytes == 100 + 100 + 8 + 100 + 100
+    assert rows.lowest_slot == 7
+    back = rows.unpacked(np.array([3, 50]))
+    assert back.columns["count_0"].tolist() == [4, 1]
+    assert back.columns["sum_0"].tolist() == [8, 2]
+    assert back.slots.tolist() == [10, 57]
+    assert PackedRows(back.take(np.arange(0))).lowest_slot == NO_SLOT
