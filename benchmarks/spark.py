@@ -1,12 +1,27 @@
 """Weft on Spark against plain Spark: the same queries, the same stream, the same answers, in one run.
 
-For 1, 10, 100 and 1000 queries over generated events, the time that Weft takes in streaming mode; for 1 and 10, the
-time that plain Spark takes for the same queries, each as a streaming aggregation of its own (Spark allows one window an
-operator). Everything is warm: each way first runs twice over a quarter as many events. The answers of both ways are
-summed up by the same native expressions (rows, a hash of identities and exact values, the sum of values) and must
-agree.
+Ways, over generated events, for each number of keys:
 
-Prints a JSON line per measurement with --json, a table otherwise. Run: weft bench spark --json
+- `weft`: all queries in streaming mode, with state and checkpoints; with --batch also as a batch job.
+- `plain spark`: the same queries, each as a streaming aggregation of its own (Spark allows one window an operator).
+- `null`: the same source through an identity `mapInArrow`; the price of Spark, of the files and of the way to Python.
+
+Everything ends in a noop sink and is warm: each way first runs twice over fewer events. The answers of all ways are
+summed up by the same native expressions (rows, a hash of identities and exact values, the sum of values) and must
+agree. --scale sets the sizes, `usual` is some minutes and `issue` hours; any size can be given beside it. Workloads:
+`mixed` reports every group in most queries; in `alerts` queries by symbol report unusual groups only, so that
+thousands of queries over many keys have answers that can be counted.
+
+`planning_s` is the time to plan the queries, once, and is not part of `seconds`. `stages_s` is time in Weft's own
+code by stage, summed over tasks; `stages_share` is its share of all cores' time. `log_bytes` is the durable state after
+the last batch that touched all buckets: at the end, when all that could close has closed, and `while_running`, after
+the last batch with events. `live_slot_keys` are the different (slot, key) pairs of each base that some window may still
+need at that batch's watermark, `live_partials` those pairs times the combinations of predicates that their events
+satisfy. Both are counted in the events by plain Spark, from the plan's bases, and not taken from Weft. Partials leave
+the log by whole batches, so at the end it also holds older ones: the larger the batches, the more.
+
+Lines `target` say what the project wants, and whether this run met it. For a line per measurement as JSON: --json.
+Run: weft bench spark --json
 """
 
 from __future__ import annotations
@@ -14,100 +29,46 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-import weft
+from _workload import FILES_PER_BATCH, make_alert_queries, make_trade_queries, write_trades
 from weft import spark as weft_spark
 from weft.language.expressions import AggregateCall
 from weft.language.model import Query, Workload
 from weft.language.printer import label_of, print_expression
+from weft.planning.optimize import optimize
+from weft.planning.plan import DEFAULT_RATE, Base, StreamPlan
+from weft.spark.batch_metrics import STAGES, BatchMetrics, is_batch
 from weft.windows import TimeWindow
+from weft.windows.slots import lengths_of
 
-STREAM = """
-CREATE STREAM trades (at TIMESTAMP, symbol STRING, market STRING, price DOUBLE, volume BIGINT)
-  TIMESTAMP BY at WATERMARK 1 MINUTE GRANULARITY 1 MINUTE;
-"""
-SPAN_HOURS = 4
-START_US = 1_767_225_600_000_000
-MARKETS = 8
-MINUTE = "minute"
-
-WINDOWS = [(10, 5), (60, 2), (60, 5), (30, 5), (120, 5), (25, 5), (60, 4), (50, 5), (100, 5), (30, 1)]
-"""Range and slide in minutes: overlaps from 2 to 30, 15 on average."""
-AGGREGATES = [
-    "COUNT(*), SUM(volume)",
-    "AVG(price), MAX(price)",
-    "MIN(price)",
-    "SUM(volume)",
-    "COUNT(*), AVG(price)",
-    "STDDEV_POP(price)",
-]
-GROUPS = ["symbol", "symbol", "market", "symbol", "symbol", "", "symbol", "market, symbol"]
-PREDICATES = ["", "", "volume > 50", "", "market = 'm3'", "", "price >= 100.0"]
-
-
-def make_queries(count: int) -> Workload:
-    """The first `count` of an endless list of mixed queries; windows of later ones are longer by odd minutes."""
-    statements = [STREAM]
-    for number in range(count):
-        length, slide = WINDOWS[number % len(WINDOWS)]
-        turn = number // len(WINDOWS)
-        length += turn % 12
-        slide += 5 * (turn % 4)
-        group = GROUPS[number % len(GROUPS)]
-        where = PREDICATES[number % len(PREDICATES)]
-        aggregates = AGGREGATES[number % len(AGGREGATES)]
-        # Every third query is an alert: only groups above a threshold are reported.
-        having = f"HAVING COUNT(*) > {10 * length}" if number % 3 == 2 and "symbol" in group else ""
-        statements.append(
-            f"CREATE QUERY q{number} AS SELECT {aggregates} FROM trades [RANGE {length} MINUTES SLIDE {slide} MINUTES] "
-            f"{'WHERE ' + where if where else ''} {'GROUP BY ' + group if group else ''} {having};"
-        )
-    return weft.read("\n".join(statements))
-
-
-FILES_PER_BATCH = 2
-"""So that two cores read a micro-batch in equal shares."""
-
-
-def write_events(folder: Path, events: int, keys: int, batches: int, seed: int) -> None:
-    """Events in order of time, a few parquet files a micro-batch."""
-    batches *= FILES_PER_BATCH
-    folder.mkdir(parents=True)
-    random = np.random.default_rng(seed)
-    size = events // batches
-    symbols = pa.array([f"s{key:06}" for key in range(keys)])
-    markets = pa.array([f"m{market}" for market in range(MARKETS)])
-    step_us = SPAN_HOURS * 3_600_000_000 / events
-    for batch in range(batches):
-        first = batch * size
-        times = START_US + ((first + np.arange(size)) * step_us).astype(np.int64)
-        key = random.integers(0, keys, size)
-        table = pa.table(
-            {
-                "at": pa.array(times).cast(pa.timestamp("us", "UTC")),
-                "symbol": symbols.take(pa.array(key)),
-                "market": markets.take(pa.array(key % MARKETS)),
-                "price": np.round(random.lognormal(4.5, 0.4, size), 2),
-                "volume": random.integers(1, 100, size),
-            }
-        )
-        path = folder / f"events-{batch:03}.parquet"
-        pq.write_table(table, path)
-        os.utime(path, (1_000_000_000 + batch,) * 2)
+SCALES: dict[str, dict[str, Any]] = {
+    "quick": {"events": 200_000, "keys": [100], "batches": 2, "queries": [1, 10], "workload": "mixed", "repeat": 1},
+    "usual": {
+        "events": 4_000_000, "keys": [1000], "batches": 4, "queries": [1, 10, 100, 1000], "workload": "mixed",
+        "repeat": 3,
+    },
+    "issue": {
+        "events": 20_000_000, "keys": [1000, 100_000], "batches": 20, "queries": [1, 10, 100, 1000, 10_000],
+        "workload": "alerts", "repeat": 3,
+    },
+}  # fmt: skip
+WARM_UP_EVENTS = 1_000_000
+"""At most so many events, a quarter of those measured if these are fewer, warm a way up."""
 
 
 def start_session(cores: int) -> SparkSession:
@@ -117,6 +78,7 @@ def start_session(cores: int) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(cores),
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
         "spark.driver.memory": "6g",
     }
     session = SparkSession.builder.master(f"local[{cores}]").appName("weft bench").config(map=settings).getOrCreate()
@@ -124,19 +86,47 @@ def start_session(cores: int) -> SparkSession:
     return session
 
 
-def read_stream(spark: SparkSession, folder: Path) -> DataFrame:
-    schema = spark.read.parquet(str(folder)).schema
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(folder))
+@dataclass(frozen=True)
+class Events:
+    """Generated events in files."""
+
+    folder: Path
+    count: int
+    keys: int
+    files_per_batch: int
+
+    @staticmethod
+    def of(data: Path, count: int, keys: int, batches: int, seed: int, files_per_batch: int) -> Events:
+        """The events in a folder of `data`; they are written unless an earlier run wrote them."""
+        folder = data / f"trades-{count}-{keys}-{batches}x{files_per_batch}-{seed}"
+        if not folder.exists():
+            data.mkdir(parents=True, exist_ok=True)
+            # A run that is interrupted leaves nothing under the name that is looked for.
+            with tempfile.TemporaryDirectory(dir=data) as begun:
+                write_trades(Path(begun) / "trades", count, keys, batches, seed, files_per_batch)
+                (Path(begun) / "trades").rename(folder)
+        written = sum(pq.read_metadata(file).num_rows for file in folder.iterdir())
+        return Events(folder, written, keys, files_per_batch)
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """All of them, a micro-batch after the other."""
+        schema = self.table(spark).schema
+        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", self.files_per_batch)
+        return reader.parquet(str(self.folder))
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        """All of them at once."""
+        return spark.read.parquet(str(self.folder))
 
 
 IDENTITY = ["query", "window_start", "window_end", "symbol", "market", "aggregate"]
 
 
-def with_checksum(answers: DataFrame) -> DataFrame:
+def with_checksum(answers: DataFrame, observation: str | Observation = "checksum") -> DataFrame:
     """Observe what identifies a set of answers whatever their order: rows, hashed identities and integers, values."""
     columns = [F.col(name) if name in answers.columns else F.lit(None).cast("string") for name in IDENTITY]
     return answers.observe(
-        "checksum",
+        observation,
         F.count(F.lit(1)).alias("rows"),
         F.bit_xor(F.xxhash64(*columns, F.col("exact"))).alias("hash"),
         F.sum("value").alias("total"),
@@ -149,10 +139,10 @@ class Checksum:
     hash: int = 0
     total: float = 0.0
 
-    def add(self, row: Any) -> None:
-        self.rows += row.rows
-        self.hash ^= row.hash or 0
-        self.total += row.total or 0.0
+    def add(self, observed: dict[str, Any]) -> None:
+        self.rows += observed["rows"]
+        self.hash ^= observed["hash"] or 0
+        self.total += observed["total"] or 0.0
 
     def agrees(self, other: Checksum) -> bool:
         return (self.rows, self.hash) == (other.rows, other.hash) and bool(
@@ -160,33 +150,63 @@ class Checksum:
         )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Run:
+    """How long one way took once it was planned, its answers, and the batches that Spark reported."""
+
     seconds: float
-    busy_seconds: float
-    checksum: Checksum
+    checksum: Checksum = field(default_factory=Checksum)
+    batches: tuple[BatchMetrics, ...] = ()
+    planning_s: float | None = None
 
 
-def run(frames: list[DataFrame], mode: str) -> Run:
-    """Run streaming DataFrames one after the other, each to its end, and sum up."""
-    checksum, busy_ns = Checksum(), 0
+def run_to_end(frame: DataFrame) -> list[Any]:
+    """Run a streaming DataFrame to the end of its source; the progress of each batch."""
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = (
+            frame.writeStream.format("noop")
+            .outputMode("append")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return [progress for progress in query.recentProgress if is_batch(progress)]
+
+
+def run_streams(frames: list[DataFrame]) -> Run:
+    """Run streaming DataFrames of answers one after the other, and sum up."""
+    checksum, batches = Checksum(), []
     began = time.perf_counter()
     for frame in frames:
-        with tempfile.TemporaryDirectory() as checkpoint:
-            query = (
-                with_checksum(frame)
-                .writeStream.format("noop")
-                .outputMode(mode)
-                .option("checkpointLocation", checkpoint)
-                .trigger(availableNow=True)
-                .start()
-            )
-            query.awaitTermination()
-            for progress in query.recentProgress:
-                checksum.add(progress.observedMetrics["checksum"])
-                if "weft" in progress.observedMetrics:
-                    busy_ns += progress.observedMetrics["weft"].busy_ns
-    return Run(time.perf_counter() - began, busy_ns / 1e9, checksum)
+        for progress in run_to_end(with_checksum(frame)):
+            checksum.add(progress["observedMetrics"]["checksum"].asDict())
+            batches.append(BatchMetrics.of(progress))
+    return Run(time.perf_counter() - began, checksum, tuple(batches))
+
+
+def run_batch(answers: DataFrame, closed_us: int) -> Run:
+    """Run a batch job of answers; of these, only windows that a stream has closed are summed up."""
+    closed = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=closed_us)
+    observation = Observation()
+    began = time.perf_counter()
+    ended = answers.where(F.col("window_end") <= F.lit(closed))
+    with_checksum(ended, observation).write.format("noop").mode("overwrite").save()
+    seconds = time.perf_counter() - began
+    checksum = Checksum()
+    checksum.add(observation.get)
+    return Run(seconds, checksum)
+
+
+def run_null(events: DataFrame) -> Run:
+    """The same source through Python and back, and nothing done to it."""
+
+    def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    began = time.perf_counter()
+    run_to_end(events.mapInArrow(identity, events.schema))
+    return Run(time.perf_counter() - began)
 
 
 def plain_answers(events: DataFrame, query: Query) -> DataFrame:
@@ -230,72 +250,251 @@ def _answer(label: str, column: str, call: AggregateCall) -> Column:
     )
 
 
-def main() -> None:
+def touched(batch: BatchMetrics) -> int:
+    """How many buckets a batch found in some way."""
+    return sum(batch.counts[name] for name in ("cache_hits", "catch_ups", "rebuilds"))
+
+
+def last_whole(batches: Iterable[BatchMetrics]) -> BatchMetrics:
+    """The last of the batches that touched the most buckets: what it says of the state, it says of all of it."""
+    return max(batches, key=lambda batch: (touched(batch), batch.number))
+
+
+def live_of(events: DataFrame, plan: StreamPlan, base: Base, closed_us: int) -> tuple[int, int]:
+    """How many (slot, key) pairs, and how many partials, a base needs once windows are closed up to an instant."""
+    longest_us = max(lengths_of(window)[0] for tree in plan.fed_by(base) for window in tree.windows)
+    slot = F.floor(F.unix_micros(plan.stream.timestamp) / base.granularity).alias("slot")
+    bits = [F.expr(print_expression(plan.predicates[bit])).alias(f"p{bit}") for bit in base.predicates]
+    pairs = (
+        events.select(slot, *base.group_by, F.struct(F.lit(0), *bits).alias("shard"))
+        .where(F.col("slot") * base.granularity + longest_us > closed_us)
+        .groupBy("slot", *base.group_by)
+        .agg(F.size(F.collect_set("shard")).alias("partials"))
+    )
+    counted = pairs.agg(F.count(F.lit(1)).alias("pairs"), F.sum("partials").alias("partials")).first()
+    assert counted is not None
+    return counted.pairs, counted.partials or 0
+
+
+def state_of(events: DataFrame, workload: Workload, run: Run) -> dict[str, Any]:
+    """The durable state at the end of a run, and after the last batch with events, and what of it is alive."""
+    plans = optimize(workload, rate=DEFAULT_RATE, in_bulk=True).streams.values()
+    with_events = [batch for batch in run.batches if batch.rows_in]
+    at_end, running = (state_after(events, plans, last_whole(some)) for some in (run.batches, with_events))
+    return {**at_end, "while_running": running}
+
+
+def state_after(events: DataFrame, plans: Iterable[StreamPlan], batch: BatchMetrics) -> dict[str, Any]:
+    """The durable state after a batch by which all events have come."""
+    live = [live_of(events, plan, base, batch.watermark_us or 0) for plan in plans for base in plan.bases]
+    pairs, partials = (sum(counted) for counted in zip(*live, strict=True))
+    return {
+        "log_bytes": batch.log_bytes,
+        "live_slot_keys": pairs,
+        "live_partials": partials,
+        "bytes_per_live_slot_key": batch.log_bytes / pairs if pairs else None,
+        "bytes_per_live_partial": batch.log_bytes / partials if partials else None,
+    }
+
+
+def work_of(run: Run, cores: int) -> dict[str, Any]:
+    """Where the time of a run went, and how workers found their buckets."""
+    stages = {stage: sum(batch.stages_ns[stage] for batch in run.batches) / 1e9 for stage in STAGES}
+    steps: dict[str, float] = {}
+    for batch in run.batches:
+        for step, took_ms in batch.steps_ms.items():
+            steps[step] = steps.get(step, 0.0) + took_ms / 1000
+    shares = {stage: took / (run.seconds * cores) for stage, took in stages.items()}
+    found = {name: sum(batch.counts[name] for batch in run.batches) for name in ("cache_hits", "catch_ups", "rebuilds")}
+    return {
+        "stages_s": stages,
+        "stages_share": shares,
+        "share_in_weft": sum(shares.values()),
+        "steps_s": dict(sorted(steps.items())),
+        **found,
+    }
+
+
+@dataclass
+class Figures:
+    """What the targets for one number of keys are about: seconds, by the number of queries, and bytes of state."""
+
+    weft_s: dict[int, float] = field(default_factory=dict)
+    plain_s: dict[int, float] = field(default_factory=dict)
+    null_s: float | None = None
+    bytes_per_live: dict[int, float] = field(default_factory=dict)
+
+
+def targets(figures: Figures) -> Iterator[dict[str, Any]]:
+    """The figures that the project asks for, as far as they were measured."""
+    weft, plain = figures.weft_s, figures.plain_s
+    if 100 in weft and plain:
+        measured = max(plain)
+        times = plain[measured] / measured * 100 / weft[100]
+        how = f"plain Spark one by one: measured on {measured} queries, scaled per query to 100"
+        yield _at_least("100 queries: times faster than plain Spark", times, 100, how=how)
+    if 1 in weft and 1000 in weft:
+        yield _at_least("throughput of 1,000 queries against 1", weft[1] / weft[1000], 0.5)
+    if 1 in weft and figures.null_s is not None:
+        yield _at_least("throughput of 1 query against the null pipeline", figures.null_s / weft[1], 0.5)
+    if figures.bytes_per_live:
+        worst = max(figures.bytes_per_live, key=lambda queries: figures.bytes_per_live[queries])
+        value = figures.bytes_per_live[worst]
+        name = "bytes of state per live (slot, key), at most"
+        yield {"name": name, "value": value, "wanted": 64, "met": value <= 64, "queries": worst}
+
+
+def _at_least(name: str, value: float, wanted: float, **more: Any) -> dict[str, Any]:
+    return {"name": name, "value": value, "wanted": wanted, "met": value >= wanted, **more}
+
+
+class Bench:
+    """All measurements of a run."""
+
+    def __init__(self, spark: SparkSession, data: Path, options: argparse.Namespace) -> None:
+        self._spark = spark
+        self._data = data
+        self._options = options
+
+    def measure(self, keys: int) -> None:
+        """Every way over the events of so many keys, and the targets."""
+        options = self._options
+        files = max(FILES_PER_BATCH, options.cores)
+        events = Events.of(self._data, options.events, keys, options.batches, options.seed, files)
+        fewer = min(WARM_UP_EVENTS, max(options.events // 4, 1))
+        warm_up = Events.of(self._data, fewer, keys, 2, options.seed, files)
+        figures = Figures()
+        if options.null:
+            null = self._median(lambda one: run_null(one.stream(self._spark)), events, warm_up)
+            figures.null_s = null.seconds
+            self._emit("null", events, null)
+        checksums = {count: self._weft(count, events, warm_up, figures) for count in options.queries}
+        for count in options.plain:
+            self._plain(count, events, warm_up, figures, checksums.get(count))
+        for target in targets(figures):
+            sizes = {"workload": options.workload, "keys": keys, "events": events.count}
+            self._print({"bench": "spark", "way": "target", **sizes, **target})
+
+    def _median(self, way: Callable[[Events], Run], events: Events, warm_up: Events) -> Run:
+        """The median of the runs of one way, warm."""
+        for _ in range(2):
+            way(warm_up)
+        runs = [way(events) for _ in range(self._options.repeat)]
+        return sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
+
+    def _workload(self, count: int, events: Events) -> Workload:
+        if self._options.workload == "alerts":
+            return make_alert_queries(count, events.count, events.keys)
+        return make_trade_queries(count)
+
+    def _weft(self, count: int, events: Events, warm_up: Events, figures: Figures) -> Checksum:
+        """Measure Weft; its answers in streaming mode."""
+        options, spark = self._options, self._spark
+        workload = self._workload(count, events)
+        different = len({replace(query, name="") for query in workload.queries.values()})
+        sizes = {"queries": count, "different_queries": different}
+        run = self._median(lambda one: self._stream_weft(one, workload), events, warm_up)
+        state = state_of(events.table(spark), workload, run)
+        figures.weft_s[count] = run.seconds
+        if state["bytes_per_live_slot_key"] is not None:
+            figures.bytes_per_live[count] = state["bytes_per_live_slot_key"]
+        work = work_of(run, options.cores)
+        self._emit("weft", events, run, **sizes, planning_s=run.planning_s, **work, **state)
+        if options.batch:
+            closed_us = last_whole(run.batches).watermark_us or 0
+            batch = self._median(
+                lambda one: run_batch(weft_spark.answers(one.table(spark), workload), closed_us), events, warm_up
+            )
+            self._emit("weft batch", events, batch, **sizes)
+            self._check(count, "weft batch", batch.checksum, run.checksum)
+        return run.checksum
+
+    def _stream_weft(self, events: Events, workload: Workload) -> Run:
+        source = events.stream(self._spark)
+        began = time.perf_counter()
+        answers = weft_spark.answers(source, workload)
+        planning_s = time.perf_counter() - began
+        return replace(run_streams([answers]), planning_s=planning_s)
+
+    def _plain(self, count: int, events: Events, warm_up: Events, figures: Figures, checksum: Checksum | None) -> None:
+        spark = self._spark
+        queries = list(self._workload(count, events).queries.values())
+        for _ in range(2):
+            run_streams([plain_answers(warm_up.stream(spark), queries[0])])
+        run = run_streams([plain_answers(events.stream(spark), query) for query in queries])
+        figures.plain_s[count] = run.seconds
+        ratio = run.seconds / figures.weft_s[count] if count in figures.weft_s else None
+        equal = None if checksum is None else run.checksum.agrees(checksum)
+        self._emit("plain spark", events, run, queries=count, times_slower=ratio, equal_answers=equal)
+        if checksum is not None:
+            self._check(count, "plain spark", run.checksum, checksum)
+
+    def _check(self, count: int, way: str, found: Checksum, weft: Checksum) -> None:
+        if not found.agrees(weft):
+            sys.exit(f"the answers of {count} queries differ: {found} by {way}, {weft} by weft")
+
+    def _emit(self, way: str, events: Events, run: Run, queries: int | None = None, **more: Any) -> None:
+        options = self._options
+        answered = {} if queries is None else {"answers": run.checksum.rows}
+        line = {
+            "bench": "spark", "way": way, "workload": options.workload, "queries": queries, "keys": events.keys,
+            "events": events.count, "batches": options.batches, "cores": options.cores, "seconds": run.seconds,
+            "events_per_s": round(events.count / run.seconds), **answered, **more,
+        }  # fmt: skip
+        if answered:
+            line["checksum"] = asdict(run.checksum)
+        self._print(line)
+
+    def _print(self, line: dict[str, Any]) -> None:
+        line = {
+            name: value if name == "checksum" else _rounded(value) for name, value in line.items() if value is not None
+        }
+        if self._options.json:
+            print(json.dumps(line), flush=True)
+        else:
+            shown = (f"{name} {value}" for name, value in line.items() if name not in ("bench", "checksum"))
+            print("  ".join(shown), flush=True)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options; sizes that are not given are those of the scale."""
     parser = argparse.ArgumentParser(prog="weft bench spark", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
-    parser.add_argument("--events", type=int, default=4_000_000)
-    parser.add_argument("--keys", type=int, default=1000)
-    parser.add_argument("--batches", type=int, default=4, help="micro-batches")
-    parser.add_argument("--queries", type=int, nargs="+", default=[1, 10, 100, 1000])
+    parser.add_argument("--scale", choices=list(SCALES), default="usual", help="all sizes that are not given")
+    parser.add_argument("--events", type=int)
+    parser.add_argument("--keys", type=int, nargs="+", help="numbers of keys, each measured by itself")
+    parser.add_argument("--batches", type=int, help="micro-batches")
+    parser.add_argument("--queries", type=int, nargs="+", help="numbers of queries for Weft")
+    parser.add_argument("--workload", choices=["mixed", "alerts"])
     parser.add_argument("--plain", type=int, nargs="*", default=[1, 10], help="numbers of queries for plain Spark")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of Weft of which the median is taken")
+    parser.add_argument("--null", action=argparse.BooleanOptionalAction, default=True, help="the null pipeline")
+    parser.add_argument("--batch", action="store_true", help="also Weft as a batch job over the same files")
+    parser.add_argument("--data", type=Path, help="folder that keeps generated events for further runs")
+    parser.add_argument("--repeat", type=int, help="runs of Weft and of the null pipeline of which the median is taken")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    spark = start_session(options.cores)
-    with tempfile.TemporaryDirectory() as scratch:
-        measure(spark, Path(scratch), options)
-    spark.stop()
+    options = parser.parse_args(arguments)
+    for name, value in SCALES[options.scale].items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    return options
 
 
-def measure(spark: SparkSession, scratch: Path, options: argparse.Namespace) -> None:
-    folder, warm_up = scratch / "events", scratch / "warm-up"
-    write_events(folder, options.events, options.keys, options.batches, options.seed)
-    write_events(warm_up, max(options.events // 4, 1), options.keys, 2, options.seed)
-    weft_seconds: dict[int, float] = {}
-    checksums: dict[int, Checksum] = {}
-    for count in options.queries:
-        workload = make_queries(count)
-        for _ in range(2):
-            run([weft_spark.answers(read_stream(spark, warm_up), workload)], "append")
-        runs = [
-            run([weft_spark.answers(read_stream(spark, folder), workload)], "append") for _ in range(options.repeat)
-        ]
-        middle = sorted(runs, key=lambda one: one.seconds)[len(runs) // 2]
-        weft_seconds[count], checksums[count] = middle.seconds, middle.checksum
-        emit(options, "weft", count, statistics.median(one.seconds for one in runs), middle)
-    for count in options.plain:
-        queries = list(make_queries(count).queries.values())
-        for _ in range(2):
-            run([plain_answers(read_stream(spark, warm_up), queries[0])], "append")
-        plain = run([plain_answers(read_stream(spark, folder), query) for query in queries], "append")
-        equal = count not in checksums or plain.checksum.agrees(checksums[count])
-        ratio = plain.seconds / weft_seconds[count] if count in weft_seconds else None
-        emit(options, "plain spark", count, plain.seconds, plain, equal_answers=equal, times_slower=ratio)
-        if not equal:
-            sys.exit(f"the answers of {count} queries differ: {plain.checksum} and {checksums[count]}")
-
-
-def emit(options: argparse.Namespace, way: str, queries: int, seconds: float, one: Run, **more: Any) -> None:
-    line = {
-        "bench": "spark",
-        "way": way,
-        "queries": queries,
-        "events": options.events,
-        "keys": options.keys,
-        "batches": options.batches,
-        "seconds": round(seconds, 3),
-        "events_per_s": round(options.events / seconds),
-        "answers": one.checksum.rows,
-        "share_in_weft": round(one.busy_seconds / (seconds * options.cores), 3) if way == "weft" else None,
-        "checksum": asdict(one.checksum),
-        **{name: round(value, 2) if isinstance(value, float) else value for name, value in more.items()},
-    }
-    if options.json:
-        print(json.dumps(line), flush=True)
-    else:
-        shown = reduce(lambda text, part: f"{text}  {part[0]} {part[1]}", list(line.items())[1:-1], "")
-        print(shown.strip(), flush=True)
+def main() -> None:
+    options = parse()
+    with ExitStack() as stack:
+        data = options.data or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        spark = start_session(options.cores)
+        stack.callback(spark.stop)
+        bench = Bench(spark, data, options)
+        for keys in options.keys:
+            bench.measure(keys)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,11 @@
+"""The benchmarks are programs that import what stands beside them; their tests do the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+BENCHMARKS = str(Path(__file__).resolve().parents[2] / "benchmarks")
+if BENCHMARKS not in sys.path:
+    # Last, so that no program of the folder hides a package.
+    sys.path.append(BENCHMARKS)
