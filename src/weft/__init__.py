@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from weft.language.reader import read
     from weft.planning.optimize import optimize
     from weft.planning.plan import Plan
+    from weft.spark.lookup_client import LookupClient
     from weft.windows.clock import END_OF_STREAM
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "END_OF_STREAM": "weft.windows.clock",
     "Engine": "weft.engine.engine",
+    "LookupClient": "weft.spark.lookup_client",
     "Plan": "weft.planning.plan",
     "Query": "weft.language.model",
     "Stream": "weft.language.model",
@@ -36,6 +38,7 @@ _HOMES = {
 __all__ = [
     "END_OF_STREAM",
     "Engine",
+    "LookupClient",
     "Plan",
     "Query",
     "StatementError",

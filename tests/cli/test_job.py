@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.job import Job, JobError, read_job
+from weft.cli.job import Job, JobError, MetricsSettings, Source, read_job
 
 WHOLE = """
 queries = "queries.sql"
@@ -70,6 +70,58 @@ def test_shortest_jobs(tmp_path: Path) -> None:
     assert (batch.is_stream, batch.sink.mode, batch.stream.checkpoint) == (False, "error", None)
 
 
+def test_operations(tmp_path: Path) -> None:
+    job = read(
+        tmp_path,
+        """
+        queries = "q.sql"
+        source.format = "rate"
+        [stream]
+        checkpoint = "c"
+        buckets = 16
+        watermark = "10 minutes"
+        changed_only = true
+        stop_within = "2 MINUTES"
+        [control]
+        format = "text"
+        path = "statements"
+        options.maxFilesPerTrigger = 1
+        [lookups]
+        folder = "out/lookups"
+        [metrics]
+        file = "out/metrics.jsonl"
+        port = 9464
+        address = "0.0.0.0"
+        """,
+    )
+    assert (job.stream.buckets, job.stream.changed_only, job.stream.stop_within_s) == (16, True, 120.0)
+    assert job.stream.watermarks_us == {"": 600_000_000}
+    assert job.control == Source("text", str(tmp_path / "statements"), options={"maxFilesPerTrigger": "1"})
+    assert job.lookups == str(tmp_path / "out" / "lookups")
+    assert job.metrics == MetricsSettings(tmp_path / "out" / "metrics.jsonl", 9464, "0.0.0.0")
+
+
+def test_operations_are_left_to_weft_when_nothing_is_said(tmp_path: Path) -> None:
+    job = read(tmp_path, 'queries="q.sql"\nsource.format="rate"\nstream.checkpoint="c"')
+    assert (job.stream.buckets, job.stream.changed_only, job.stream.watermarks_us) == (None, None, {})
+    assert (job.control, job.lookups, job.metrics) == (None, None, MetricsSettings(None, None, "127.0.0.1"))
+
+
+def test_a_watermark_for_each_stream(tmp_path: Path) -> None:
+    job = read(
+        tmp_path,
+        """
+        queries = "q.sql"
+        source.format = "rate"
+        stream.checkpoint = "c"
+        [stream.watermark]
+        flights = "1 hour"
+        trades = "0 seconds"
+        """,
+    )
+    assert job.stream.watermarks_us == {"flights": 3_600_000_000, "trades": 0}
+
+
 def test_a_source_for_each_stream(tmp_path: Path) -> None:
     job = read(
         tmp_path,
@@ -128,6 +180,36 @@ STREAM = SOURCE + '[stream]\ncheckpoint = "c"\n'
             r"\[stream\] checkpont: unknown key; did you mean checkpoint?",
         ),
         (STREAM + 'trigger = "soon"', r'\[stream\] trigger: must be "available now" or like "10 seconds"'),
+        (STREAM + "buckets = 0", r"\[stream\] buckets: must be a whole number of at least 1, got 0"),
+        (STREAM + "buckets = true", r"\[stream\] buckets: must be a whole number of at least 1, got True"),
+        (STREAM + "buckets = 1.5", r"\[stream\] buckets: must be a whole number"),
+        (STREAM + 'changed_only = "yes"', r"\[stream\] changed_only: must be true or false, got 'yes'"),
+        (STREAM + 'watermark = "10 minuts"', r'\[stream\] watermark: must be like "10 minutes", got "10 minuts"'),
+        (STREAM + 'watermark = "-1 day"', r'\[stream\] watermark: must be like "10 minutes"'),
+        (STREAM + "watermark = 3", r"\[stream\] watermark: must be text in quotes"),
+        (STREAM + 'watermark = "99999999 weeks"', r"\[stream\] watermark: 99999999 weeks is too long"),
+        (STREAM + '[stream.watermark]\ns = "soon"', r'\[stream\.watermark\] s: must be like "10 minutes", got "soon"'),
+        (STREAM + 'stop_within = ""', r"\[stream\] stop_within: must be text in quotes and not empty"),
+        (STREAM + "[control]", r"\[control\] format: is missing"),
+        (STREAM + '[control]\nformat = "text"', r"\[control\] path: is missing; format text reads files"),
+        (
+            STREAM + '[control]\nformat = "csv"',
+            r'\[control\] format: files of statements are read as "text", got "csv"',
+        ),
+        (STREAM + '[control]\ndecode = "json"', r"\[control\] decode: unknown key"),
+        (
+            STREAM + '[control]\nformat = "kafka"',
+            r"\[lookups\]: is missing; statements that came are kept in its folder",
+        ),
+        (STREAM + "[lookups]", r"\[lookups\] folder: is missing"),
+        (STREAM + '[lookups]\nfolder = "s3a://b/l"', r"\[lookups\] folder: must be a path without a scheme"),
+        (SOURCE + '[lookups]\nfoldr = "x"\n[stream]\ncheckpoint = "c"', r"\[lookups\] foldr: unknown key"),
+        (START + 'mode = "batch"\nsource.format = "rate"\n[lookups]\nfolder = "x"', r"\[lookups\]: is for streams"),
+        (START + 'mode = "batch"\nsource.format = "rate"\n[control]\nformat = "text"', r"\[control\]: is for streams"),
+        (STREAM + "[metrics]\nport = 65536", r"\[metrics\] port: must be a whole number from 0 to 65535, got 65536"),
+        (STREAM + '[metrics]\naddress = "::1"', r"\[metrics\] port: is missing; the address is for the port"),
+        (STREAM + '[metrics]\nfile = "hdfs://m"', r"\[metrics\] file: must be a path without a scheme"),
+        (STREAM + "[metrics]\nfiles = 3", r"\[metrics\] files: unknown key; did you mean file?"),
         (STREAM + '[sink]\nmode = "overwrite"', r'\[sink\] mode: "overwrite" is for batch jobs'),
         (STREAM + '[sink]\nmode = "apend"', r"\[sink\] mode: must be .* did you mean append?"),
         (STREAM + '[sink]\nformat = "parquet"', r"\[sink\] path: is missing; format parquet writes files"),

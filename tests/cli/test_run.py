@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import urllib.request
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,9 +66,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def weft_run(folder: Path, mode: str) -> subprocess.CompletedProcess[str]:
+COMMAND = [sys.executable, "-c", "from weft.cli.main import app; app()", "run"]
+
+
+def weft_run(folder: Path, mode: str, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "job.toml").write_text(JOB.format(mode=mode))
-    command = [sys.executable, "-c", "from weft.cli.main import app; app()", "run", str(folder / "job.toml")]
+    command = [*COMMAND, *options, str(folder / "job.toml")]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -108,6 +116,8 @@ def test_stream(folder: Path) -> None:
     assert sum("rows in 1,200" in line for line in batches) == 3
     assert "late 0" in batches[0]
     assert "3,600 rows in" in done.stdout
+    assert "time of the driver: " in done.stdout
+    assert "state: " in done.stdout
     # The last reading is at 59:59, so the watermark stops at 58:59 and closes the windows up to 55.
     assert answers(folder) == expected(last_end=55)
 
@@ -116,12 +126,91 @@ def test_stream(folder: Path) -> None:
     assert answers(folder) == expected(last_end=55)
 
 
+def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
+    watched = JOB.replace("[stream]", "[metrics]\nport = 0\nfile = 'out/metrics.jsonl'\n[stream]\ntrigger = '1 second'")
+    (folder / "job.toml").write_text(watched.format(mode="stream"))
+    with subprocess.Popen([*COMMAND, str(folder / "job.toml")], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        url = lines_until(running.stdout, "metrics at ")[-1].split()[-1]
+        lines_until(running.stdout, "batch 0 ")
+        with urllib.request.urlopen(url, timeout=10) as page:
+            assert 'weft_rows_in_total{query="job"} 1200' in page.read().decode().splitlines()
+        running.send_signal(signal.SIGTERM)
+        rest = running.stdout.read()
+        assert running.wait(timeout=120) == 0
+    assert "stopped: " in rest
+    assert f"Run it again to go on from {folder / 'out' / 'checkpoint'}" in rest
+    metrics = [json.loads(line) for line in (folder / "out" / "metrics.jsonl").read_text().splitlines()]
+    committed = [file for file in (folder / "out" / "checkpoint" / "commits").iterdir() if file.name.isdigit()]
+    assert [batch["batch"] for batch in metrics] == list(range(len(committed)))
+
+    on = weft_run(folder, "stream", "--json")
+    assert on.returncode == 0, on.stderr
+    assert answers(folder) == expected(last_end=55)
+    *batches, done = map(json.loads, on.stdout.splitlines())
+    assert [line["event"] for line in batches] == ["batch"] * len(batches)
+    assert (done["event"], done["batches"]) == ("done", len(batches))
+    assert sum(batch["rows_in"] for batch in [*metrics, *batches]) == 3600
+    assert metrics[-1]["batch"] < batches[0]["batch"]
+
+    (folder / "queries.sql").write_text(WORKLOAD.replace("GRANULARITY 1 MINUTE", "GRANULARITY 30 SECONDS"))
+    shutil.copy(folder / "data" / "2.parquet", folder / "data" / "3.parquet")
+    refused = weft_run(folder, "stream")
+    assert refused.returncode == 2
+    assert "the job failed in Spark: the checkpoint does not fit the job: its slots are readings" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+OPERATIONS = """
+buckets = 3
+watermark = "10 minutes"
+changed_only = true
+[control]
+format = "text"
+path = "statements"
+[lookups]
+folder = "out/lookups"
+[spark]
+"""
+
+
+def test_buckets_watermark_changes_control_and_lookups(folder: Path) -> None:
+    (folder / "statements").mkdir()
+    added = "CREATE QUERY added AS SELECT MIN(value) FROM readings [RANGE 5 MINUTES SLIDE 5 MINUTES];"
+    (folder / "statements" / "1.sql").write_text(f"-- over two lines\n{added}")
+    (folder / "statements" / "2.sql").write_text("DROP QUERY missing;")
+    (folder / "job.toml").write_text(JOB.format(mode="stream").replace("[spark]\n", OPERATIONS))
+    command = [*COMMAND, str(folder / "job.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 0, done.stderr
+    # The last reading is at 59:59. The counts of the first window that is whole differ from those before it, and from
+    # then on nothing changes: one answer of the total, and of what was added.
+    changed = {answer for answer in expected(last_end=10) if answer[:3] != ("overall", 5, 10)}
+    found = answers(folder)
+    assert {answer for answer in found if answer[0] != "added"} == changed
+    assert {answer[3:] for answer in found if answer[0] == "added"} == {(None, "MIN(value)", 0.0)}
+    assert "statements of the control stream that were refused: 1" in done.stdout
+    assert (folder / "out" / "lookups" / "job.json").exists()
+
+
+def lines_until(output: IO[str], start: str) -> list[str]:
+    """The lines up to the first that starts so."""
+    lines = []
+    for line in output:
+        lines.append(line.rstrip("\n"))
+        if line.startswith(start):
+            return lines
+    raise AssertionError(f"no line starts with {start!r}: {lines}")
+
+
 def test_batch(folder: Path) -> None:
-    done = weft_run(folder, "batch")
+    done = weft_run(folder, "batch", "--json")
 
     assert done.returncode == 0, done.stderr
     assert answers(folder) == expected(last_end=65)
-    assert f"done: {len(expected(last_end=65))} answers" in done.stdout
+    said = json.loads(done.stdout)
+    assert (said["event"], said["answers"]) == ("done", len(expected(last_end=65)))
 
     again = weft_run(folder, "batch")
     assert again.returncode == 2

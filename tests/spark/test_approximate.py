@@ -24,9 +24,9 @@ RANK_ERROR = 0.0133
 WORKLOAD = weft.read(
     """
     CREATE STREAM s (t TIMESTAMP, k STRING, x DOUBLE, u STRING) TIMESTAMP BY t WATERMARK 0 SECONDS GRANULARITY 1 MINUTE;
-    CREATE QUERY whole AS SELECT APPROX_QUANTILE(x, 0.9), APPROX_COUNT_DISTINCT(u), COUNT(*)
+    CREATE QUERY whole AS SELECT APPROX_QUANTILE(x, 0.9), APPROX_COUNT_DISTINCT(u), APPROX_TOP_COUNT(u, 1), COUNT(*)
       FROM s [RANGE 20 MINUTES SLIDE 10 MINUTES];
-    CREATE QUERY grouped AS SELECT k, APPROX_QUANTILE(x, 0.5), APPROX_COUNT_DISTINCT(x)
+    CREATE QUERY grouped AS SELECT k, APPROX_QUANTILE(x, 0.5), APPROX_COUNT_DISTINCT(x), APPROX_TOP_K(x, 2) AS top
       FROM s [RANGE 4 MINUTES SLIDE 2 MINUTES] WHERE x > 0 GROUP BY k;
     """
 )
@@ -58,6 +58,8 @@ def check(table: pa.Table, events: list[dict], watermark: int | None) -> None:
         assert row["low"] <= row["value"] <= row["high"]
         if row["low"] == row["high"]:
             assert row["value"] == answer.value
+        elif row["aggregate"].startswith("APPROX_TOP_COUNT"):
+            assert row["low"] <= answer.value <= row["high"] == row["exact"]
         elif row["aggregate"].startswith("APPROX_COUNT_DISTINCT"):
             assert abs(row["exact"] - answer.value) <= 0.1 * answer.value
         else:

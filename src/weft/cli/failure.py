@@ -9,6 +9,8 @@ _TRACEBACK = "Traceback (most recent call last):"
 _REST = re.compile(r"\n\s*at |\n=== |\n== |;\n'|\n\s*SQLSTATE: | SQLSTATE: |\n\nDriver stacktrace:")
 _WRAPPING = re.compile(r"^\[STREAM_FAILED\] .*?terminated with exception: ", re.DOTALL)
 _CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*: ")
+_NO_TOPIC = "This server does not host this topic-partition"
+_NO_TOPIC_HINT = "\n  hint: create the sink's topic, or write its name in [sink] options.topic as the broker has it"
 _NO_FORMAT_HINT = '\n  hint: Spark fetches the package of a format that is named as [spark] "spark.jars.packages"'
 
 
@@ -22,6 +24,8 @@ def root_cause(error: BaseException) -> str:
     elif text.startswith("An error occurred while calling "):
         text = text.partition("\n: ")[2]
     message = _cut(_CLASS.sub("", _WRAPPING.sub("", text))) or type(error).__name__
+    if _NO_TOPIC in message:
+        return message + _NO_TOPIC_HINT
     return message + (_NO_FORMAT_HINT if "find" in message and "data source" in message else "")
 
 

@@ -4,60 +4,147 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from types import FrameType
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from weft.cli.progress import Batch, Display, Totals
+from weft.cli.job import STOP_WITHIN_S
+from weft.cli.progress import Display, Totals
+from weft.spark.batch_metrics import BatchMetrics, is_batch
+from weft.spark.progress_listener import ForgivingSinks, MetricsSink, ProgressListener
 
 POLL_S = 0.2
+LAST_WORD_S = 5.0
+"""How long to wait for what Spark still has to tell of a query that has ended."""
 
 
-def follow(query: StreamingQuery, display: Display, stop: threading.Event) -> Totals:
-    """Show each batch as it ends. Returns when the query ends or was stopped; raises what it failed with."""
-    totals = Totals()
-    newest = -1
-    with display:
-        running = True
-        while running:
-            # Looked at before the progress, so that the last batches are not missed.
-            running = query.isActive and not stop.wait(POLL_S)
-            for batch in _ended_since(query, newest):
-                totals.add(batch)
-                display.show(batch, totals)
-                newest = batch.number
-    if stop.is_set():
-        query.stop()
-    elif error := query.exception():
+class StopRequest:
+    """Whether somebody asked to stop: after the batch that runs, or, asked again, at once."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._in_haste = threading.Event()
+
+    def ask(self) -> None:
+        """Ask to stop; the second time, to stop at once."""
+        (self._in_haste if self._asked.is_set() else self._asked).set()
+
+    def is_set(self) -> bool:
+        """Whether somebody asked."""
+        return self._asked.is_set()
+
+    @property
+    def is_in_haste(self) -> bool:
+        """Whether somebody asked twice."""
+        return self._in_haste.is_set()
+
+
+def follow(
+    query: StreamingQuery,
+    display: Display,
+    stop: StopRequest,
+    *,
+    sinks: tuple[MetricsSink, ...] = (),
+    stop_within_s: float = STOP_WITHIN_S,
+) -> Totals:
+    """Show each batch as it ends, and hand its metrics to the sinks.
+
+    Returns when the query ends or was stopped; raises what it failed with. A query that is asked to stop ends the batch
+    that runs, unless that takes longer than `stop_within_s`.
+    """
+    ended: SimpleQueue[BatchMetrics] = SimpleQueue()
+    listener = ProgressListener(ended, run=str(query.runId))
+    streams = SparkSession.active().streams
+    streams.addListener(listener)
+    try:
+        with display:
+            told = _Told(display, ForgivingSinks(*sinks))
+            # What ended before the listener was there.
+            told.tell_all_of(query)
+            while query.isActive and not stop.is_set():
+                told.tell_next(ended)
+            if stop.is_set():
+                _let_the_batch_end(query, told, ended, stop, time.monotonic() + stop_within_s)
+                query.stop()
+            listener.wait_until_ended(LAST_WORD_S)
+            # Spark's queue of events for listeners drops some when it is full.
+            told.tell_all_of(query)
+    finally:
+        streams.removeListener(listener)
+    if not stop.is_set() and (error := query.exception()):
         raise error
-    return totals
+    return told.totals
 
 
-def _ended_since(query: StreamingQuery, newest: int) -> list[Batch]:
-    latest = query.lastProgress
-    if latest is None or latest["batchId"] <= newest:
-        return []
-    # A progress without addBatch tells of a trigger that found nothing to do.
-    ended = [progress for progress in query.recentProgress if "addBatch" in progress["durationMs"]]
-    return [Batch.of(progress) for progress in ended if progress["batchId"] > newest]
+class _Told:
+    """The batches that were told, each once and in order."""
+
+    def __init__(self, display: Display, sinks: MetricsSink) -> None:
+        self.totals = Totals()
+        self._display = display
+        self._sinks = sinks
+        self._newest = -1
+
+    def tell(self, batch: BatchMetrics) -> None:
+        if batch.number <= self._newest:
+            return
+        self._newest = batch.number
+        self.totals.add(batch)
+        self._display.show(batch, self.totals)
+        self._sinks.put(batch)
+
+    def tell_next(self, ended: SimpleQueue[BatchMetrics]) -> None:
+        """Tell the next batch, if one ends soon."""
+        try:
+            self.tell(ended.get(timeout=POLL_S))
+        except Empty:
+            return
+
+    def tell_all_of(self, query: StreamingQuery) -> None:
+        """Tell what the query itself still knows."""
+        for progress in query.recentProgress:
+            if is_batch(progress):
+                self.tell(BatchMetrics.of(progress))
+
+
+def _let_the_batch_end(
+    query: StreamingQuery, told: _Told, ended: SimpleQueue[BatchMetrics], stop: StopRequest, deadline_s: float
+) -> None:
+    """Wait until no batch runs. A batch that is interrupted does no harm: it is done again, from the checkpoint.
+
+    Spark offers no moment between two batches to stop at: where the next one follows at once, it has hardly begun.
+    """
+    batches = told.totals.batches
+    while (
+        query.isActive
+        and query.status["isTriggerActive"]
+        and told.totals.batches == batches
+        and not stop.is_in_haste
+        and time.monotonic() < deadline_s
+    ):
+        told.tell_next(ended)
 
 
 @contextmanager
-def stop_requests() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set. A second Ctrl-C interrupts at once.
+def stop_requests() -> Iterator[StopRequest]:
+    """What Ctrl-C and SIGTERM ask for. A third Ctrl-C interrupts whatever runs.
 
     PySpark's own Ctrl-C handler cancels the running jobs, which would look like a failure of the query.
     """
-    stop = threading.Event()
+    stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may set handlers
         return
 
     def request(number: int, frame: FrameType | None) -> None:
-        stop.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop.ask()
+        if stop.is_in_haste:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -8,61 +8,86 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft.cli.nearest import did_you_mean
-from weft.errors import WeftError
+from weft.cli.job_table import JobError as JobError
+from weft.cli.job_table import Table
 
 MODES = ("stream", "batch")
 SINK_MODES = ("append", "overwrite", "error")
 CODECS = ("json",)
+TIME_UNITS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
+"""Units of numbers that stand for a time in a message, in microseconds."""
+ANSWER_KEY, GROUP_KEY = "answer", "group"
+"""Keys of messages by name: one for each answer, and one for each group, whichever window its answer is of."""
+KAFKA = "kafka"
 FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 """Formats of files in a folder: they need a path, and Spark reads them with the schema of the stream."""
 AVAILABLE_NOW = "available now"
+STOP_WITHIN_S = 60.0
+"""Long enough for a batch of a job that keeps up, and short enough to be waited for."""
 
 _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-
-
-class JobError(WeftError):
-    """A job file that cannot be run, and where in it."""
-
-    def __init__(self, file: Path, place: str, message: str) -> None:
-        self.file = file
-        self.place = place
-        super().__init__(f"{file}: {place}: {message}" if place else f"{file}: {message}")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a stream's events come from: what `spark.readStream` or `spark.read` is told."""
+    """Where a stream's events come from: what `spark.readStream` or `spark.read` is told.
+
+    Of messages that are decoded, `attributes` are those that come from around the message: from a column of the source
+    or from a header, by its name there. `times` is the unit of numbers that stand for a time in a message.
+    """
 
     format: str
     path: str | None = None
     decode: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    times: str = "seconds"
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where answers go. `mode` is for batch jobs; a stream only ever appends."""
+    """Where answers go. `mode` is for batch jobs; a stream only ever appends.
+
+    `key` and `headers` are for messages: columns of the answers, or the name of a key.
+    """
 
     format: str = "console"
     path: str | None = None
     mode: str = "error"
     encode: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    key: str | tuple[str, ...] | None = None
+    headers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """How a streaming job runs: where its progress is kept and when a batch starts."""
+    """How a streaming job runs: where its progress is kept, when a batch starts, and what differs from the statements.
+
+    What is None is left to Weft. `watermarks_us` has one entry under "" when the file gives one delay for all streams.
+    """
 
     checkpoint: str | None = None
     trigger: str = AVAILABLE_NOW
+    buckets: int | None = None
+    watermarks_us: Mapping[str, int] = field(default_factory=dict)
+    changed_only: bool | None = None
+    stop_within_s: float = STOP_WITHIN_S
+    """How long a stream that is asked to stop may take to end the batch that runs."""
+
+
+@dataclass(frozen=True)
+class MetricsSettings:
+    """Where the metrics of each batch go: to a file, to an endpoint for Prometheus, to both or to none."""
+
+    file: Path | None = None
+    port: int | None = None
+    address: str = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -76,6 +101,11 @@ class Job:
     sources: Mapping[str, Source]
     sink: Sink = Sink()
     stream: StreamSettings = StreamSettings()
+    control: Source | None = None
+    """Where statements come from that change the queries while the stream runs."""
+    lookups: str | None = None
+    """The folder that the workers share with those who look answers up; statements that came are kept there too."""
+    metrics: MetricsSettings = MetricsSettings()
     spark: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -100,82 +130,11 @@ def read_job(file: Path) -> Job:
         raise JobError(file, "", f"the job file is not UTF-8: byte {error.start} is {error.reason}") from error
     except tomllib.TOMLDecodeError as error:
         raise JobError(file, "", f"the job file is not TOML: {error}") from error
-    return _job(_Table(file, "", content))
+    return _job(Table(file, "", content))
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A table of the file, with the place to name in errors."""
-
-    file: Path
-    name: str
-    content: Mapping[str, Any]
-
-    def fail(self, key: str, message: str) -> JobError:
-        place = f"[{self.name}] {key}".strip() if self.name else key
-        return JobError(self.file, place, message)
-
-    def expect_keys(self, known: Iterable[str], hint: str = "") -> None:
-        known = list(known)
-        for key in self.content:
-            if key not in known:
-                raise self.fail(key, f"unknown key{did_you_mean(key, known)}{hint}")
-
-    def text(self, key: str) -> str | None:
-        """A string that is not empty, or None when the key is absent."""
-        value = self.content.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, str) or not value.strip():
-            raise self.fail(key, f"must be text in quotes and not empty, got {value!r}")
-        return value
-
-    def required_text(self, key: str, example: str) -> str:
-        value = self.text(key)
-        if value is None:
-            raise self.fail(key, f"is missing; write for example: {key} = {example}")
-        return value
-
-    def choice(self, key: str, choices: tuple[str, ...]) -> str | None:
-        value = self.text(key)
-        if value is not None and value not in choices:
-            one_of = " or ".join(f'"{choice}"' for choice in choices)
-            raise self.fail(key, f'must be {one_of}, got "{value}"{did_you_mean(value, choices)}')
-        return value
-
-    def path(self, key: str) -> str | None:
-        """A path, made absolute from the folder of the job file unless it carries a scheme."""
-        value = self.text(key)
-        if value is None or _SCHEME.match(value):
-            return value
-        return str(self.file.absolute().parent / Path(value).expanduser())
-
-    def table(self, key: str) -> _Table:
-        """A table in this one; empty when absent."""
-        value = self.content.get(key, {})
-        name = f"{self.name}.{key}" if self.name else key
-        if not isinstance(value, dict):
-            raise self.fail(key, f"must be a table, written as [{name}], got {value!r}")
-        return _Table(self.file, name, value)
-
-    def settings(self) -> dict[str, str]:
-        """The table as Spark settings: `a.b = 1` without quotes is a table in TOML, and is meant as "a.b"."""
-        found: dict[str, str] = {}
-        for key, value in self.content.items():
-            if isinstance(value, dict):
-                inner = _Table(self.file, f"{self.name}.{key}", value).settings()
-                found |= {f"{key}.{name}": setting for name, setting in inner.items()}
-            elif isinstance(value, bool):
-                found[key] = str(value).lower()
-            elif isinstance(value, str | int | float):
-                found[key] = str(value)
-            else:
-                raise self.fail(key, f"must be text, a number, true or false, got {value!r}")
-        return found
-
-
-def _job(root: _Table) -> Job:
-    root.expect_keys(("queries", "name", "mode", "source", "sink", "stream", "spark"))
+def _job(root: Table) -> Job:
+    root.expect_keys(("queries", "name", "mode", "source", "sink", "stream", "control", "lookups", "metrics", "spark"))
     queries = root.required_text("queries", '"queries.sql"')
     return Job(
         file=root.file,
@@ -185,11 +144,14 @@ def _job(root: _Table) -> Job:
         sources=_sources(root),
         sink=_sink(root),
         stream=_stream(root),
+        control=_control(root),
+        lookups=_lookups(root),
+        metrics=_metrics(root.table("metrics")),
         spark=_spark(root.table("spark")),
     )
 
 
-def _sources(root: _Table) -> dict[str, Source]:
+def _sources(root: Table) -> dict[str, Source]:
     table = root.table("source")
     if not table.content:
         raise root.fail("[source]", "is missing; it says where events come from")
@@ -202,51 +164,142 @@ def _is_one_source(content: Mapping[str, Any]) -> bool:
     """Whether [source] itself describes a source; else each of its keys is a stream's table."""
     if any(not isinstance(value, dict) for value in content.values()):
         return True
-    return set(content) == {"options"} and "format" not in content["options"]
+    return set(content) <= {"options", "attributes"} and not any("format" in table for table in content.values())
 
 
-def _source(table: _Table, hint: str = "") -> Source:
-    table.expect_keys(("format", "path", "decode", "options"), hint)
+def _source(table: Table, hint: str = "") -> Source:
+    table.expect_keys(("format", "path", "decode", "times", "attributes", "options"), hint)
+    attributes = table.table("attributes")
     source = Source(
         format=table.required_text("format", '"parquet"'),
         path=table.path("path"),
         decode=table.choice("decode", CODECS),
         options=table.table("options").settings(),
+        attributes={name: attributes.required_text(name, '"timestamp"') for name in attributes.content},
+        times=table.choice("times", tuple(TIME_UNITS)) or Source.times,
     )
     if source.format in FILE_FORMATS and source.path is None:
         raise table.fail("path", f"is missing; format {source.format} reads files")
+    for name in ("times", "attributes"):
+        if source.decode is None and name in table.content:
+            raise table.fail(name, 'is for messages that are decoded; write decode = "json" as well')
     return source
 
 
-def _sink(root: _Table) -> Sink:
+def _sink(root: Table) -> Sink:
     table = root.table("sink")
-    table.expect_keys(("format", "path", "mode", "encode", "options"))
+    table.expect_keys(("format", "path", "mode", "encode", "key", "headers", "options"))
     sink = Sink(
         format=table.text("format") or Sink.format,
         path=table.path("path"),
         mode=table.choice("mode", SINK_MODES) or Sink.mode,
         encode=table.choice("encode", CODECS),
         options=table.table("options").settings(),
+        key=_key(table),
+        headers=table.names("headers"),
     )
     if sink.format in FILE_FORMATS and sink.path is None:
         raise table.fail("path", f"is missing; format {sink.format} writes files")
+    if sink.encode is None and sink.format == KAFKA:
+        raise table.fail("encode", 'is missing; a message is text: encode = "json"')
+    for name in ("key", "headers"):
+        if sink.encode is None and name in table.content:
+            raise table.fail(name, 'is for messages; write encode = "json" as well')
     if root.content.get("mode") != "batch" and table.content.get("mode", "append") != "append":
         raise table.fail("mode", f'"{sink.mode}" is for batch jobs; a stream appends')
     return sink
 
 
-def _stream(root: _Table) -> StreamSettings:
+def _key(table: Table) -> str | tuple[str, ...] | None:
+    """The key of messages: by name, or a list of columns."""
+    if isinstance(table.content.get("key"), str):
+        return table.choice("key", (ANSWER_KEY, GROUP_KEY))
+    return table.names("key") or None
+
+
+def _stream(root: Table) -> StreamSettings:
     table = root.table("stream")
-    table.expect_keys(("checkpoint", "trigger"))
-    settings = StreamSettings(table.path("checkpoint"), table.text("trigger") or AVAILABLE_NOW)
+    table.expect_keys(("checkpoint", "trigger", "buckets", "watermark", "changed_only", "stop_within"))
+    stop_within_us = table.duration_us("stop_within")
+    settings = StreamSettings(
+        checkpoint=table.path("checkpoint"),
+        trigger=table.text("trigger") or AVAILABLE_NOW,
+        buckets=table.whole_number("buckets", low=1),
+        watermarks_us=_watermarks_us(table),
+        changed_only=table.flag("changed_only"),
+        stop_within_s=STOP_WITHIN_S if stop_within_us is None else stop_within_us / 1e6,
+    )
     if settings.trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(settings.trigger):
         raise table.fail("trigger", f'must be "{AVAILABLE_NOW}" or like "10 seconds", got "{settings.trigger}"')
-    if root.content.get("mode") != "batch" and settings.checkpoint is None:
+    if _is_stream(root) and settings.checkpoint is None:
         raise table.fail("checkpoint", 'is missing; a stream keeps its progress there: checkpoint = "out/checkpoint"')
     return settings
 
 
-def _spark(table: _Table) -> dict[str, str]:
+def _watermarks_us(table: Table) -> dict[str, int]:
+    """The delay for all streams, or a table of one for each."""
+    if isinstance(table.content.get("watermark"), dict):
+        of_streams = table.table("watermark")
+        given = {stream: of_streams.duration_us(stream) for stream in of_streams.content}
+    else:
+        given = {"": table.duration_us("watermark")}
+    return {stream: us for stream, us in given.items() if us is not None}
+
+
+def _control(root: Table) -> Source | None:
+    table = _table_of_streams(root, "control")
+    if table is None:
+        return None
+    table.expect_keys(("format", "path", "options"))
+    control = Source(
+        format=table.required_text("format", '"text"'),
+        path=table.path("path"),
+        options=table.table("options").settings(),
+    )
+    if control.format in FILE_FORMATS and control.format != "text":
+        raise table.fail("format", f'files of statements are read as "text", got "{control.format}"')
+    if control.format == "text" and control.path is None:
+        raise table.fail("path", "is missing; format text reads files")
+    if "lookups" not in root.content:
+        raise root.fail("[lookups]", 'is missing; statements that came are kept in its folder: folder = "out/lookups"')
+    return control
+
+
+def _lookups(root: Table) -> str | None:
+    table = _table_of_streams(root, "lookups")
+    if table is None:
+        return None
+    table.expect_keys(("folder",))
+    table.required_text("folder", '"out/lookups"')
+    return str(table.local_path("folder"))
+
+
+def _metrics(table: Table) -> MetricsSettings:
+    table.expect_keys(("file", "port", "address"))
+    settings = MetricsSettings(
+        file=table.local_path("file"),
+        port=table.whole_number("port", low=0, high=65_535),
+        address=table.text("address") or MetricsSettings.address,
+    )
+    if "address" in table.content and settings.port is None:
+        raise table.fail("port", "is missing; the address is for the port that metrics are served at: port = 9464")
+    return settings
+
+
+def _table_of_streams(root: Table, key: str) -> Table | None:
+    """A table that only a streaming job may have; None when it is absent."""
+    if key not in root.content:
+        return None
+    if not _is_stream(root):
+        raise root.fail(f"[{key}]", 'is for streams; leave it out, or write mode = "stream"')
+    return root.table(key)
+
+
+def _is_stream(root: Table) -> bool:
+    return root.content.get("mode") != "batch"
+
+
+def _spark(table: Table) -> dict[str, str]:
     settings = table.settings()
     for key in settings:
         if key != "master" and not key.startswith("spark."):

@@ -94,12 +94,38 @@ def plan(
 @app.command()
 def run(
     job: Annotated[Path, typer.Argument(metavar="JOB.toml", help="Queries, sources, sink and settings.")],
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON lines: one for each batch, and one at the end.")
+    ] = False,
     traceback: Traceback = False,
 ) -> None:
-    """Answer the queries of a job on Spark, as a stream or as a batch."""
+    """Answer the queries of a job on Spark, as a stream or as a batch. Ctrl-C and SIGTERM stop after a batch."""
     from weft.cli.run import run_job
 
-    run_job(job, Console(), verbose=traceback)
+    run_job(job, Console(stderr=json), verbose=traceback, as_json=json)
+
+
+@app.command()
+def lookup(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).")
+    ],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query's name.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="ATTRIBUTE=VALUE", help="The group to show; all are shown when none is named."),
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Look it up at this time (UTC) instead of now.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Print again whenever the answers change.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Look up the answers of a query that runs on Spark, as they are now."""
+    from weft.cli.lookup import look_up
+
+    look_up(folder, query, Console(), keys=key or [], at=at, watch=watch, as_json=json)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -23,13 +24,29 @@ def check_job(job: Job) -> Workload:
     _check_sources_match_streams(job, workload)
     for stream, source in job.sources.items():
         _check_path(job, job.place_of_source(stream), source)
-    check_workload(workload)
+    if job.control is not None:
+        _check_path(job, "[control]", job.control)
+    workload = _with_watermarks(job, workload)
+    check_workload(workload, lookups=job.lookups is not None)
     return workload
 
 
 def source_of(job: Job, stream: str) -> Source:
     """The source of a stream; a lone [source] serves whichever stream the workload has."""
     return job.sources[stream] if stream in job.sources else job.sources[""]
+
+
+def _with_watermarks(job: Job, workload: Workload) -> Workload:
+    """The workload with the watermarks of the job file in place of those in the statements."""
+    given = job.stream.watermarks_us
+    streams = dict(workload.streams)
+    for name, delay_us in given.items():
+        if name and name not in streams:
+            hint = did_you_mean(name, streams)
+            raise JobError(job.file, f"[stream.watermark] {name}", f"{job.queries.name} has no such stream{hint}")
+        for chosen in [name] if name else list(streams):
+            streams[chosen] = replace(streams[chosen], watermark_us=delay_us)
+    return replace(workload, streams=streams)
 
 
 def _check_sources_match_streams(job: Job, workload: Workload) -> None:

@@ -2,95 +2,161 @@
 
 from __future__ import annotations
 
-from collections import deque
+import json
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from weft.spark.batch_metrics import BatchMetrics
+
 BATCHES_SHOWN = 12
-_NO_WATERMARK = "1970-01-01T00:00:00.000Z"
+COLUMNS = ("batch", "rows in", "rows/s", "watermark", "lag", "late", "answers", "state")
+
+Batch = BatchMetrics
+"""The name by which the demo knows it."""
 
 
-@dataclass(frozen=True)
-class Batch:
-    """One micro-batch. `late_events` and `answers` are None when the query does not count them.
-
-    `work` is what was done for it: events lifted into partials, partials fed to trees, fragments folded to answers.
-    """
-
-    number: int
-    rows_in: int
-    rows_per_s: float
-    watermark: str | None
-    late_events: int | None
-    answers: int | None
-    work: tuple[int, int, int] = (0, 0, 0)
-
-    @classmethod
-    def of(cls, progress: Mapping[str, Any]) -> Batch:
-        """The batch that Spark reports as one progress."""
-        counts = progress["observedMetrics"].get("weft")
-        counted = counts.asDict() if counts is not None else {}
-        watermark = progress["eventTime"].get("watermark", _NO_WATERMARK)
-        return cls(
-            number=progress["batchId"],
-            rows_in=progress["numInputRows"] or 0,
-            rows_per_s=progress["processedRowsPerSecond"] or 0.0,
-            # Spark has the epoch as the watermark until the first event was seen.
-            watermark=None if watermark == _NO_WATERMARK else watermark.replace("T", " ").removesuffix(".000Z"),
-            late_events=counted.get("late_events"),
-            answers=counted.get("answers"),
-            work=(counted.get("lifted", 0), counted.get("fed", 0), counted.get("folded", 0)),
-        )
-
-    def cells(self) -> tuple[str, ...]:
-        """As text, in the order of `COLUMNS`."""
-        late, answers = ("-" if count is None else f"{count:,}" for count in (self.late_events, self.answers))
-        return (
-            str(self.number),
-            f"{self.rows_in:,}",
-            f"{self.rows_per_s:,.0f}",
-            self.watermark or "-",
-            late,
-            answers,
-        )
-
-
-COLUMNS = ("batch", "rows in", "rows/s", "watermark", "late", "answers")
+def cells_of(batch: BatchMetrics) -> tuple[str, ...]:
+    """A batch as text, in the order of `COLUMNS`."""
+    late, answers = (f"{batch.counts[name]:,}" if batch.is_counted else "-" for name in ("late_events", "answers"))
+    return (
+        str(batch.number),
+        f"{batch.rows_in:,}",
+        f"{batch.rows_per_s:,.0f}",
+        batch.watermark or "-",
+        "-" if batch.watermark_lag_s is None else duration_text(batch.watermark_lag_s),
+        late,
+        answers,
+        bytes_text(batch.state_bytes),
+    )
 
 
 @dataclass
 class Totals:
-    """What all batches add up to."""
+    """What all batches add up to, and where the last one stands."""
 
     batches: int = 0
     rows_in: int = 0
-    late_events: int = 0
-    answers: int = 0
-    work: tuple[int, int, int] = (0, 0, 0)
+    counts: Counter[str] = field(default_factory=Counter)
+    stages_ns: Counter[str] = field(default_factory=Counter)
+    steps_ms: Counter[str] = field(default_factory=Counter)
+    last: BatchMetrics | None = None
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: BatchMetrics) -> None:
         """Count one batch more."""
         self.batches += 1
         self.rows_in += batch.rows_in
-        self.late_events += batch.late_events or 0
-        self.answers += batch.answers or 0
-        lifted, fed, folded = (total + more for total, more in zip(self.work, batch.work))
-        self.work = lifted, fed, folded
+        self.counts.update(batch.counts)
+        self.stages_ns.update(batch.stages_ns)
+        self.steps_ms.update(batch.steps_ms)
+        self.last = batch
 
     @property
-    def work_text(self) -> str:
-        """What was done, in the words of `weft plan`."""
-        lifted, fed, folded = self.work
-        return f"{lifted:,} events lifted, {fed:,} partials fed to trees, {folded:,} fragments and answers folded"
+    def late_events(self) -> int:
+        """Events dropped because they came behind the watermark."""
+        return self.counts["late_events"]
+
+    @property
+    def answers(self) -> int:
+        """Answers written."""
+        return self.counts["answers"]
+
+    def summary(self) -> list[str]:
+        """Lines that tell what was done, where the time went, and how large the state is."""
+        if self.last is None:
+            return []
+        counts = self.counts
+        lines = [
+            f"work: {counts['lifted']:,} events lifted, {counts['fed']:,} partials fed to trees, "
+            f"{counts['folded']:,} fragments and answers folded"
+        ]
+        if any(self.steps_ms.values()):
+            lines.append(f"time of the driver: {_shares(self.steps_ms)}")
+        if any(self.stages_ns.values()):
+            lines.append(f"time in Weft's code: {_shares(self.stages_ns)}")
+        if touched := counts["cache_hits"] + counts["catch_ups"] + counts["rebuilds"]:
+            lines.append(
+                f"buckets: {counts['cache_hits'] / touched:.0%} were in memory, {counts['catch_ups']:,} caught up, "
+                f"{counts['rebuilds']:,} were rebuilt"
+            )
+        lines.append(self._state_text(self.last))
+        lines += [
+            f"{what}: {counts[name]:,}"
+            for name, what in (
+                ("untimed_events", "events without a time, dropped"),
+                ("malformed_events", "messages among them that could not be decoded"),
+                ("corrected_events", "events behind the watermark that corrected answers"),
+                ("rejected_statements", "statements of the control stream that were refused"),
+            )
+            if counts[name]
+        ]
+        return lines
+
+    @staticmethod
+    def _state_text(last: BatchMetrics) -> str:
+        state = f"state: {bytes_text(last.state_bytes)}"
+        if last.live_rows:
+            state += f", {last.live_rows:,} partials in memory"
+        if last.watermark_lag_s is None:
+            return state
+        return f"{state}; watermark {last.watermark}, {duration_text(last.watermark_lag_s)} behind the clock"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        last = self.last.as_dict() if self.last is not None else {}
+        standing = ("watermark_us", "watermark_lag_s", "log_bytes", "live_rows", "state_rows")
+        return {
+            "batches": self.batches,
+            "rows_in": self.rows_in,
+            **self.counts,
+            **{name: last.get(name) for name in standing},
+            "stages_ns": dict(self.stages_ns),
+            "steps_ms": dict(self.steps_ms),
+        }
 
     def __str__(self) -> str:
         batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
         return f"{batches}, {self.rows_in:,} rows in, {self.late_events:,} late, {self.answers:,} answers"
+
+
+def _shares(parts: Mapping[str, int]) -> str:
+    whole = sum(parts.values())
+    largest_first = sorted(parts.items(), key=lambda part: -part[1])
+    return ", ".join(f"{name} {amount / whole:.0%}" for name, amount in largest_first if amount)
+
+
+def bytes_text(size: int) -> str:
+    """A size for people.
+
+    >>> bytes_text(812), bytes_text(1_234_567)
+    ('812 B', '1.2 MB')
+    """
+    if size < 1000:
+        return f"{size} B"
+    units = ("kB", "MB", "GB", "TB")
+    scaled = float(size)
+    for unit in units:
+        scaled /= 1000
+        if scaled < 999.95 or unit == units[-1]:
+            break
+    return f"{scaled:,.1f} {unit}"
+
+
+def duration_text(seconds: float) -> str:
+    """A length of time for people, in the largest unit that it fills.
+
+    >>> duration_text(0.25), duration_text(90), duration_text(-7200), duration_text(86_400 * 400)
+    ('0.2 s', '1.5 min', '-2.0 h', '400.0 d')
+    """
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if abs(seconds) >= size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:.1f} s"
 
 
 class Display(Protocol):
@@ -100,7 +166,7 @@ class Display(Protocol):
 
     def __exit__(self, *exception: Any) -> object: ...
 
-    def show(self, batch: Batch, totals: Totals) -> None:
+    def show(self, batch: BatchMetrics, totals: Totals) -> None:
         """Show one batch more."""
 
 
@@ -116,10 +182,31 @@ class Lines:
     def __exit__(self, *exception: Any) -> None:
         return None
 
-    def show(self, batch: Batch, totals: Totals) -> None:
+    def show(self, batch: BatchMetrics, totals: Totals) -> None:
         """Print the batch."""
-        line = "  ".join(f"{name} {cell}" for name, cell in zip(COLUMNS, batch.cells()))
+        line = "  ".join(f"{name} {cell}" for name, cell in zip(COLUMNS, cells_of(batch)))
         self.console.print(line, highlight=False, soft_wrap=True)
+
+
+@dataclass
+class JsonLines:
+    """A line of JSON a batch: for programs."""
+
+    out: TextIO
+
+    def __enter__(self) -> JsonLines:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        return None
+
+    def show(self, batch: BatchMetrics, totals: Totals) -> None:
+        """Write the batch."""
+        self.write("batch", batch.as_dict())
+
+    def write(self, event: str, values: Mapping[str, Any]) -> None:
+        """Write what happened. Each line leaves at once: who reads it may wait for it."""
+        print(json.dumps({"event": event, **values}), file=self.out, flush=True)
 
 
 @dataclass
@@ -127,7 +214,7 @@ class LiveTable:
     """A table of the last batches, drawn over itself."""
 
     console: Console
-    latest: deque[Batch] = field(default_factory=lambda: deque(maxlen=BATCHES_SHOWN))
+    latest: deque[BatchMetrics] = field(default_factory=lambda: deque(maxlen=BATCHES_SHOWN))
     totals: Totals = field(default_factory=Totals)
 
     def __post_init__(self) -> None:
@@ -140,7 +227,7 @@ class LiveTable:
     def __exit__(self, *exception: Any) -> None:
         self._live.stop()
 
-    def show(self, batch: Batch, totals: Totals) -> None:
+    def show(self, batch: BatchMetrics, totals: Totals) -> None:
         """Draw the table with the batch as its last row."""
         self.latest.append(batch)
         self.totals = totals
@@ -151,5 +238,5 @@ class LiveTable:
         for name in COLUMNS:
             table.add_column(name, justify="left" if name == "watermark" else "right", no_wrap=True)
         for batch in self.latest:
-            table.add_row(*batch.cells())
+            table.add_row(*cells_of(batch))
         return table

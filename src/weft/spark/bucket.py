@@ -6,20 +6,38 @@ whole history and the end of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from weft.aggregates.components import Component, Kind
-from weft.engine.answers import to_batches
+from weft.engine.answers import QueryAnswers, to_batches
+from weft.engine.changes import Changes
+from weft.engine.corrections import corrected_answers
 from weft.engine.generation import TreeState, time_answers
-from weft.spark.job import Job
+from weft.engine.slot_store import SlotStore
+from weft.language.model import Query
+from weft.spark.job import FedBase, FedTree, Job
 from weft.spark.packing import Part, pack
 from weft.windows.clock import END_OF_STREAM
 from weft.windows.slots import lengths_of
 
 _ROWS = Component(Kind.ROWS).column_names()[0]
+
+TreeName = tuple[int, int]
+"""The number of a base, and that of a tree that it feeds."""
+
+
+@dataclass
+class Arrived:
+    """A batch's partials: those to keep, those among them that correct answers, and how many events were dropped."""
+
+    kept: list[Part] = field(default_factory=list)
+    correcting: list[Part] = field(default_factory=list)
+    late_events: int = 0
+    corrected_events: int = 0
 
 
 class Bucket:
@@ -27,7 +45,9 @@ class Bucket:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._trees: dict[int, TreeState] = {}
+        self._trees: dict[TreeName, TreeState] = {}
+        self._changes: dict[str, Changes] | None = None
+        """The last answers of each stream's queries, if only changes are told; None when they are not known yet."""
         self.closed_us: int | None = None
         """Windows that end up to here have been answered, here or elsewhere; what they needed may still be held."""
 
@@ -37,57 +57,133 @@ class Bucket:
         stores = [state.store for state in self._trees.values()]
         return sum(store.fed for store in stores), sum(store.folded for store in stores)
 
+    @property
+    def live_rows(self) -> int:
+        """How many partials the trees hold."""
+        return sum(state.store.live_rows for state in self._trees.values())
+
     def append(self, parts: Iterable[Part]) -> None:
-        """Take in partials: each feeds all trees of its base."""
+        """Take in partials: each feeds all trees of its base. Those of a base that is gone are not needed."""
         for part in parts:
-            fed = self._job.bases[part.base]
-            for tree in fed.trees:
-                if tree.number not in self._trees:
-                    self._trees[tree.number] = TreeState(fed.plan, tree, None)
-                self._trees[tree.number].store.append(part.partials)
+            if part.base in self._job.bases:
+                live = self._job.bases[part.base]
+                for tree in live.trees:
+                    self._tree(live, tree).store.append(part.partials)
 
-    def on_time(self, parts: Iterable[Part], watermark_us: int | None) -> tuple[list[Part], int]:
-        """The partials whose slot is not wholly behind the watermark, and the number of events dropped.
+    def correct(self, parts: Iterable[Part]) -> None:
+        """Note which of the partials taken in came late, so that answers are corrected when windows next close."""
+        for part in parts:
+            live = self._job.bases[part.base]
+            for tree in live.trees:
+                state = self._tree(live, tree)
+                state.late = state.late or SlotStore(live.plan, tree.tree)
+                state.late.append(part.partials)
 
-        A slot that is only partly behind belongs to no window that is closed, so its events still count.
+    def has_job(self, job: Job) -> bool:
+        """Whether it works by this very job."""
+        return job.changes == self._job.changes
+
+    def adopt(self, job: Job, log: Callable[[], Iterable[list[Part]]]) -> None:
+        """Go on with the job as it has become; trees that are new are fed from the log."""
+        before, self._job = self._job, job
+        old = {name: tree for name, _, tree in _named(before)}
+        fresh: dict[int, list[TreeState]] = {}
+        states: dict[TreeName, TreeState] = {}
+        for name, live, tree in _named(job):
+            if name not in old or tree.queries.keys() - old[name].queries.keys():
+                # Also where a query joined a tree: the log goes further back than what the tree has kept.
+                states[name] = _state_of(live, tree)
+                fresh.setdefault(live.number, []).append(states[name])
+            elif name in self._trees:
+                states[name] = self._trees[name]
+                _set_queries(states[name], tree)
+        self._trees = states
+        if fresh:
+            for parts in log():
+                for part in parts:
+                    for state in fresh.get(part.base, ()):
+                        state.store.append(part.partials)
+        self.resume(self.closed_us)
+
+    def resume(self, closed_us: int | None) -> None:
+        """Go on after windows that end up to an instant were answered, here or elsewhere."""
+        # A bucket that had nothing to close may be behind; queries that came since report from the same instant on.
+        known = [time_us for time_us in (closed_us, self._job.since_us) if time_us is not None]
+        self.closed_us = max(known, default=None)
+        self._changes = None
+
+    def arrived(self, parts: Iterable[Part], watermark_us: int | None) -> Arrived:
+        """Sort a batch's partials by whether their slot is wholly behind the watermark.
+
+        A slot that is only partly behind belongs to no window that is closed, so its events still count. Those further
+        behind correct answers where the stream asks for it, or are dropped.
         """
-        if watermark_us is None:
-            return list(parts), 0
-        kept, late = [], 0
+        found = Arrived()
         for part in parts:
-            granularity = self._job.bases[part.base].base.granularity
-            timely = (np.asarray(part.partials.column("slot")) + 1) * granularity > watermark_us
-            if timely.all():
-                kept.append(part)
+            live = self._job.bases[part.base]
+            if watermark_us is None:
+                found.kept.append(part)
                 continue
-            if part.base in self._job.counting_bases:
-                late += int(np.asarray(part.partials.column(_ROWS))[~timely].sum())
+            ends = (np.asarray(part.partials.column("slot")) + 1) * live.base.granularity
+            timely = ends > watermark_us
+            counts = part.base in self._job.counting_bases
+            events = np.asarray(part.partials.column(_ROWS))
+            correcting = ~timely & (ends > watermark_us - live.plan.stream.correct_us)
+            if correcting.any():
+                chosen = _chosen(part, correcting)
+                found.correcting.append(chosen)
+                found.kept.append(chosen)
+                found.corrected_events += int(events[correcting].sum()) if counts else 0
             if timely.any():
-                partials = part.partials.filter(pa.array(timely))
-                kept.append(Part(part.base, pack(partials), partials))
-        return kept, late
+                found.kept.append(part if timely.all() else _chosen(part, timely))
+            if counts:
+                found.late_events += int(events[~timely & ~correcting].sum())
+        return found
 
     def close(self, watermark_us: int) -> Iterator[pa.RecordBatch]:
-        """The answers of the windows that the watermark closes, dictionary-encoded; what is no longer needed leaves."""
-        if self.closed_us is not None and watermark_us <= self.closed_us:
-            return
-        answers = [
-            answer for state in self._trees.values() for answer in time_answers(state, self.closed_us, watermark_us)
-        ]
-        yield from to_batches(answers, self._job.answers_schema)
-        if watermark_us != END_OF_STREAM:
-            for state in self._trees.values():
-                state.evict(watermark_us)
-        self.closed_us = watermark_us
+        """The answers of the windows that the watermark closes, dictionary-encoded; what is no longer needed leaves.
 
-    def expires_us(self, parts: Iterable[Part]) -> int:
-        """When the last window that covers some of these partials closes."""
-        ends = []
+        With them come the answers that late events corrected.
+        """
+        corrections = self._corrections()
+        if self._changes is not None:
+            for changes in self._changes.values():
+                changes.correct(corrections)
+        answers: list[QueryAnswers] = []
+        if self.closed_us is None or watermark_us > self.closed_us:
+            if self._job.changed_only and self._changes is None:
+                self._changes = self._last_answers()
+            answers = [
+                answer for state in self._trees.values() for answer in time_answers(state, self.closed_us, watermark_us)
+            ]
+            if self._changes is not None:
+                answers = self._changed(self._changes, answers, watermark_us)
+            self.closed_us = watermark_us
+            if watermark_us != END_OF_STREAM:
+                for (base, _), state in self._trees.items():
+                    live = self._job.bases[base]
+                    state.evict(watermark_us - live.kept_longer_us)
+        yield from to_batches([*corrections, *answers], self._job.answers_schema)
+
+    def newest_us(self, parts: Iterable[Part]) -> dict[int, int]:
+        """For each base of some partials that is still there, when its newest slot begins."""
+        newest: dict[int, int] = {}
         for part in parts:
-            fed = self._job.bases[part.base]
-            newest = int(np.asarray(part.partials.column("slot")).max())
-            ends.append(newest * fed.base.granularity + fed.longest)
-        return max(ends)
+            live = self._job.bases.get(part.base)
+            if live is not None:
+                start_us = int(np.asarray(part.partials.column("slot")).max()) * live.base.granularity
+                newest[part.base] = max(newest.get(part.base, -(2**63)), start_us)
+        return newest
+
+    def is_expired(self, newest_us: dict[int, int], closed_us: int | None) -> bool:
+        """Whether windows closed up to an instant leave no need for partials whose newest slots begin then."""
+        if closed_us is None:
+            return False
+        bases = self._job.bases
+        return all(
+            base not in bases or start_us + bases[base].retention_us <= closed_us
+            for base, start_us in newest_us.items()
+        )
 
     def next_end_us(self) -> int | None:
         """The next end of a window of some tree that holds partials; None when nothing is held."""
@@ -95,9 +191,82 @@ class Bucket:
         for state in self._trees.values():
             if not state.store.live_rows:
                 continue
-            for window in state.tree.windows:
-                length, slide = lengths_of(window)
+            for planned in state.queries.values():
+                length, slide = lengths_of(planned.query.window)
                 if self.closed_us is None:
                     return -(2**63)
                 ends.append(((self.closed_us - length) // slide + 1) * slide + length)
         return min(ends, default=None)
+
+    def _tree(self, live: FedBase, tree: FedTree) -> TreeState:
+        name = live.number, tree.tree.number
+        if name not in self._trees:
+            self._trees[name] = _state_of(live, tree)
+        return self._trees[name]
+
+    def _corrections(self) -> list[QueryAnswers]:
+        """The answers reported before that late events changed."""
+        corrected: list[QueryAnswers] = []
+        for state in self._trees.values():
+            if state.late is not None and self.closed_us is not None:
+                corrected += corrected_answers(state, state.late, self.closed_us)
+            state.late = None
+        return corrected
+
+    def _changed(self, changes: dict[str, Changes], answers: list[QueryAnswers], closed_us: int) -> list[QueryAnswers]:
+        """Of the answers up to `closed_us`, those that differ from the window before."""
+        changed = []
+        for name, queries in self._queries().items():
+            last = {}
+            for query in queries.values():
+                length, slide = lengths_of(query.window)
+                if closed_us != END_OF_STREAM:
+                    last[query.name] = (closed_us - length) // slide
+            changed += changes[name].only((part for part in answers if part.query.name in queries), last, queries)
+        return changed
+
+    def _last_answers(self) -> dict[str, Changes]:
+        """The last answers of each query, from the windows that closed last."""
+        by_stream = self._queries()
+        changes = {name: Changes(self._job.workload.streams[name]) for name in by_stream}
+        if self.closed_us is not None:
+            answers: list[QueryAnswers] = []
+            for name, _, tree in _named(self._job):
+                if name not in self._trees:
+                    continue
+                slide = max(lengths_of(planned.query.window)[1] for planned in tree.queries.values())
+                for answer in time_answers(self._trees[name], self.closed_us - slide, self.closed_us):
+                    after_us = tree.reports_after_us[answer.query.name]
+                    reported = slice(None) if after_us is None else answer.ends_us > after_us
+                    answers.append(answer.from_rows(np.arange(len(answer))[reported]))
+            self._changed(changes, answers, self.closed_us)
+        return changes
+
+    def _queries(self) -> dict[str, dict[str, Query]]:
+        """The queries at work, by stream and name."""
+        found: dict[str, dict[str, Query]] = {}
+        for state in self._trees.values():
+            for name, planned in state.queries.items():
+                found.setdefault(planned.query.stream, {})[name] = planned.query
+        return found
+
+
+def _named(job: Job) -> Iterator[tuple[TreeName, FedBase, FedTree]]:
+    for live in job.bases.values():
+        for tree in live.trees:
+            yield (live.number, tree.tree.number), live, tree
+
+
+def _state_of(live: FedBase, tree: FedTree) -> TreeState:
+    state = TreeState(live.plan, tree.tree, live.held_from_us)
+    _set_queries(state, tree)
+    return state
+
+
+def _set_queries(state: TreeState, tree: FedTree) -> None:
+    state.queries, state.exact_from = dict(tree.queries), dict(tree.exact_from_us)
+
+
+def _chosen(part: Part, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Part:
+    partials = part.partials.filter(pa.array(rows))
+    return Part(part.base, pack(partials), partials)

@@ -18,12 +18,12 @@ from weft.planning.plan import Base, StreamPlan
 Ints = npt.NDArray[np.int64]
 
 
-def bucket_ids(partitions: int, per_partition: int) -> list[int]:
-    """Bucket ids that fall `per_partition` into each of Spark's partitions."""
-    room = [per_partition] * partitions
+def bucket_ids(partitions: int, buckets: int) -> list[int]:
+    """The ids of some buckets, spread over Spark's partitions as evenly as their number allows."""
+    room = [buckets // partitions + (place < buckets % partitions) for place in range(partitions)]
     ids: list[int] = []
     candidate = 0
-    while len(ids) < partitions * per_partition:
+    while len(ids) < buckets:
         partition = spark_partition(candidate, partitions)
         if room[partition]:
             room[partition] -= 1

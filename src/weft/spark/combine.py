@@ -10,15 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.engine.combine import Combiner
-from weft.planning.plan import StreamPlan
+from weft.engine.projection import project
+from weft.planning.plan import Base, StreamPlan
 from weft.spark.buckets import bucket_places
 from weft.spark.counts import COMBINED, COMBINED_COLUMNS
 from weft.spark.job import Job
-from weft.spark.packed_job import PackedJob
+from weft.spark.packed_job import PackedJob, batch_id
 from weft.spark.packing import pack
+from weft.spark.processor import COUNTED
 
-PACKED = f"bucket INT, base INT, partials BINARY, {COMBINED_COLUMNS}, newest TIMESTAMP"
-"""A row of packed partials with counts; `newest` is the time of the newest event, from which Spark's watermark
+PACKED = f"bucket INT, base INT, partials BINARY, {COMBINED_COLUMNS}, newest_us BIGINT, newest TIMESTAMP"
+"""A row of packed partials, or of counts; `newest` is the time of the newest event, from which Spark's watermark
 follows."""
 
 NO_TIME = -62_135_596_800_000_000
@@ -30,6 +32,7 @@ _SCHEMA = pa.schema(
         ("base", pa.int32()),
         ("partials", pa.binary()),
         *((name, pa.int64()) for name in COMBINED),
+        ("newest_us", pa.int64()),
         ("newest", pa.timestamp("us", "UTC")),
     ]
 )
@@ -41,64 +44,82 @@ ROWS_PER_COMBINE = 1 << 20
 def combine_partitions(
     packed: PackedJob, stream: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that `mapInArrow` applies to each partition of one stream's events."""
+    """The function that `mapInArrow` applies to each partition of one stream's events.
+
+    Where queries come and go, the events are as they came, and are projected here for the queries of the batch;
+    otherwise Spark has projected them.
+    """
 
     def combine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = packed.open()
-        plan = job.plan.streams[stream]
+        job = packed.open() if packed.statements_in is None else packed.at(batch_id())
+        combining = _Combining(job, stream, is_projected=packed.statements_in is None)
         gathered: list[pa.RecordBatch] = []
         rows = 0
         for batch in batches:
             gathered.append(batch)
             rows += batch.num_rows
             if rows >= ROWS_PER_COMBINE:
-                yield _combine(job, plan, gathered)
+                yield combining.combined(gathered)
                 gathered, rows = [], 0
         if rows:
-            yield _combine(job, plan, gathered)
+            yield combining.combined(gathered)
 
     return combine
 
 
-def _combine(job: Job, plan: StreamPlan, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    began = perf_counter_ns()
-    batch = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-    untimed = batch.column("time").null_count
-    if untimed:
-        batch = batch.filter(batch.column("time").is_valid())
-    # The first bucket gets a row from every batch, with the counts: its state tells if the checkpoint fits the job.
-    columns = [(job.bucket_ids[0], plan.bases[0].number, b"")]
-    if batch.num_rows:
-        columns += _packed_partials(job, plan, batch)
-    newest = pc.max(batch.column("time")).as_py() if batch.num_rows else NO_TIME
-    first = np.arange(len(columns)) == 0
-    counts = {
-        "untimed_events": untimed,
-        "busy_ns": perf_counter_ns() - began,
-        "lifted": batch.num_rows * len(plan.bases),
-    }
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([bucket for bucket, _, _ in columns], pa.int32()),
-            pa.array([base for _, base, _ in columns], pa.int32()),
-            pa.array([content for _, _, content in columns], pa.binary()),
-            *(pa.array(np.where(first, counts[name], 0)) for name in COMBINED),
-            pa.array([newest] * len(columns), pa.int64()).cast(_SCHEMA.field("newest").type),
-        ],
-        schema=_SCHEMA,
-    )
+class _Combining:
+    """The combining of one stream's events for one job."""
 
+    def __init__(self, job: Job, stream: str, *, is_projected: bool) -> None:
+        self._job = job
+        self._plans = job.plans_of(stream)
+        self._counted = COUNTED - list(job.workload.streams).index(stream)
+        self._is_projected = is_projected
 
-def _packed_partials(job: Job, plan: StreamPlan, batch: pa.RecordBatch) -> Iterator[tuple[int, int, bytes]]:
-    """The partials of every base, split by bucket."""
-    times = np.asarray(batch.column("time"))
-    combiner = Combiner(plan, batch)
-    for base in plan.bases:
-        partials = combiner.partials(base, times // base.granularity)
-        places = bucket_places(plan, base, partials, len(job.bucket_ids))
-        order = np.argsort(places, kind="stable")
-        partials = partials.take(pa.array(order))
-        bounds = np.searchsorted(places[order], np.arange(len(job.bucket_ids) + 1))
-        for bucket, low, high in zip(job.bucket_ids, bounds[:-1], bounds[1:]):
-            if high > low:
-                yield bucket, base.number, pack(partials.slice(low, high - low))
+    def combined(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        """Rows of packed partials of some events, and before them a row of counts."""
+        began = perf_counter_ns()
+        batch = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        untimed = batch.column("time").null_count
+        if untimed:
+            batch = batch.filter(batch.column("time").is_valid())
+        # The first bucket gets a row from every batch: its state tells if the checkpoint fits the job.
+        rows = [(self._job.bucket_ids[0], self._counted, b"")]
+        for plan, bases in self._plans if batch.num_rows else ():
+            rows += self._packed_partials(plan, bases, batch)
+        newest_us = pc.max(batch.column("time")).as_py() if batch.num_rows else NO_TIME
+        first = np.arange(len(rows)) == 0
+        counts = {
+            "untimed_events": untimed,
+            "combine_ns": perf_counter_ns() - began,
+            "lifted": batch.num_rows * sum(len(bases) for _, bases in self._plans),
+        }
+        newest = pa.array([newest_us] * len(rows), pa.int64())
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([bucket for bucket, _, _ in rows], pa.int32()),
+                pa.array([base for _, base, _ in rows], pa.int32()),
+                pa.array([content for _, _, content in rows], pa.binary()),
+                *(pa.array(np.where(first, counts[name], 0)) for name in COMBINED),
+                newest,
+                newest.cast(_SCHEMA.field("newest").type),
+            ],
+            schema=_SCHEMA,
+        )
+
+    def _packed_partials(
+        self, plan: StreamPlan, bases: list[Base], batch: pa.RecordBatch
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """The partials of some bases of a plan, split by bucket."""
+        times = np.asarray(batch.column("time"))
+        ids = self._job.bucket_ids
+        combiner = Combiner(plan, batch if self._is_projected else project(plan, batch))
+        for base in bases:
+            partials = combiner.partials(base, times // base.granularity)
+            places = bucket_places(plan, base, partials, len(ids))
+            order = np.argsort(places, kind="stable")
+            partials = partials.take(pa.array(order))
+            bounds = np.searchsorted(places[order], np.arange(len(ids) + 1))
+            for bucket, low, high in zip(ids, bounds[:-1], bounds[1:]):
+                if high > low:
+                    yield bucket, base.number, pack(partials.slice(low, high - low))

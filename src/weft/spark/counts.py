@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-COMBINED = ("untimed_events", "busy_ns", "lifted")
+COMBINED = ("untimed_events", "combine_ns", "lifted")
 """Counted where events are combined: those without a time, time in Weft's own code, and events put into partials."""
 
-COUNTS = ("late_events", *COMBINED, "fed", "folded")
-"""All counts of a batch: `fed` is partials put into trees, `folded` fragments visited and answers made of them."""
+_STATE = ("cache_hits", "catch_ups", "rebuilds", "log_bytes", "live_rows")
+"""Of the buckets that a batch touched: how each was found (in memory, behind, not at all), the bytes of their logs, and
+the partials in memory."""
+
+_WORK = ("fed", "folded", "feed_ns", "close_ns", "pack_ns")
+"""Partials put into trees, fragments visited and answers made of them, and the time that each step took."""
+
+COUNTS = ("late_events", "corrected_events", "rejected_statements", *COMBINED, *_STATE, *_WORK)
+"""All counts of a batch."""
 
 COMBINED_COLUMNS = ", ".join(f"{name} BIGINT" for name in COMBINED)
 

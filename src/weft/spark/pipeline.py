@@ -7,8 +7,10 @@ A streaming DataFrame goes through `transformWithState`, a batch one through `ap
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
+from os import PathLike
 from uuid import uuid4
 
 import pyarrow as pa
@@ -16,20 +18,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from weft.errors import WeftError
-from weft.language.model import Workload
-from weft.planning.plan import DEFAULT_RATE, StreamPlan
+from weft.language.model import Stream, Workload
+from weft.planning.plan import DEFAULT_RATE
 from weft.spark.bucket import Bucket
 from weft.spark.buckets import bucket_ids
+from weft.spark.columns import named
 from weft.spark.combine import PACKED, combine_partitions
 from weft.spark.counts import COMBINED, COUNTS, OUTPUT, output_rows
-from weft.spark.job import plan_job
+from weft.spark.identity import identity_of
+from weft.spark.job import Job, check_query
 from weft.spark.packed_job import PackedJob
 from weft.spark.packing import Part, pack
-from weft.spark.processor import BucketProcessor
-from weft.spark.projection import project
+from weft.spark.processor import CONTROL, BucketProcessor
+from weft.spark.projection import project, whole
 from weft.spark.settings import STATE_STORE
+from weft.spark.slot_log import write_job
 from weft.spark.unpack import answers_type, unpack_partitions
-from weft.windows import TimeWindow
 from weft.windows.clock import END_OF_STREAM
 
 METRICS = "weft"
@@ -38,8 +42,11 @@ METRICS = "weft"
 BUCKETS_PER_PARTITION = 2
 
 
-def check_workload(workload: Workload) -> None:
-    """Raise when some query cannot be answered on Spark, before anything is started."""
+def check_workload(workload: Workload, *, lookups: bool = False) -> None:
+    """Raise when some query cannot be answered on Spark, before anything is started.
+
+    Queries without SLIDE need `lookups`: a folder from which they are looked up.
+    """
     if workload.row_queries:
         names = ", ".join(workload.row_queries)
         raise WeftError(
@@ -48,23 +55,8 @@ def check_workload(workload: Workload) -> None:
         )
     if not workload.queries:
         raise WeftError("the workload has no query; add a CREATE QUERY statement")
-    for stream in workload.streams.values():
-        if stream.correct_us:
-            raise WeftError(
-                f"stream {stream.name}: on Spark a window is reported once; leave ON LATE CORRECT out and lengthen "
-                f"WATERMARK, or use weft.Engine"
-            )
     for query in workload.queries.values():
-        if not isinstance(query.window, TimeWindow):
-            raise WeftError(
-                f"query {query.name}: a window over ROWS needs the stream's total order, which Spark does not keep; "
-                f"use a RANGE window with SLIDE, or weft.Engine"
-            )
-        if not query.window.is_sliding:
-            raise WeftError(
-                f"query {query.name}: its window is evaluated on demand, and on Spark windows report as they close; "
-                f"add SLIDE to the window, or look it up with weft.Engine"
-            )
+        check_query(query, lookups=lookups)
 
 
 def answers(
@@ -73,28 +65,48 @@ def answers(
     *,
     rate: float = DEFAULT_RATE,
     groups: Mapping[str, int] | None = None,
+    changed_only: bool = False,
+    control: DataFrame | None = None,
+    folder: str | PathLike[str] | None = None,
+    buckets: int | None = None,
 ) -> DataFrame:
     """The answers of a workload over its streams.
 
     `events` is one DataFrame, or one per stream by name when the workload has several; its columns are the stream's
-    attributes. A streaming DataFrame gives a streaming one in append mode: windows are reported once, when the
-    watermark (from the stream's WATERMARK delay; do not set one yourself) closes them. A batch DataFrame gives every
-    window. `rate` (events a second) and `groups` (about how many values attributes have) are what queries are planned
-    for.
+    attributes. A streaming DataFrame gives a streaming one: windows are reported when the watermark (from the stream's
+    WATERMARK delay; do not set one yourself) closes them, once, or again where ON LATE CORRECT asks for it. A batch
+    DataFrame gives every window. With `changed_only`, only groups whose answers differ from those of the window before.
+
+    `control` is a streaming DataFrame of statements, which add and drop queries while the job runs: a text column
+    `statement` (or its only column), and if their order matters, a column `position` that they are sorted by within a
+    batch. Statements hold from the batch after the one that brings them. What is refused is counted and kept with the
+    reason under `folder`/statements. The answers then have a column for every attribute of the streams.
+
+    `folder` is shared by the driver, the workers and those who look answers up, and belongs to one checkpoint.
+    `buckets` is how many shares the keys are split into, two for each of `spark.sql.shuffle.partitions` if not said.
+    `rate` (events a second) and `groups` (about how many values attributes have) are what queries are planned for.
     """
-    check_workload(workload)
-    frames = _by_stream(events, workload)
+    check_workload(workload, lookups=folder is not None)
+    frames = _by_stream(events, workload, every=control is not None)
     any_frame = next(iter(frames.values()))
     session = any_frame.sparkSession
     streaming = any_frame.isStreaming
     if any(frame.isStreaming != streaming for frame in frames.values()):
         raise WeftError("some of the DataFrames are streaming and some are not; give all of one kind")
     partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
-    ids = bucket_ids(partitions, BUCKETS_PER_PARTITION)
-    job = plan_job(workload, ids, rate, groups)
-    packed, combining = job.packed(), job.packed_for_combining()
-    plans = job.plan.streams
-    partials = reduce(DataFrame.union, [_partials(frames[name], plan, combining) for name, plan in plans.items()])
+    ids = bucket_ids(partitions, buckets or BUCKETS_PER_PARTITION * partitions)
+    if control is not None:
+        _check_control(control, streaming, folder)
+    job = Job.of(workload, ids, rate=rate, groups=groups, is_live=control is not None, changed_only=changed_only)
+    if folder is not None:
+        write_job(folder, job)
+    packed, combining = pack_job(job, None if control is None else str(folder))
+    partials = reduce(
+        DataFrame.union,
+        [_partials(frame, workload.streams[name], job, combining) for name, frame in frames.items()],
+    )
+    if control is not None:
+        partials = partials.union(_statements(control, ids))
     grouped = partials.groupBy("bucket")
     if streaming:
         if "RocksDB" not in (session.conf.get(STATE_STORE) or ""):
@@ -102,7 +114,7 @@ def answers(
                 "Spark keeps the state of a Weft stream in RocksDB only; build the session with "
                 ".config(map=weft.spark.SETTINGS), or set " + STATE_STORE + " yourself"
             )
-        processor = BucketProcessor(packed, uuid4().hex)
+        processor = BucketProcessor(packed, uuid4().hex, None if folder is None else str(folder))
         closed = grouped.transformWithState(processor, OUTPUT, "Append", "EventTime")
     else:
         closed = grouped.applyInArrow(answer_bucket(packed), OUTPUT)
@@ -110,13 +122,23 @@ def answers(
         METRICS,
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
     )
-    return closed.mapInArrow(unpack_partitions(packed), answers_type(workload))
+    return closed.mapInArrow(unpack_partitions(job.answers_schema), answers_type(job.answers_schema))
 
 
-def _partials(events: DataFrame, plan: StreamPlan, combining: PackedJob) -> DataFrame:
+def pack_job(job: Job, statements_in: str | None) -> tuple[PackedJob, PackedJob]:
+    """A job for the workers that answer, and for those that combine."""
+    packed = PackedJob(pickle.dumps(job), identity_of(job), statements_in)
+    return packed, packed if statements_in is not None else PackedJob(pickle.dumps(job.for_combining()))
+
+
+def _partials(events: DataFrame, stream: Stream, job: Job, combining: PackedJob) -> DataFrame:
     """One stream's events as packed partials."""
-    stream = plan.stream
-    packed = project(events, plan).mapInArrow(combine_partitions(combining, stream.name), PACKED)
+    if combining.statements_in is None:
+        ((plan, _),) = job.plans_of(stream.name)
+        projected = project(events, plan)
+    else:
+        projected = whole(events, stream)
+    packed = projected.mapInArrow(combine_partitions(combining, stream.name), PACKED)
     if events.isStreaming:
         # Spark takes the watermark from the newest time of a batch, and a few packed rows show it as well as all the
         # events do, without a step of its own for each of them.
@@ -125,9 +147,45 @@ def _partials(events: DataFrame, plan: StreamPlan, combining: PackedJob) -> Data
     return packed.drop("newest")
 
 
-def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload) -> dict[str, DataFrame]:
-    """The DataFrame of each stream that some query reads."""
+def _check_control(control: DataFrame, streaming: bool, folder: str | PathLike[str] | None) -> None:
+    if not (streaming and control.isStreaming):
+        raise WeftError(
+            "queries come and go only while a stream is read: give `control` and the events as streaming DataFrames; "
+            "for a batch, write all statements into the workload"
+        )
+    if folder is None:
+        raise WeftError(
+            "a job with a control stream keeps its statements in a folder that the driver and the workers share; "
+            "give folder="
+        )
+    names = [name for name in control.columns if name != "position"]
+    if "statement" not in names and len(names) != 1:
+        raise WeftError(
+            f"the control stream has columns {', '.join(control.columns)}; name the one with statements `statement`"
+        )
+
+
+def _statements(control: DataFrame, ids: list[int]) -> DataFrame:
+    """Statements in the columns of packed partials, once for every bucket."""
+    name = next((name for name in control.columns if name == "statement"), None)
+    text = named(name or next(name for name in control.columns if name != "position"))
+    position = named("position") if "position" in control.columns else F.lit("")
+    statement = F.to_json(F.struct(text.cast("string").alias("statement"), position.alias("position")))
+    nothing = F.lit(0).cast("bigint")
+    return control.select(
+        F.explode(F.array(*(F.lit(number) for number in ids))).alias("bucket"),
+        F.lit(CONTROL).alias("base"),
+        statement.cast("binary").alias("partials"),
+        *(nothing.alias(name) for name in COMBINED),
+        nothing.alias("newest_us"),
+    )
+
+
+def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *, every: bool) -> dict[str, DataFrame]:
+    """The DataFrame of each stream that some query reads, or of every stream."""
     needed = list(dict.fromkeys(query.stream for query in workload.queries.values()))
+    if every:
+        needed = list(workload.streams)
     if isinstance(events, Mapping):
         missing = [name for name in needed if name not in events]
         if missing:
@@ -150,7 +208,7 @@ def answer_bucket(packed: PackedJob) -> Callable[[Iterator[pa.RecordBatch]], Ite
             bucket.append(
                 Part.of(base, content)
                 for base, content in zip(batch.column("base").to_pylist(), batch.column("partials").to_pylist())
-                if content
+                if base > CONTROL
             )
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())

@@ -41,6 +41,16 @@ def project(events: DataFrame, plan: StreamPlan) -> DataFrame:
     return timed.select(*columns)
 
 
+def whole(events: DataFrame, stream: Stream) -> DataFrame:
+    """`time` and every attribute of a stream, in its types: for queries that are not known yet."""
+    if "time" in stream.attributes and stream.timestamp != "time":
+        raise WeftError(
+            f"stream {stream.name}: with a control stream, an attribute other than the timestamp cannot be named time"
+        )
+    columns = [_typed_column(events, stream, name).alias(name) for name in stream.attributes if name != "time"]
+    return events.select(_typed_column(events, stream, stream.timestamp).alias("time"), *columns)
+
+
 def _typed(events: DataFrame, plan: StreamPlan, time_name: str) -> DataFrame:
     """The attributes that the plan reads, in the stream's types, and the event time in microseconds by that name."""
     stream = plan.stream

@@ -1,0 +1,72 @@
+"""What is checked of a job before Spark starts, as far as it concerns how the job runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.cli.job import JobError, read_job
+from weft.cli.preflight import check_job
+from weft.errors import WeftError
+
+STATEMENTS = """
+CREATE STREAM trades (at TIMESTAMP, volume BIGINT) TIMESTAMP BY at WATERMARK 1 MINUTE;
+CREATE STREAM quotes (at TIMESTAMP, price DOUBLE) TIMESTAMP BY at WATERMARK 2 MINUTES;
+CREATE QUERY volume AS SELECT SUM(volume) FROM trades [RANGE 1 HOUR SLIDE 5 MINUTES];
+"""
+JOB = """
+queries = "queries.sql"
+source.trades.format = "rate"
+source.quotes.format = "rate"
+stream.checkpoint = "checkpoint"
+"""
+MINUTE = 60_000_000
+
+
+def watermarks_us(folder: Path, more: str) -> dict[str, int]:
+    (folder / "queries.sql").write_text(STATEMENTS)
+    (folder / "job.toml").write_text(JOB + more)
+    workload = check_job(read_job(folder / "job.toml"))
+    return {name: stream.watermark_us for name, stream in workload.streams.items()}
+
+
+@pytest.mark.parametrize(
+    ("more", "minutes"),
+    [
+        ("", {"trades": 1, "quotes": 2}),
+        ('stream.watermark = "10 minutes"', {"trades": 10, "quotes": 10}),
+        ('stream.watermark.quotes = "0 seconds"', {"trades": 1, "quotes": 0}),
+    ],
+)
+def test_watermarks_of_the_job_file_win(tmp_path: Path, more: str, minutes: dict[str, int]) -> None:
+    assert watermarks_us(tmp_path, more) == {name: delay * MINUTE for name, delay in minutes.items()}
+
+
+def test_queries_without_slide_need_a_folder_of_lookups(tmp_path: Path) -> None:
+    (tmp_path / "queries.sql").write_text(
+        STATEMENTS + "CREATE QUERY now AS SELECT COUNT(*) FROM quotes [RANGE 1 HOUR];"
+    )
+    (tmp_path / "job.toml").write_text(JOB)
+    with pytest.raises(WeftError, match="query now"):
+        check_job(read_job(tmp_path / "job.toml"))
+    (tmp_path / "job.toml").write_text(JOB + 'lookups.folder = "lookups"')
+    assert "now" in check_job(read_job(tmp_path / "job.toml")).queries
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            'stream.watermark.quote = "1 minute"',
+            r"\[stream\.watermark\] quote: queries\.sql has no such stream; did you mean quotes?",
+        ),
+        (
+            'control.format = "text"\ncontrol.path = "statements"\nlookups.folder = "lookups"',
+            r"\[control\] path: there is nothing at .*statements",
+        ),
+    ],
+)
+def test_mistakes_are_named_before_spark_starts(tmp_path: Path, more: str, message: str) -> None:
+    with pytest.raises(JobError, match=message):
+        watermarks_us(tmp_path, more)

@@ -1,0 +1,120 @@
+"""A driver of its own process: answers streams on a cluster, one after the other, as it is told on its input.
+
+    python stream_driver.py MASTER SETTINGS
+
+Each line of input is an `Order` as JSON, and gets a line of output. The orders' trouble comes between Weft and the
+sink, in the tasks that hold Weft's state: there a task that fails or dies has done its work and committed none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather as feather
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+import weft
+from weft import spark as weft_spark
+
+PATIENCE_S = 600
+"""How long a stream may take, and how long a held task waits to be killed."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Answer the events of a folder; what comes of it lies in another one."""
+
+    statements: str
+    columns: str
+    events: str
+    files_per_batch: int
+    out: str
+    fail_in_batches: tuple[int, ...] = ()
+    hold_in_batch: int | None = None
+
+
+Partitions = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def watched(order: Order) -> Partitions:
+    """The function that passes answers on, writes down which task ran where, and makes the trouble asked for."""
+    out = Path(order.out)
+
+    def note(file: str, **facts: object) -> None:
+        with (out / file).open("a") as lines:
+            lines.write(json.dumps(facts) + "\n")
+
+    def hold(worker: str) -> None:
+        try:
+            (out / "held").mkdir()
+        except FileExistsError:
+            return
+        note("held/unfinished", worker=worker)
+        (out / "held" / "unfinished").rename(out / "held" / "task")
+        time.sleep(PATIENCE_S)
+        raise TimeoutError("nobody killed this task")
+
+    def pass_on(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        batch, partition = int(context.getLocalProperty("streaming.sql.batchId") or -1), context.partitionId()
+        # Its folder for scratch tells a worker from the other: .../worker-0/local/...
+        worker = next(part for part in Path(os.environ["SPARK_LOCAL_DIRS"]).parts if part.startswith("worker-"))
+        note("tasks", batch=batch, partition=partition, attempt=context.attemptNumber(), worker=worker, pid=os.getpid())
+        fails = batch in order.fail_in_batches and context.attemptNumber() == 0
+        for answers in batches:
+            yield answers
+            # Half of the tasks fail with the state's work under way, the others when all of it is done.
+            if fails and partition % 2:
+                break
+        if batch == order.hold_in_batch:
+            hold(worker)
+        if fails:
+            raise RuntimeError("this task fails at its first attempt")
+
+    return pass_on
+
+
+def run(spark: SparkSession, order: Order) -> int:
+    """Answer the stream to its end, write the answers to one file, and give the number of batches."""
+    out = Path(order.out)
+    out.mkdir(parents=True)
+    events: DataFrame = (
+        spark.readStream.schema(order.columns).option("maxFilesPerTrigger", order.files_per_batch).parquet(order.events)
+    )
+    answers = weft_spark.answers(events, weft.read(order.statements))
+    query = (
+        answers.mapInArrow(watched(order), answers.schema)
+        .writeStream.format("parquet")
+        .option("path", str(out / "sink"))
+        .option("checkpointLocation", str(out / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    if not query.awaitTermination(PATIENCE_S):
+        raise TimeoutError(f"the stream is not at its end after {PATIENCE_S} seconds: {query.status}")
+    # Through Spark, which knows the files of tasks that were committed from those of tasks that failed.
+    feather.write_feather(spark.read.schema(answers.schema).parquet(str(out / "sink")).toArrow(), out / "answers")
+    return len(query.recentProgress)
+
+
+def main() -> None:
+    """Start the session and follow orders until there are none."""
+    master, settings = sys.argv[1], json.loads(sys.argv[2])
+    spark = SparkSession.builder.master(master).config(map=weft_spark.SETTINGS | settings).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    for line in sys.stdin:
+        print(json.dumps({"batches": run(spark, Order(**json.loads(line)))}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Weft over Spark Connect: a client that has no JVM, and a server whose Python has Weft."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyarrow.feather as feather
+import pytest
+from tests import oracle
+from tests.answers import to_answers
+from tests.cluster import trades
+from tests.cluster.processes import PATIENCE_S, environment, started
+
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+PROJECT = Path(__file__).parents[2]
+MISSING = [name for name in ("grpc", "grpc_status", "google.rpc", "zstandard") if find_spec(name) is None]
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(sys.platform == "win32", reason="Spark's scripts need a Unix shell"),
+    pytest.mark.skipif(
+        bool(MISSING) and os.environ.get("CI") != "true",
+        reason=f'Spark Connect needs {", ".join(MISSING)}: pip install "pyspark[connect]"',
+    ),
+]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """The address of a Connect server on a free port."""
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    command = ["spark-submit", "--class", SERVER, "--master", "local[2]", *options]
+    with started("connect", command, tmp_path / "server") as program:
+        yield "sc://" + program.wait_for(r"Spark Connect server started at: (127\.0\.0\.1:\d+)")[1]
+
+
+def test_batch_and_stream_agree_with_the_oracle(server: str, tmp_path: Path) -> None:
+    trades.write_events(tmp_path / "events")
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.connect.client", server, str(tmp_path / "events"), str(tmp_path)],
+        env=environment(),
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    for name, expected in [("batch", trades.all_answers()), ("stream", trades.closed_answers())]:
+        table = feather.read_table(tmp_path / name)
+        oracle.assert_same_answers(to_answers(table, trades.WORKLOAD), expected, name)

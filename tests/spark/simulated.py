@@ -1,0 +1,233 @@
+"""Spark's streaming contract in one process: the real combine step and processor, over a state store of dictionaries.
+
+It does what Spark promises: state is read as the last committed batch left it, a batch whose task failed is repeated
+from that state, timers go off when the watermark has passed them, buckets move between workers. Random programs of
+these are run here by the hundred; the same on Spark itself is in the other files of this folder.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+from pyspark.sql import Row
+from tests.spark.streaming import Event, public_table
+
+from weft.engine.ingest import to_batch
+from weft.engine.projection import project
+from weft.language.model import Stream, Workload
+from weft.spark import combine, processor
+from weft.spark.buckets import bucket_ids
+from weft.spark.combine import NO_TIME
+from weft.spark.counts import COMBINED, COUNTS
+from weft.spark.job import Job
+from weft.spark.packing import unpack
+from weft.spark.pipeline import pack_job
+from weft.spark.processor import CONTROL, BucketProcessor
+
+State = dict[str, Any]
+
+
+class Worker:
+    """A Python worker process: what survives in it from batch to batch."""
+
+    def __init__(self) -> None:
+        self.cache: Any = copy.copy(processor._CACHE)
+        self.cache.clear()
+
+
+class SimulatedSpark:
+    """One streaming query. Everything that its checkpoint holds is in `committed` and `batch`."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        folder: Path,
+        *,
+        live: bool = False,
+        changed_only: bool = False,
+        lookups: bool = False,
+        buckets: int = 3,
+        workers: int = 2,
+    ) -> None:
+        self.workload = workload
+        self.folder = folder
+        self._live = live
+        self._changed_only = changed_only
+        self._lookups = lookups
+        self._ids = bucket_ids(2, buckets)
+        self._workers = [Worker() for _ in range(workers)]
+        self.committed: dict[int, State] = {}
+        self.batch = 0
+        self.newest: dict[str, int] = {}
+        self.answers: list[pa.RecordBatch] = []
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self.start()
+
+    def start(self) -> None:
+        """Start the query, or start it again from its checkpoint: with new processes."""
+        job = Job.of(self.workload, self._ids, is_live=self._live, changed_only=self._changed_only)
+        self.packed, self._combining = pack_job(job, str(self.folder) if self._live else None)
+        self._processor = BucketProcessor(self.packed, f"run {self.batch}", str(self.folder) if self._lookups else None)
+        self._workers = [Worker() for _ in self._workers]
+        self.schema = job.answers_schema
+
+    @property
+    def watermark_ms(self) -> int:
+        """The watermark of the next batch."""
+        if len(self.newest) < len(self.workload.streams):
+            return 0
+        return min(
+            max(0, (newest - self.workload.streams[name].watermark_us) // 1000) for name, newest in self.newest.items()
+        )
+
+    def run_batch(
+        self,
+        events: dict[str, Sequence[Event]],
+        statements: Sequence[str] = (),
+        *,
+        attempts: int = 1,
+        shift: int = 0,
+    ) -> pa.Table:
+        """Run a batch; all attempts but the last are thrown away. `shift` moves buckets to other workers."""
+        for attempt in range(attempts):
+            state, answers, counts = self._attempt(events, statements, shift + attempt)
+        self.committed = state
+        self.answers += answers
+        for name, count in counts.items():
+            self.counts[name] += count
+        for name, rows in events.items():
+            times = [row[self.workload.streams[name].timestamp] for row in rows]
+            times = [time for time in times if time is not None]
+            if times:
+                self.newest[name] = max([*times, self.newest.get(name, NO_TIME)])
+        self.batch += 1
+        return pa.Table.from_batches([batch.cast(self.schema) for batch in answers], self.schema)
+
+    def table(self) -> pa.Table:
+        """All answers so far."""
+        return pa.Table.from_batches([batch.cast(self.schema) for batch in self.answers], self.schema)
+
+    def _attempt(
+        self, events: dict[str, Sequence[Event]], statements: Sequence[str], shift: int
+    ) -> tuple[dict[int, State], list[pa.RecordBatch], dict[str, int]]:
+        state = copy.deepcopy(self.committed)
+        answers: list[pa.RecordBatch] = []
+        counts = dict.fromkeys(COUNTS, 0)
+        with (
+            mock.patch.object(combine, "batch_id", return_value=self.batch),
+            mock.patch.object(processor, "batch_id", return_value=self.batch),
+        ):
+            rows = list(self._rows(events)) + list(self._control(statements))
+            for place, bucket in enumerate(self._ids):
+                mine = [row for row in rows if row.bucket == bucket]
+                worker = self._workers[(place + shift) % len(self._workers)]
+                with mock.patch.object(processor, "_CACHE", worker.cache):
+                    for out in self._call(bucket, mine, state):
+                        if out.content is not None:
+                            answers.append(unpack(out.content))
+                        for name in COUNTS:
+                            counts[name] += out[name]
+        return state, answers, counts
+
+    def _call(self, bucket: int, rows: list[Row], state: dict[int, State]) -> Iterator[Row]:
+        timers = _Timers(self.watermark_ms)
+        if rows:
+            store = state.setdefault(bucket, {"log": {}, "progress": None, "timers": set()})
+            self._processor.init(_Handle(store))
+            yield from self._processor.handleInputRows((bucket,), iter(rows), timers)
+        if bucket in state:
+            store = state[bucket]
+            for expiry in sorted(time for time in store["timers"] if time <= self.watermark_ms):
+                if expiry in store["timers"]:
+                    store["timers"].discard(expiry)
+                    self._processor.init(_Handle(store))
+                    yield from self._processor.handleExpiredTimer((bucket,), timers, None)
+
+    def _rows(self, events: dict[str, Sequence[Event]]) -> Iterator[Row]:
+        """What the combine step makes of each stream's events, in two partitions."""
+        for name, rows in events.items():
+            stream = self.workload.streams[name]
+            function = combine.combine_partitions(self._combining, name)
+            for share in (rows[::2], rows[1::2]):
+                if share:
+                    for batch in function([self._projected(stream, share)]):
+                        for row in batch.drop_columns(["newest"]).to_pylist():
+                            yield Row(**row)
+
+    def _projected(self, stream: Stream, rows: Sequence[Event]) -> pa.RecordBatch:
+        """Events as the native projection hands them to the combine step."""
+        timed = [row for row in rows if row[stream.timestamp] is not None]
+        batch = to_batch(stream, public_table(stream, timed))
+        if not self._live:
+            ((plan, _),) = self.packed.open().plans_of(stream.name)
+            times = batch.column(stream.timestamp)
+            batch = project(plan, batch)
+            return batch.append_column("time", times)
+        return batch.append_column("time", batch.column(stream.timestamp))
+
+    def _control(self, statements: Sequence[str]) -> Iterator[Row]:
+        for place, text in enumerate(statements):
+            content = json.dumps({"statement": text, "position": f"{place:03}"}).encode()
+            for bucket in self._ids:
+                yield Row(bucket=bucket, base=CONTROL, partials=content, newest_us=0, **dict.fromkeys(COMBINED, 0))
+
+
+class _Timers:
+    def __init__(self, watermark_ms: int) -> None:
+        self._watermark_ms = watermark_ms
+
+    def getCurrentWatermarkInMs(self) -> int:
+        return self._watermark_ms
+
+
+class _Handle:
+    """The state of one bucket, as a processor's handle."""
+
+    def __init__(self, store: State) -> None:
+        self._store = store
+
+    def getMapState(self, name: str, key: object, value: object) -> _Map:
+        return _Map(self._store["log"])
+
+    def getValueState(self, name: str, schema: object) -> _Value:
+        return _Value(self._store)
+
+    def registerTimer(self, expiry: int) -> None:
+        self._store["timers"].add(expiry)
+
+    def deleteTimer(self, expiry: int) -> None:
+        self._store["timers"].discard(expiry)
+
+
+class _Map:
+    def __init__(self, content: dict[Any, Any]) -> None:
+        self._content = content
+
+    def keys(self) -> Iterator[Any]:
+        return iter(list(self._content))
+
+    def getValue(self, key: Any) -> Any:
+        return self._content.get(tuple(key))
+
+    def updateValue(self, key: Any, value: Any) -> None:
+        self._content[tuple(key)] = value
+
+    def removeKey(self, key: Any) -> None:
+        del self._content[tuple(key)]
+
+
+class _Value:
+    def __init__(self, store: State) -> None:
+        self._store = store
+
+    def get(self) -> Any:
+        return self._store["progress"]
+
+    def update(self, value: Any) -> None:
+        self._store["progress"] = tuple(value)

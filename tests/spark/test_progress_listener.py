@@ -1,0 +1,275 @@
+"""Metrics of batches: the value, its sinks, and the listener in a real session."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from tests.spark.progresses import COUNTS, progress
+from tests.spark.streaming import run_stream, write_batches
+
+import weft
+from weft.spark.batch_metrics import BatchMetrics, is_batch
+from weft.spark.metrics_file import MetricsFile
+from weft.spark.progress_listener import ForgivingSinks, ProgressListener
+from weft.spark.prometheus import CONTENT_TYPE, PrometheusEndpoint, PrometheusText
+
+HOUR = 3_600_000_000
+NEW_YEAR = 1_356_998_400_000_000
+
+
+class Collected(list[BatchMetrics]):
+    """A sink that keeps all."""
+
+    def put(self, metrics: BatchMetrics, /) -> None:
+        self.append(metrics)
+
+
+class Broken:
+    """A sink that always fails."""
+
+    calls = 0
+
+    def put(self, metrics: BatchMetrics, /) -> None:
+        self.calls += 1
+        raise OSError("no space left")
+
+    def __str__(self) -> str:
+        return "the broken sink"
+
+
+# The value
+
+
+def test_metrics_of_a_progress() -> None:
+    batch = BatchMetrics.of(progress(3))
+    assert (batch.query, batch.run, batch.number) == ("flights", "0f12", 3)
+    assert batch.triggered_us == NEW_YEAR + 6 * HOUR + 500_000
+    assert batch.watermark_us == NEW_YEAR + 5 * HOUR + HOUR // 2
+    assert batch.newest_us == NEW_YEAR + 5 * HOUR + 45 * HOUR // 60 + 250_000
+    assert batch.watermark == "2013-01-01 05:30:00"
+    assert batch.watermark_lag_s == 1800.5
+    assert (batch.rows_in, batch.duration_ms) == (500_000, 2_500)
+    assert batch.steps_ms == {"addBatch": 2_000, "walCommit": 300, "commitOffsets": 200}
+    assert batch.stages_ns == {"combine": 600_000_000, "feed": 100_000_000, "close": 300_000_000, "pack": 0}
+    assert (batch.state_rows, batch.state_memory_bytes, batch.state_disk_bytes) == (10, 1_000, 500)
+    assert (batch.log_bytes, batch.live_rows, batch.state_bytes) == (64_000, 1_000, 64_000)
+    assert batch.counts["cache_hits"] == 3
+    assert batch.counts["corrected_events"] == 0  # not among the counts of this progress
+
+
+def test_metrics_over_connect_are_the_same() -> None:
+    names = [{"name": name, "type": "long"} for name in COUNTS]
+    row = Row(values=list(COUNTS.values()), schema={"type": "struct", "fields": names})
+    over_connect = BatchMetrics.of(progress(3, observedMetrics={"weft": row}))
+    assert over_connect == BatchMetrics.of(progress(3))
+
+
+def test_metrics_before_any_event_and_without_counts() -> None:
+    nothing = {"watermark": "1970-01-01T00:00:00.000Z", "max": "0001-01-01T00:00:00.000Z"}
+    batch = BatchMetrics.of(progress(0, eventTime=nothing, observedMetrics={}, name=None))
+    assert (batch.watermark_us, batch.newest_us, batch.watermark, batch.watermark_lag_s) == (None,) * 4
+    assert (batch.query, batch.is_counted, batch.state_bytes) == ("08e7", False, 1_500)
+    as_dict = batch.as_dict()
+    assert (as_dict["answers"], as_dict["late_events"]) == (None, None)
+    empty = BatchMetrics.of(progress(0, eventTime={}, numInputRows=None, processedRowsPerSecond=None))
+    assert (empty.rows_in, empty.rows_per_s, empty.watermark_us) == (0, 0.0, None)
+
+
+def test_metrics_as_json_and_back() -> None:
+    as_dict = BatchMetrics.of(progress(3)).as_dict()
+    assert json.loads(json.dumps(as_dict)) == as_dict
+    assert as_dict["batch"] == 3
+    assert as_dict["answers"] == COUNTS["answers"]
+    assert as_dict["stages_ns"]["combine"] == COUNTS["combine_ns"]
+
+
+# The file
+
+
+def test_a_line_for_each_batch(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "metrics.jsonl"
+    MetricsFile(path).put(BatchMetrics.of(progress(0)))
+    MetricsFile(path).put(BatchMetrics.of(progress(1)))  # as after a restart
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines == [BatchMetrics.of(progress(number)).as_dict() for number in range(2)]
+
+
+def test_a_line_that_was_cut_short_spoils_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"query": "fl')
+    MetricsFile(path).put(BatchMetrics.of(progress(1)))
+    cut, whole = path.read_text().splitlines()
+    assert cut == '{"query": "fl'
+    assert json.loads(whole)["batch"] == 1
+
+
+def test_a_file_that_is_full_makes_room(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    length = len(json.dumps(BatchMetrics.of(progress(0)).as_dict(), separators=(",", ":"))) + 1
+    sink = MetricsFile(path, max_bytes=3 * length)
+    for number in range(10):
+        sink.put(BatchMetrics.of(progress(number)))
+    now, before = (
+        [json.loads(line)["batch"] for line in file.read_text().splitlines()]
+        for file in (path, tmp_path / "metrics.jsonl.1")
+    )
+    assert (before, now) == ([6, 7, 8], [9])
+    assert len(list(tmp_path.iterdir())) == 2
+    path.unlink()  # somebody else's rotation
+    sink.put(BatchMetrics.of(progress(10)))
+    assert json.loads(path.read_text())["batch"] == 10
+
+
+def test_a_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(weft.WeftError, match=re.escape(f"cannot write metrics to {tmp_path}: Is a directory")):
+        MetricsFile(tmp_path)
+
+
+# Prometheus
+
+_SAMPLE = re.compile(r'(weft_[a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\} (\S+)')
+
+
+def samples(page: str) -> dict[tuple[str, str], float]:
+    """The samples of a page in the text format, strictly: each metric has its HELP and TYPE once, and first."""
+    found: dict[tuple[str, str], float] = {}
+    declared: list[str] = []
+    assert page.endswith("\n") or not page
+    lines = iter(page.splitlines())
+    for line in lines:
+        if line.startswith("# HELP "):
+            name = line.split()[2]
+            assert name not in declared
+            declared.append(name)
+            kind = "counter" if name.endswith("_total") else "gauge"
+            assert next(lines) == f"# TYPE {name} {kind}"
+            continue
+        match = _SAMPLE.fullmatch(line)
+        assert match, line
+        assert match[1] == declared[-1]
+        assert (match[1], match[2]) not in found
+        found[match[1], match[2]] = float(match[3])
+    return found
+
+
+def test_counters_add_up_and_gauges_are_of_the_last_batch() -> None:
+    text = PrometheusText(clock=lambda: NEW_YEAR / 1e6 + 6 * 3600)
+    assert samples(str(text)) == {}
+    text.put(BatchMetrics.of(progress(0)))
+    text.put(BatchMetrics.of(progress(1, numInputRows=10, eventTime={"watermark": "2013-01-01T05:59:00.000Z"})))
+    text.put(BatchMetrics.of(progress(7, name='a "name"\\\n')))
+    found = samples(str(text))
+    query = 'query="flights"'
+    assert found["weft_batches_total", query] == 2
+    assert found["weft_rows_in_total", query] == 500_010
+    assert found["weft_answers_total", query] == 2 * COUNTS["answers"]
+    assert found["weft_batch_number", query] == 1
+    assert found["weft_watermark_timestamp_seconds", query] == NEW_YEAR / 1e6 + 6 * 3600 - 60
+    assert found["weft_watermark_lag_seconds", query] == 60
+    assert ("weft_newest_event_timestamp_seconds", query) not in found  # no event in the last batch
+    assert found["weft_stage_seconds_total", f'{query},stage="combine"'] == pytest.approx(1.2)
+    assert found["weft_step_seconds_total", f'{query},step="walCommit"'] == pytest.approx(0.6)
+    assert found["weft_batch_number", 'query="a \\"name\\"\\\\\\n"'] == 7
+
+
+def test_the_endpoint_serves_the_metrics_and_nothing_else() -> None:
+    with PrometheusEndpoint(port=0) as endpoint:
+        endpoint.put(BatchMetrics.of(progress(5)))
+        with urllib.request.urlopen(endpoint.url, timeout=10) as answer:
+            assert answer.headers["Content-Type"] == CONTENT_TYPE
+            page = answer.read().decode()
+        assert samples(page)["weft_batch_number", 'query="flights"'] == 5
+        with pytest.raises(urllib.error.HTTPError, match="404: the metrics are at /metrics") as missing:
+            urllib.request.urlopen(endpoint.url.removesuffix("metrics"), timeout=10)
+        missing.value.close()
+        port = int(endpoint.url.split(":")[2].split("/")[0])
+        with pytest.raises(weft.WeftError, match=rf"cannot serve metrics at 127.0.0.1:{port}: .* choose another port"):
+            PrometheusEndpoint(port)
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+# The listener
+
+
+def heard(**changed: Any) -> SimpleNamespace:
+    """An event of Spark with a progress."""
+    content = progress(0, **changed)
+    whole = type("Progress", (dict,), {"runId": content["runId"], "observedMetrics": content["observedMetrics"]})
+    return SimpleNamespace(progress=whole(content))
+
+
+def test_a_sink_that_fails_stops_neither_others_nor_the_stream_and_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broken, collected = Broken(), Collected()
+    sinks = ForgivingSinks(broken, collected)
+    with caplog.at_level(logging.WARNING):
+        for number in range(3):
+            sinks.put(BatchMetrics.of(progress(number)))
+    assert [batch.number for batch in collected] == [0, 1, 2]
+    assert broken.calls == 3
+    (record,) = caplog.records
+    assert record.getMessage().startswith("the broken sink failed on batch 0 of flights: no space left; the stream")
+
+
+def test_the_listener_hears_batches_of_its_run_or_of_weft() -> None:
+    everything, one_run = Collected(), Collected()
+    for_all, for_one = ProgressListener(everything), ProgressListener(one_run, run="0f12")
+    idle = {"triggerExecution": 3, "latestOffset": 2}
+    for event in (heard(), heard(durationMs=idle), heard(runId="0a00"), heard(runId="0a01", observedMetrics={})):
+        for_all.onQueryProgress(event)
+        for_one.onQueryProgress(event)
+    assert [batch.run for batch in everything] == ["0f12", "0a00"]
+    assert [batch.run for batch in one_run] == ["0f12"]
+    for_one.onQueryTerminated(SimpleNamespace(runId="0a00"))
+    assert not for_one.wait_until_ended(0)
+    for_one.onQueryTerminated(SimpleNamespace(runId="0f12"))
+    assert for_one.wait_until_ended(0)
+
+
+@pytest.mark.spark
+def test_the_listener_in_a_session(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    workload = weft.read(
+        "CREATE STREAM s (t TIMESTAMP, k STRING) TIMESTAMP BY t WATERMARK 1 MINUTE;"
+        "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE] GROUP BY k;"
+    )
+    (stream,) = workload.streams.values()
+    minute = HOUR // 60
+    batches = [
+        [{"t": NEW_YEAR + minute * (10 * number + second), "k": "ab"[second % 2]} for second in range(5)]
+        for number in range(3)
+    ]
+    batches[2].append({"t": NEW_YEAR, "k": "a"})
+    write_batches(tmp_path / "events", stream, batches)
+    collected = Collected()
+    listener = ProgressListener(Broken(), collected, MetricsFile(tmp_path / "metrics.jsonl"))
+    spark.streams.addListener(listener)
+    try:
+        table, observed = run_stream(spark, tmp_path / "events", workload)
+        assert listener.wait_until_ended(60)
+    finally:
+        spark.streams.removeListener(listener)
+    assert [batch.number for batch in collected] == list(range(len(observed)))
+    assert sum(batch.rows_in for batch in collected) == 16
+    assert sum(batch.counts["answers"] for batch in collected) == table.num_rows
+    assert sum(batch.counts["late_events"] for batch in collected) == 1
+    assert collected[0].watermark_us is None
+    assert [batch.newest_us for batch in collected[:3]] == [NEW_YEAR + minute * (10 * n + 4) for n in range(3)]
+    assert collected[2].watermark_us == NEW_YEAR + 13 * minute
+    assert all(batch.stages_ns["combine"] > 0 for batch in collected[:3])
+    assert all(batch.duration_ms > 0 and is_batch({"durationMs": batch.steps_ms}) for batch in collected)
+    assert collected[0].state_rows > 0
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["batch"] for line in lines] == [batch.number for batch in collected]
+    assert len([record for record in caplog.records if "failed on batch" in record.getMessage()]) == 1
