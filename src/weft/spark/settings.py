@@ -12,6 +12,9 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Rows go to Python in batches of this size. Measured: 10,000 (Spark's default) and 100,000 are both slower.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "30000",
+    # A job of thousands of queries is more than a mebibyte, from where on Spark would send it in a way that the process
+    # that learns the state's schema cannot open.
+    "spark.broadcast.UDFCompressionThreshold": str(256 << 20),
 }
 """Give these to the session's builder: `builder.config(map=weft.spark.SETTINGS)`."""
 

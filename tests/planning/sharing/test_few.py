@@ -54,5 +54,5 @@ def test_the_papers_example_stops_at_4_3() -> None:
 
 def test_windows_that_are_not_few_are_left_to_the_compiled_search() -> None:
     assert share_few([(1, 509), (1, 521)], 1.0) is None or MOST_BITS >= 509 * 521
-    assert share_few([(1, 1009), (1, 1013)], 1.0) is None
+    assert share_few([(1, 2003), (1, 2011)], 1.0) is None
     assert share_few([(place, 2 * MOST_CLASSES) for place in range(1, MOST_CLASSES + 2)], 1.0) is None

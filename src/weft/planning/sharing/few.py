@@ -1,7 +1,7 @@
-"""Weave Share for few windows, with Python's integers as sets of edges: nothing is compiled.
+"""Weave Share for few windows, with words of bits as sets of edges: nothing is compiled.
 
 Most workloads have a few dozen different slides that soon meet again. For these the edges of a tree within one common
-period are the bits of one integer, a union is `|`, and a count is `int.bit_count`. Merging begins with a tree for each
+period are the bits of one array, a union is `|`, and a count is `np.bitwise_count`. Merging begins with a tree for each
 set of edges and takes the pair that saves most; then single sets are moved while that saves (Guirguis et al., sections
 5 and 6). Larger workloads go to the compiled search, which takes seconds to compile on a new machine.
 """
@@ -9,11 +9,16 @@ set of edges and takes the pair that saves most; then single sets are moved whil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import lcm
 
-MOST_CLASSES = 64
-MOST_BITS = 1 << 18
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+
+MOST_CLASSES = 128
+MOST_BITS = 1 << 21
 
 
 @dataclass
@@ -21,8 +26,12 @@ class _Tree:
     """Some classes, their edges, and how many combines a fragment costs them."""
 
     classes: set[int]
-    edges: int
+    edges: Words
     visits: float
+    count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.count = _count(self.edges)
 
 
 def share_few(
@@ -61,25 +70,32 @@ def _edges(length: int, slide: int) -> tuple[int, int]:
     return (slide // 2, 0) if residue * 2 == slide else (slide, residue)
 
 
-def _bits(slide: int, residue: int, period: int) -> int:
+def _bits(slide: int, residue: int, period: int) -> Words:
     """The edges at multiples of a slide and a residue after each, up to a period."""
-    once = ((1 << period) - 1) // ((1 << slide) - 1)
-    return once | once << residue
+    marks = np.zeros(-(-period // 64) * 64, np.bool_)
+    marks[0:period:slide] = True
+    marks[residue:period:slide] = True
+    return np.packbits(marks).view(np.uint64)
+
+
+def _count(edges: Words) -> int:
+    return int(np.bitwise_count(edges).sum(dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class _Search:
-    edges: list[int]
+    edges: list[Words]
     visits_of: list[float]
     input: float
     """What feeding a tree costs in one period."""
 
     def cost(self, edges: int, visits: float) -> float:
-        return self.input + edges.bit_count() * visits
+        """Of a tree with so many edges in a period."""
+        return self.input + edges * visits
 
     def gain(self, one: _Tree, other: _Tree) -> float:
-        apart = self.cost(one.edges, one.visits) + self.cost(other.edges, other.visits)
-        return apart - self.cost(one.edges | other.edges, one.visits + other.visits)
+        apart = self.cost(one.count, one.visits) + self.cost(other.count, other.visits)
+        return apart - self.cost(_count(one.edges | other.edges), one.visits + other.visits)
 
     def merge(self, trees: list[_Tree]) -> None:
         """Merge the pair that saves most, until none saves."""
@@ -106,14 +122,15 @@ class _Search:
             for place in range(len(self.edges)):
                 home = next(tree for tree in trees if place in tree.classes)
                 left = self.tree(home.classes - {place})
-                before = self.cost(home.edges, home.visits)
-                without = self.cost(left.edges, left.visits) if left.classes else 0.0
+                before = self.cost(home.count, home.visits)
+                without = self.cost(left.count, left.visits) if left.classes else 0.0
                 # Twice or more a saving of nothing but rounding would go on for ever.
                 least, best = before - without - 1e-9 * before, home
-                alone = _Tree(set(), 0, 0.0)
+                alone = self.tree(set())
                 for tree in [*(one for one in trees if one is not home), *([alone] if left.classes else [])]:
-                    joined = self.cost(tree.edges | self.edges[place], tree.visits + self.visits_of[place])
-                    added = joined - (self.cost(tree.edges, tree.visits) if tree.classes else 0.0)
+                    edges = _count(tree.edges | self.edges[place])
+                    joined = self.cost(edges, tree.visits + self.visits_of[place])
+                    added = joined - (self.cost(tree.count, tree.visits) if tree.classes else 0.0)
                     if added < least:
                         least, best = added, tree
                 if best is not home:
@@ -122,7 +139,7 @@ class _Search:
                     moved = True
 
     def tree(self, classes: set[int]) -> _Tree:
-        edges = 0
+        edges = np.zeros_like(self.edges[0])
         for place in classes:
             edges |= self.edges[place]
         return _Tree(classes, edges, sum(self.visits_of[place] for place in classes))
