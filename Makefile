@@ -7,7 +7,7 @@ READY := $(VENV)/.weft-ready
 EXTRAS := java,sketches,plots,demo,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check bench lock
+.PHONY: help env demo test check kills bench lock
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ check: env ## Everything a change must pass: ruff, mypy, the import rule, tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST)
+
+kills: env ## Kill a job on Spark 22 times and compare its answers; takes a quarter of an hour
+	WEFT_MANY_KILLS=1 WEFT_INSIST_ON_KAFKA=1 $(BIN)/pytest tests/kafka/test_exactly_once.py
 
 bench: env ## Measure Weft beside plain Spark, as JSON lines
 	$(BIN)/weft bench spark --json

@@ -105,6 +105,12 @@ class KilledJob:
             assert time.monotonic() < until_s, f"batch {number} does not begin within {within_s} s\n{self._output()}"
             time.sleep(POLL_S)
 
+    def go_on(self, seconds: float, up_to_batch: int) -> None:
+        """Let it run for a time, but no further than to a batch."""
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s and self.batches().logged < up_to_batch:
+            time.sleep(POLL_S)
+
     def wait_for_write(self, number: int, within_s: float) -> None:
         """Wait until the sink has the answers of a batch, and hold the job there: the next moment it is committed."""
         until_s = time.monotonic() + within_s

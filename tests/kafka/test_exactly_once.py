@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import os
 import random
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pyarrow.parquet as pq
@@ -27,6 +26,7 @@ from tests.oracle import Answer, assert_same_answers, closed_answers
 from tests.spark.streaming import write_batches
 
 import weft
+from weft.engine.event_log import HistoryError
 from weft.language.model import Workload
 
 pytestmark = [
@@ -35,16 +35,14 @@ pytestmark = [
 ]
 
 SEED = 9
-KILLS = {"start": 4, "batch": 14, "write": 4}
+MANY = os.environ.get("WEFT_MANY_KILLS") == "1"
+"""Every start of Spark takes its time, so `make kills` has many of them, and other runs of the tests a few."""
+KILLS = {"start": 4, "batch": 14, "write": 4} if MANY else {"start": 1, "batch": 2, "write": 1}
 """How often it is killed within the time that a start takes, after a new batch has begun, and between the moments when
 the sink has a batch's answers and when the batch is committed."""
-START_S = 9.0
-"""About how long a start takes, with the batch that is repeated: kills in it are spread over this time."""
-BATCH_S = 1.5
-"""About how long a batch and a half takes: kills after a new batch has begun are spread over this time."""
-IN_FLIGHT = 10
+IN_FLIGHT = 10 if MANY else 1
 """How many kills must have hit a batch whose offsets were logged in the same run and which was not committed."""
-BATCHES = 48
+BATCHES = 48 if MANY else 22
 EVENTS = 40
 """Of each stream, in a batch."""
 MINUTE_US = 60_000_000
@@ -179,6 +177,13 @@ def inputs(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     return Inputs(folder, workload, {"trades": [event for some, _ in batches for event in some], "readings": messages})
 
 
+class Pace(NamedTuple):
+    """How long a start takes, with its first batch, and how long a batch takes after that."""
+
+    start_s: float
+    batch_s: float
+
+
 class Run:
     """One run of the job, with a checkpoint, a sink and a folder of its own."""
 
@@ -198,15 +203,22 @@ class Run:
         self.job.start()
         self.job.wait(WITHIN_S + 10 * BATCHES)
 
-    def killed(self, kind: str, dice: random.Random) -> tuple[Batches, Batches]:
+    def pace(self) -> Pace:
+        """How fast a run was that nobody disturbed; what is slow here is the machine, so kills are spread by it."""
+        commits = self.folder / "checkpoint" / "commits"
+        ends_s = [(commits / str(number)).stat().st_mtime for number in range(BATCHES)]
+        began_s = (self.folder / "job.toml").stat().st_mtime
+        return Pace(start_s=ends_s[0] - began_s, batch_s=(ends_s[-1] - ends_s[0]) / (BATCHES - 1))
+
+    def killed(self, kind: str, pace: Pace, dice: random.Random) -> tuple[Batches, Batches]:
         """Start it and kill it; how far it was before and after."""
         before = self.job.batches()
         self.job.start()
         if kind == "start":
-            time.sleep(dice.uniform(0, START_S))
+            self.job.go_on(dice.uniform(0, pace.start_s), up_to_batch=before.logged + 2)
         elif kind == "batch":
             self.job.wait_for_batch(before.logged + 1, WITHIN_S)
-            time.sleep(dice.uniform(0, BATCH_S))
+            self.job.go_on(dice.uniform(0, 1.5 * pace.batch_s), up_to_batch=before.logged + 3)
         else:
             quiet = next(number for number in range(before.logged + 1, BATCHES) if not statements_of(number + 1))
             self.job.wait_for_write(quiet, WITHIN_S)
@@ -240,7 +252,16 @@ class Run:
         """What is looked up at the end, for each query that there is then."""
         with weft.LookupClient(self.folder / "lookups") as client:
             assert client.watermark_us == self.inputs.watermark_us
-            return {name: sorted(map(str, client.lookup(name).to_pylist())) for name in client.workload.queries}
+            return {name: looked_up(client, name) for name in client.workload.queries}
+
+
+def looked_up(client: weft.LookupClient, name: str) -> list[str]:
+    """The answers of a query, or why there are none: one that came last has seen no whole window."""
+    try:
+        return sorted(map(str, client.lookup(name).to_pylist()))
+    except HistoryError as error:
+        assert name not in STAYING
+        return [str(error)]
 
 
 def may_hit(batches: Batches) -> bool:
@@ -263,7 +284,7 @@ def test_a_job_that_is_killed_answers_once(driver: Driver, inputs: Inputs, tmp_p
     killed = Run(tmp_path / "killed", driver, inputs)
     try:
         alone.to_the_end()
-        kills = killed_often(killed, dice)
+        kills = killed_often(killed, alone.pace(), dice)
         killed.to_the_end()
     finally:
         alone.job.close()
@@ -280,19 +301,19 @@ def test_a_job_that_is_killed_answers_once(driver: Driver, inputs: Inputs, tmp_p
     assert all(lookups[name] for name in STAYING)
     assert "leaving" not in lookups
     # Else the kills would have shown nothing.
-    assert len(kills) >= 20
+    assert len(kills) >= (20 if MANY else 4)
     hit = {after.logged for before, after in kills if after.is_in_flight and after.logged > before.logged}
     assert len(hit) >= IN_FLIGHT, kills
     assert any(after.is_only_written for _, after in kills), kills
 
 
-def killed_often(run: Run, dice: random.Random) -> list[tuple[Batches, Batches]]:
+def killed_often(run: Run, pace: Pace, dice: random.Random) -> list[tuple[Batches, Batches]]:
     """How far the job was before and after each run that was killed."""
     kinds = [kind for kind, count in KILLS.items() for _ in range(count)]
     dice.shuffle(kinds)
     kills = []
     for kind in kinds:
-        kills.append(run.killed(kind, dice))
+        kills.append(run.killed(kind, pace, dice))
         # The last batches are for the run that goes to the end: Spark's batch without data follows a batch of its run.
         assert kills[-1][1].logged < BATCHES - 2, "the job is too fast for so many kills: give it more batches"
     return kills

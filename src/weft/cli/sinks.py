@@ -15,6 +15,10 @@ from weft.cli.kafka import check_sink, connector_is_missing, no_connector
 from weft.cli.messages import encoded
 from weft.cli.nearest import did_you_mean
 
+UNOBSERVED = ("console", KAFKA)
+"""Sinks whose batches need a count of their own: the console stops after its first rows, and the query that writes to
+Kafka is hidden from Spark's observations, which would be waited for in vain."""
+
 
 def start_stream(answers: DataFrame, job: Job) -> StreamingQuery:
     """Start writing a streaming DataFrame of answers; they are appended as windows close."""
@@ -36,11 +40,11 @@ def _start(answers: DataFrame, job: Job) -> StreamingQuery:
 
 def write_batch(answers: DataFrame, job: Job) -> int:
     """Write a whole DataFrame of answers, and count them."""
-    if job.sink.format == "console":
-        # The console stops after its first rows, so only a count of its own sees them all.
+    if job.sink.format in UNOBSERVED:
         kept = answers.persist()
         rows = kept.count()
-        _save(kept, job, mode="append")
+        with _written(kept, job) as written:
+            _save(written, job, mode="append" if job.sink.format == "console" else job.sink.mode)
         return rows
     observation = Observation("weft run")
     observed = answers.observe(observation, F.count(F.lit(1)).alias("rows"))

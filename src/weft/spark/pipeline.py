@@ -7,6 +7,7 @@ A streaming DataFrame goes through `transformWithState`, a batch one through `ap
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
@@ -95,12 +96,24 @@ def answers(
         raise WeftError("some of the DataFrames are streaming and some are not; give all of one kind")
     partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     ids = bucket_ids(partitions, buckets or BUCKETS_PER_PARTITION * partitions)
+    if streaming and "RocksDB" not in (session.conf.get(STATE_STORE) or ""):
+        raise WeftError(
+            "Spark keeps the state of a Weft stream in RocksDB only; build the session with "
+            ".config(map=weft.spark.SETTINGS), or set " + STATE_STORE + " yourself"
+        )
     if control is not None:
         _check_control(control, streaming, folder)
+    elif folder is not None and not streaming:
+        raise WeftError(
+            "a batch job writes its answers and is done: lookups are for streams, so leave folder= out, or give a "
+            "streaming DataFrame"
+        )
+    # Workers have working directories of their own.
+    shared = None if folder is None else os.path.abspath(folder)
     job = Job.of(workload, ids, rate=rate, groups=groups, is_live=control is not None, changed_only=changed_only)
-    if folder is not None:
-        write_job(folder, job)
-    packed, combining = pack_job(job, None if control is None else str(folder))
+    if shared is not None:
+        write_job(shared, job)
+    packed, combining = pack_job(job, None if control is None else shared)
     partials = reduce(
         DataFrame.union,
         [_partials(frame, workload.streams[name], job, combining) for name, frame in frames.items()],
@@ -109,13 +122,7 @@ def answers(
         partials = partials.union(_statements(control, ids))
     grouped = partials.groupBy("bucket")
     if streaming:
-        if "RocksDB" not in (session.conf.get(STATE_STORE) or ""):
-            raise WeftError(
-                "Spark keeps the state of a Weft stream in RocksDB only; build the session with "
-                ".config(map=weft.spark.SETTINGS), or set " + STATE_STORE + " yourself"
-            )
-        processor = BucketProcessor(packed, uuid4().hex, None if folder is None else str(folder))
-        closed = grouped.transformWithState(processor, OUTPUT, "Append", "EventTime")
+        closed = grouped.transformWithState(BucketProcessor(packed, uuid4().hex, shared), OUTPUT, "Append", "EventTime")
     else:
         closed = grouped.applyInArrow(answer_bucket(packed), OUTPUT)
     closed = closed.observe(
