@@ -65,6 +65,7 @@ class SimulatedSpark:
         self.committed: dict[int, State] = {}
         self.batch = 0
         self.newest: dict[str, int] = {}
+        self._newest_of_spark: dict[str, int] = {}
         self.answers: list[pa.RecordBatch] = []
         self.counts = dict.fromkeys(COUNTS, 0)
         self.start()
@@ -80,10 +81,13 @@ class SimulatedSpark:
     @property
     def watermark_ms(self) -> int:
         """The watermark of the next batch."""
-        if len(self.newest) < len(self.workload.streams):
+        return self._watermark_ms(self.newest)
+
+    def _watermark_ms(self, newest_us: dict[str, int]) -> int:
+        if len(newest_us) < len(self.workload.streams):
             return 0
         return min(
-            max(0, (newest - self.workload.streams[name].watermark_us) // 1000) for name, newest in self.newest.items()
+            max(0, (newest - self.workload.streams[name].watermark_us) // 1000) for name, newest in newest_us.items()
         )
 
     def run_batch(
@@ -93,8 +97,13 @@ class SimulatedSpark:
         *,
         attempts: int = 1,
         shift: int = 0,
+        is_skipped: bool = False,
     ) -> pa.Table:
-        """Run a batch; all attempts but the last are thrown away. `shift` moves buckets to other workers."""
+        """Run a batch; all attempts but the last are thrown away. `shift` moves buckets to other workers.
+
+        A batch that `is_skipped` was written by the sink and not committed when Spark died: Spark does not see its
+        times, so that its watermark stands still until the batch after the next.
+        """
         for attempt in range(attempts):
             state, answers, counts = self._attempt(events, statements, shift + attempt)
         self.committed = state
@@ -106,6 +115,10 @@ class SimulatedSpark:
             times = [time for time in times if time is not None]
             if times:
                 self.newest[name] = max([*times, self.newest.get(name, NO_TIME)])
+        if is_skipped:
+            self.start()
+        else:
+            self._newest_of_spark = dict(self.newest)
         self.batch += 1
         return pa.Table.from_batches([batch.cast(self.schema) for batch in answers], self.schema)
 
@@ -136,14 +149,15 @@ class SimulatedSpark:
         return state, answers, counts
 
     def _call(self, bucket: int, rows: list[Row], state: dict[int, State]) -> Iterator[Row]:
-        timers = _Timers(self.watermark_ms)
+        watermark_ms = self._watermark_ms(self._newest_of_spark)
+        timers = _Timers(watermark_ms)
         if rows:
             store = state.setdefault(bucket, {"log": {}, "progress": None, "timers": set()})
             self._processor.init(_Handle(store))
             yield from self._processor.handleInputRows((bucket,), iter(rows), timers)
         if bucket in state:
             store = state[bucket]
-            for expiry in sorted(time for time in store["timers"] if time <= self.watermark_ms):
+            for expiry in sorted(time for time in store["timers"] if time <= watermark_ms):
                 if expiry in store["timers"]:
                     store["timers"].discard(expiry)
                     self._processor.init(_Handle(store))

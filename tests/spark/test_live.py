@@ -79,10 +79,13 @@ class Program:
                 [text for text, _, _ in statements],
                 attempts=self.dice.integer(1, 2),
                 shift=self.dice.integer(0, 3),
+                is_skipped=one_in(self.dice, 5),
             )
             self._note(statements, watermark_us)
             if one_in(self.dice, 4):
                 self.spark.start()
+        # Twice: after a batch that Spark skipped its timers are a batch late.
+        self.spark.run_batch({})
         self.spark.run_batch({})
 
     def check(self) -> None:
@@ -158,7 +161,7 @@ def test_programs_do_what_they_are_for(tmp_path: Path) -> None:
         for one in program.expected.values():
             if one.after_us is not None and one.exact_from_us is not None:
                 counts["warm" if one.exact_from_us < one.after_us else "cold"] += 1
-    for name in ("cache_hits", "catch_ups", "rebuilds", "late_events", "generations", "warm", "cold"):
+    for name in ("cache_hits", "rebuilds", "late_events", "generations", "warm", "cold"):
         assert counts[name] > 0, name
 
 
@@ -305,6 +308,7 @@ def test_changed_answers_only(seed: int, shift: int, tmp_path: Path) -> None:
         spark.run_batch({stream.name: batch}, shift=shift * number)
     actual = to_answers(spark.table(), workload)
     assert len(actual) > 20
+    assert (spark.counts["catch_ups"] > 0) == bool(shift)
     oracle.assert_same_answers(actual, expected)
 
 

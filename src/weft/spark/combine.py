@@ -77,14 +77,16 @@ class _Combining:
         self._is_projected = is_projected
 
     def combined(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-        """Rows of packed partials of some events, and before them a row of counts."""
+        """Rows of packed partials of some events, and before them rows with the newest time, the first with counts."""
         began = perf_counter_ns()
         batch = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
         untimed = batch.column("time").null_count
         if untimed:
             batch = batch.filter(batch.column("time").is_valid())
-        # The first bucket gets a row from every batch: its state tells if the checkpoint fits the job.
-        rows = [(self._job.bucket_ids[0], self._counted, b"")]
+        # The first bucket gets a row from every batch: its state tells if the checkpoint fits the job. Where queries
+        # come and go every bucket does, to know the watermark by itself.
+        ids = self._job.bucket_ids
+        rows = [(bucket, self._counted, b"") for bucket in (ids if self._job.is_live else ids[:1])]
         for plan, bases in self._plans if batch.num_rows else ():
             rows += self._packed_partials(plan, bases, batch)
         newest_us = pc.max(batch.column("time")).as_py() if batch.num_rows else NO_TIME

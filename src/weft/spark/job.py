@@ -247,6 +247,17 @@ class Job:
                 found.setdefault(live.generation, (live.plan, []))[1].append(live.base)
         return list(found.values())
 
+    def watermark_us(self, newest_us: Mapping[str, int]) -> int | None:
+        """The watermark that follows from the newest event of each stream, as Spark has it; None before there is one.
+
+        It is the least of the streams', and whole milliseconds.
+        """
+        streams = self.workload.streams
+        if not streams.keys() <= newest_us.keys():
+            return None
+        least_us = min(newest_us[name] - stream.watermark_us for name, stream in streams.items())
+        return least_us // 1000 * 1000 if least_us >= 1000 else None
+
     def judge(self, texts: Iterable[str]) -> tuple[Statement, ...]:
         """Texts of statements in their order, each with the reason why it cannot be run, if there is one."""
         judged = []

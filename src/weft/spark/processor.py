@@ -5,16 +5,18 @@ each write. The bucket in the worker's memory is a cache of the log: it is used 
 store; where it has only fallen behind, because Spark handed the bucket to another worker for a while, it catches up
 from the log; otherwise it is rebuilt. So a task may move, fail or be repeated anywhere.
 
-The first bucket also gets the statements of the control stream. It writes them to the statement log, and from the next
-batch on every worker goes by them.
+Every bucket also gets the statements of the control stream. The first writes them to the statement log, and from the
+next batch on every worker goes by them. Where there is a control stream, each bucket keeps the newest time of every
+stream and has the watermark from these: Spark's own may stand still for a batch after a crash, and a statement that
+comes just then would mean something else.
 """
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -53,7 +55,7 @@ AT_ONCE_MS = 1
 class Progress(NamedTuple):
     """The row of progress in the state store.
 
-    `newest` is the newest event of each stream so far, as JSON, in the first bucket of a job with a control stream.
+    `newest` is the newest event of each stream, in a job with a control stream: see `Newest`.
     """
 
     version: str
@@ -91,6 +93,31 @@ class LogEntry:
 
     bytes: int
     newest_us: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest event of each stream: up to a batch, and before it. A bucket may be called twice in a batch."""
+
+    batch: int = -1
+    before_us: dict[str, int] = field(default_factory=dict)
+    up_to_us: dict[str, int] = field(default_factory=dict)
+
+    def in_batch(self, batch: int, arrived_us: Mapping[str, int]) -> Newest:
+        """The same once a batch has brought events."""
+        before_us = self.before_us if batch == self.batch else self.up_to_us
+        up_to_us = dict(self.up_to_us)
+        for name, time_us in arrived_us.items():
+            up_to_us[name] = max(up_to_us.get(name, NEVER), time_us)
+        return Newest(batch, before_us, up_to_us)
+
+    @staticmethod
+    def of(text: str) -> Newest:
+        """From the state."""
+        return Newest(**json.loads(text))
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
 
 
 @dataclass
@@ -197,8 +224,12 @@ class BucketProcessor(StatefulProcessor):
         cached = self._bucket(bucket_id, progress, job, counts)
         bucket = cached.bucket
         work = bucket.work
+        streams = list(job.workload.streams)
+        arrived_us = {streams[place]: time_us for place, time_us in arrivals.newest_us.items()}
+        newest = Newest.of(progress.newest).in_batch(batch, arrived_us) if job.is_live else Newest()
         # Before the first event Spark's watermark is 0: nothing is late yet, and nothing closes.
-        watermark_us = timers.getCurrentWatermarkInMs() * 1000 or None
+        of_spark_us = timers.getCurrentWatermarkInMs() * 1000 or None
+        watermark_us = job.watermark_us(newest.before_us) if job.is_live else of_spark_us
         began = perf_counter_ns()
         arrived = bucket.arrived([Part.of(*part) for part in arrivals.parts], watermark_us)
         counts["late_events"], counts["corrected_events"] = arrived.late_events, arrived.corrected_events
@@ -220,11 +251,12 @@ class BucketProcessor(StatefulProcessor):
         end_us = 0 if arrivals.statements else bucket.next_end_us()
         timer_ms = self._set_timer(end_us, progress.timer_ms)
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
-        newest = progress.newest
-        if bucket_id == job.bucket_ids[0]:
-            newest = self._take_statements(job, batch, arrivals, progress, watermark_us)
+        if arrivals.statements and bucket_id == job.bucket_ids[0]:
+            self._take_statements(job, batch, arrivals, newest.up_to_us, watermark_us)
         cached.version = uuid4().hex
-        self._progress.update(Progress(cached.version, self._packed.identity, next_entry, closed_us, timer_ms, newest))
+        self._progress.update(
+            Progress(cached.version, self._packed.identity, next_entry, closed_us, timer_ms, str(newest))
+        )
         self._keep(bucket_id, cached)
         if self._folder is not None:
             self._publish(job, bucket_id, batch, content, arrived, watermark_us, bucket.closed_us)
@@ -239,7 +271,7 @@ class BucketProcessor(StatefulProcessor):
     def _read_progress(self) -> Progress:
         stored = self._progress.get()
         if stored is None:
-            return Progress("", self._packed.identity, 0, NEVER, NEVER, "{}")
+            return Progress("", self._packed.identity, 0, NEVER, NEVER, str(Newest()))
         progress = Progress(*stored)
         if progress.identity != self._packed.identity:
             from weft.spark.identity import difference
@@ -297,23 +329,16 @@ class BucketProcessor(StatefulProcessor):
             del cached.entries[key]
 
     def _take_statements(
-        self, job: Job, batch: int, arrivals: Arrivals, progress: Progress, watermark_us: int | None
-    ) -> str:
-        """Write a batch's statements where the next batch finds them; the newest events so far as JSON."""
-        if self._packed.statements_in is None:
-            return progress.newest
+        self, job: Job, batch: int, arrivals: Arrivals, newest_us: dict[str, int], watermark_us: int | None
+    ) -> None:
+        """Write a batch's statements where the next batch finds them."""
         from weft.spark.job import Change
         from weft.spark.statement_log import StatementLog
 
-        newest: dict[str, int] = json.loads(progress.newest)
-        streams = list(job.workload.streams)
-        for place, time_us in arrivals.newest_us.items():
-            newest[streams[place]] = max(newest.get(streams[place], NEVER), time_us)
-        if arrivals.statements:
-            statements = job.judge(text for _, text in sorted(arrivals.statements))
-            StatementLog(self._packed.statements_in).put(Change(batch, statements, newest, watermark_us))
-            arrivals.counts["rejected_statements"] = sum(statement.error is not None for statement in statements)
-        return json.dumps(newest)
+        assert self._packed.statements_in is not None
+        statements = job.judge(text for _, text in sorted(arrivals.statements))
+        StatementLog(self._packed.statements_in).put(Change(batch, statements, newest_us, watermark_us))
+        arrivals.counts["rejected_statements"] = sum(statement.error is not None for statement in statements)
 
     def _publish(
         self,
