@@ -3,7 +3,8 @@
     python stream_driver.py MASTER SETTINGS
 
 Each line of input is an `Order` as JSON, and gets a line of output. The orders' trouble comes between Weft and the
-sink, in the tasks that hold Weft's state: there a task that fails or dies has done its work and committed none of it.
+sink, in the tasks that hold Weft's state: there a task that fails or dies has done its work, and may
+have committed its state or not.
 """
 
 from __future__ import annotations

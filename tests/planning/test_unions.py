@@ -9,6 +9,7 @@ import weft
 from weft.planning import unions
 from weft.planning.plan import Tree
 from weft.planning.unions import unions_of
+from weft.windows import TimeWindow
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t;\n"
 
@@ -26,7 +27,9 @@ def slots_with_edges(trees: list[Tree], period: int) -> int:
     edges: set[int] = set()
     for tree in trees:
         for window in tree.windows:
-            length, slide = window.range_us // tree.granularity, window.slide_us // tree.granularity  # type: ignore[union-attr, operator]
+            assert isinstance(window, TimeWindow)
+            assert window.slide_us is not None
+            length, slide = window.range_us // tree.granularity, window.slide_us // tree.granularity
             for start in range(-length - length % slide, period + slide, slide):
                 edges |= {(start // slide * slide) % period, (start // slide * slide + length) % period}
     return len(edges)

@@ -17,9 +17,6 @@ from weft.spark.batch_metrics import BatchMetrics
 BATCHES_SHOWN = 12
 COLUMNS = ("batch", "rows in", "rows/s", "watermark", "lag", "late", "answers", "state")
 
-Batch = BatchMetrics
-"""The name by which the demo knows it."""
-
 
 def cells_of(batch: BatchMetrics) -> tuple[str, ...]:
     """A batch as text, in the order of `COLUMNS`."""

@@ -30,11 +30,11 @@ Ints = npt.NDArray[np.int64]
 _SMALLEST = 64
 
 
-class IntTable:
-    """int64 values to ids. Cost: O(1) expected a value."""
+class _Numbered:
+    """Values that have ids, in the order in which they came, and a table of places that finds them."""
 
-    def __init__(self) -> None:
-        self._table = np.full(2 * _SMALLEST, -1, np.int64)
+    def __init__(self, places: int) -> None:
+        self._table = np.full(places, -1, np.int64)
         self._stored = np.empty(_SMALLEST, np.int64)
         self._count = 0
 
@@ -50,6 +50,13 @@ class IntTable:
     def nbytes(self) -> int:
         """The memory of the table."""
         return self._table.nbytes + self._stored.nbytes
+
+
+class IntTable(_Numbered):
+    """int64 values to ids. Cost: O(1) expected a value."""
+
+    def __init__(self) -> None:
+        super().__init__(places=2 * _SMALLEST)
 
     def ids(self, values: Ints) -> Ints:
         """The id of each value; values not seen before are stored."""
@@ -78,26 +85,11 @@ class IntTable:
         rehash_ints(self._table, self._stored, self._count)
 
 
-class CodeTable:
+class CodeTable(_Numbered):
     """Codes to ids, as `IntTable` does it, for codes that are themselves small: their place in an array."""
 
     def __init__(self) -> None:
-        self._table = np.full(_SMALLEST, -1, np.int64)
-        self._stored = np.empty(_SMALLEST, np.int64)
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    @property
-    def values(self) -> Ints:
-        """The stored codes, by id."""
-        return self._stored[: self._count]
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of the table."""
-        return self._table.nbytes + self._stored.nbytes
+        super().__init__(places=_SMALLEST)
 
     def ids(self, codes: Ints) -> Ints:
         """The id of each code; codes not seen before are stored."""

@@ -25,9 +25,10 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.cli.demo.compare import Compared
-from weft.cli.progress import Batch, Totals
+from weft.cli.progress import Totals
 from weft.engine.answers import wide
 from weft.language.model import Workload
+from weft.spark.batch_metrics import BatchMetrics
 from weft.windows import TimeWindow
 
 HOURS_SHOWN = 12
@@ -65,7 +66,7 @@ class Nothing:
     def __exit__(self, *exception: Any) -> None:
         return None
 
-    def show(self, batch: Batch, totals: Totals) -> None:
+    def show(self, batch: BatchMetrics, totals: Totals) -> None:
         """Keep quiet."""
 
 
@@ -91,7 +92,7 @@ class ReplayBar:
     def __exit__(self, *exception: Any) -> None:
         self._live.stop()
 
-    def show(self, batch: Batch, totals: Totals) -> None:
+    def show(self, batch: BatchMetrics, totals: Totals) -> None:
         """Move the bar to where the batch ended."""
         self._progress.update(self._task, completed=totals.rows_in)
         per_s = totals.rows_in / (time.perf_counter() - self._began)
