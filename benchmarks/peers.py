@@ -211,12 +211,19 @@ def chosen_ways(names: list[str]) -> list[Way]:
     return [way for way in EVERY_WAY if way.name in wanted]
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="weft bench peers", description=__doc__.splitlines()[0])
     names = [way.name for way in EVERY_WAY]
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument("--peers", nargs="+", choices=names, default=names, metavar="WAY", help=", ".join(names))
-    parser.add_argument("--queries", type=int, nargs="+", default=[1, 10, 100, 1000])
+    parser.add_argument("--queries", type=_positive, nargs="+", default=[1, 10, 100, 1000])
     parser.add_argument("--data", choices=["flights", "generated", "both"], default="both")
     parser.add_argument("--quick", action="store_true", help="a few events and queries, to see that everything works")
     parser.add_argument("--events", type=int, default=1_000_000, help="generated events")
