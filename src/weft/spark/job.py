@@ -355,8 +355,8 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
     if not query.window.is_sliding and not lookups:
         raise WeftError(
             f"query {query.name}: its window is evaluated on demand, and on Spark windows report as they close; "
-            f"add SLIDE to the window, give folder= (in a job file: [lookups]) and look it up from there, or look it up "
-            f"with weft.Engine"
+            f"add SLIDE to the window, give folder= (in a job file: [lookups]) and look it up from there, or look it "
+            f"up with weft.Engine"
         )
 
 
