@@ -28,7 +28,7 @@ demo: env ## A hundred sliding-window queries over a year of flights, on Spark
 
 # A file's tests stay together, so that those of Spark share a session. On two cores this halves the time: most of it is
 # numba compiling, one kernel at a time.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test: env ## Run the tests, doctests among them
 	$(PYTEST)

@@ -1,10 +1,26 @@
-"""Hypothesis: no deadlines, as the machine may be busy; the same examples in every run of CI."""
+"""Settings for all tests: those of hypothesis, and which files begin first."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("weft", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("weft")
+
+LONGEST = ("cli", "kafka", "spark", "cluster", "connect", "test_docs.py", "benchmarks", "experiments")
+"""What starts Spark: while one process waits for it another has work, unless it comes last and alone."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest."""
+    here = Path(__file__).parent
+
+    def turn(item: pytest.Item) -> int:
+        place = item.path.relative_to(here).parts[0] if item.path.is_relative_to(here) else ""
+        return LONGEST.index(place) if place in LONGEST else len(LONGEST)
+
+    items.sort(key=turn)

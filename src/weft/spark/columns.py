@@ -38,7 +38,8 @@ def to_column(expression: Expression, types: Mapping[str, Type]) -> Column:
     """An expression over attributes as a column; timestamps are BIGINT microseconds."""
     match expression:
         case Literal(value=value, type=kind):
-            return F.lit(value).cast(SPARK_TYPES[kind or Type.BIGINT])
+            # NULL stays without a type: Spark then compares it with anything, and casts nothing to compare it.
+            return F.lit(None) if kind is None else F.lit(value).cast(SPARK_TYPES[kind])
         case Attribute(name=name):
             return named(name)
         case Arithmetic(operator=operator, left=left, right=right):
@@ -48,10 +49,10 @@ def to_column(expression: Expression, types: Mapping[str, Type]) -> Column:
         case Comparison(operator=operator, left=left, right=right):
             return _compare(operator, to_column(left, types), to_column(right, types))
         case Logical(operator=operator, left=left, right=right):
-            first, second = to_column(left, types), to_column(right, types)
+            first, second = to_condition(left, types), to_condition(right, types)
             return first & second if operator == "AND" else first | second
         case Not(operand=operand):
-            return ~to_column(operand, types)
+            return ~to_condition(operand, types)
         case IsNull(operand=operand, negated=negated):
             column = to_column(operand, types)
             return column.isNotNull() if negated else column.isNull()
@@ -65,6 +66,12 @@ def to_column(expression: Expression, types: Mapping[str, Type]) -> Column:
             return ~found if negated else found
         case _:
             raise AssertionError(f"{expression} is no scalar expression")
+
+
+def to_condition(expression: Expression, types: Mapping[str, Type]) -> Column:
+    """An expression that is true, false or NULL."""
+    column = to_column(expression, types)
+    return column.cast("boolean") if type_of(expression, types) is None else column
 
 
 def named(name: str) -> Column:
