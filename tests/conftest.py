@@ -1,4 +1,4 @@
-"""Settings for all tests: those of hypothesis, and which files begin first."""
+"""Settings for all tests: those of hypothesis and of Java, and which files begin first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from hypothesis import settings
 
 settings.register_profile("weft", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("weft")
+
+# Jobs here are short: compiling Java well would take longer than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 LONGEST = ("cli", "kafka", "spark", "cluster", "connect", "test_docs.py", "benchmarks", "experiments")
 """What starts Spark: while one process waits for it another has work, unless it comes last and alone."""

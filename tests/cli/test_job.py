@@ -204,7 +204,6 @@ STREAM = SOURCE + '[stream]\ncheckpoint = "c"\n'
         (STREAM + "[lookups]", r"\[lookups\] folder: is missing"),
         (STREAM + '[lookups]\nfolder = "s3a://b/l"', r"\[lookups\] folder: must be a path without a scheme"),
         (SOURCE + '[lookups]\nfoldr = "x"\n[stream]\ncheckpoint = "c"', r"\[lookups\] foldr: unknown key"),
-        (START + 'mode = "batch"\nsource.format = "rate"\n[lookups]\nfolder = "x"', r"\[lookups\]: is for streams"),
         (START + 'mode = "batch"\nsource.format = "rate"\n[control]\nformat = "text"', r"\[control\]: is for streams"),
         (STREAM + "[metrics]\nport = 65536", r"\[metrics\] port: must be a whole number from 0 to 65535, got 65536"),
         (STREAM + '[metrics]\naddress = "::1"', r"\[metrics\] port: is missing; the address is for the port"),

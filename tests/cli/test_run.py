@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import weft
+
 pytestmark = pytest.mark.spark
 
 WORKLOAD = """
@@ -69,8 +71,8 @@ def folder(tmp_path: Path) -> Path:
 COMMAND = [sys.executable, "-c", "from weft.cli.main import app; app()", "run"]
 
 
-def weft_run(folder: Path, mode: str, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "job.toml").write_text(JOB.format(mode=mode))
+def weft_run(folder: Path, mode: str, *options: str, tables: str = "") -> subprocess.CompletedProcess[str]:
+    (folder / "job.toml").write_text(JOB.format(mode=mode) + tables)
     command = [*COMMAND, *options, str(folder / "job.toml")]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
@@ -205,13 +207,19 @@ def lines_until(output: IO[str], start: str) -> list[str]:
 
 
 def test_batch(folder: Path) -> None:
-    done = weft_run(folder, "batch", "--json")
+    last = "CREATE QUERY last AS SELECT SUM(value) FROM readings [PARTITION BY sensor ROWS 3] GROUP BY sensor;"
+    (folder / "queries.sql").write_text(WORKLOAD + last)
+    done = weft_run(folder, "batch", "--json", tables='[lookups]\nfolder = "out/lookups"')
 
     assert done.returncode == 0, done.stderr
     assert answers(folder) == expected(last_end=65)
+    with weft.LookupClient(folder / "out" / "lookups") as client:
+        assert client.lookup("last", keys={"sensor": "b"}).column("value").to_pylist() == [59.0 + 57.0 + 55.0]
+        assert client.lookup("overall").num_rows == 1
     said = json.loads(done.stdout)
     assert (said["event"], said["answers"]) == ("done", len(expected(last_end=65)))
 
+    (folder / "queries.sql").write_text(WORKLOAD)
     again = weft_run(folder, "batch")
     assert again.returncode == 2
     assert "already exists" in again.stderr

@@ -189,6 +189,8 @@ def test_the_most_frequent_values_of_some_groups() -> None:
         "top[1]": [3.0, None, 0.5],
         "top[1] count": [2, None, 1],
     }
+    assert engine.lookup_one("q", "b") == {"top[1]": 3.0, "top[1] count": 2}
+    assert engine.lookup_one("q", "z") is None
 
 
 def test_a_query_with_frequent_values_is_read_again_as_it_is_printed() -> None:

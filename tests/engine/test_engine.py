@@ -381,3 +381,39 @@ def test_more_predicates_than_bits_in_a_word() -> None:
     engine.push("s", {"t": list(range(100)), "k": ["a"] * 100, "x": list(range(100)), "y": [0.0] * 100})
     answers = {row["query"]: row["exact"] for row in engine.advance("s", weft.END_OF_STREAM).to_pylist()}
     assert answers == {f"q{n}": min(n + 1, 100) for n in range(150)}
+
+
+MANY = "\n".join(
+    f"CREATE QUERY q{at} AS SELECT COUNT(*), MAX(y) FROM s [RANGE {length} MINUTES SLIDE {slide} MINUTES] GROUP BY k;"
+    for at, (length, slide) in enumerate([(60, 1), (50, 7), (100, 10)])
+)
+THREE_HOURS = {
+    "t": np.arange(180) * 60 * SECOND,
+    "k": ["a", "b", None] * 60,
+    "x": np.arange(180),
+    "y": np.arange(180.0) % 17,
+}
+
+
+def test_encoded_answers_are_the_same_with_strings_as_dictionaries() -> None:
+    plain, encoded = engine_of(MANY), engine_of(MANY)
+    for engine in (plain, encoded):
+        engine.push("s", THREE_HOURS)
+    expected = plain.advance("s", weft.END_OF_STREAM)
+    given = encoded.advance("s", weft.END_OF_STREAM, encoded=True)
+    assert [str(given.schema.field(name).type.value_type) for name in ("query", "k", "aggregate")] == ["string"] * 3
+    assert given.cast(expected.schema).equals(expected)
+    nothing = encoded.advance("s", weft.END_OF_STREAM, encoded=True)
+    assert (nothing.num_rows, nothing.schema) == (0, given.schema)
+
+
+def test_plans_for_windows_that_close_in_bulk_give_the_same_answers_and_survive_a_snapshot() -> None:
+    usual, bulk = engine_of(MANY), weft.Engine(STREAM + MANY, in_bulk=True)
+    assert len(bulk.statistics()["streams"]["s"]["trees"]) < len(usual.statistics()["streams"]["s"]["trees"])
+    bulk = weft.Engine.restore(bulk.snapshot())
+    answers = []
+    for engine in (usual, bulk):
+        engine.push("s", THREE_HOURS)
+        by = [(name, "ascending") for name in ("query", "window_start", "k", "aggregate")]
+        answers.append(engine.advance("s", weft.END_OF_STREAM).sort_by(by))
+    assert answers[0].equals(answers[1])

@@ -163,3 +163,24 @@ def test_a_lookup_in_the_past_misses_no_event_that_where_keeps() -> None:
     )
     engine.advance("t", 29)
     assert engine.wide(engine.lookup("q", 12), "q").to_pylist()[0]["COUNT(*)"] == 10
+
+
+@pytest.mark.parametrize("having", ["COUNT(v) < 2", "COUNT(v) <= 0", "COUNT(v) >= 0", "COUNT(v) > -1"])
+def test_groups_of_nothing_but_nulls_are_found_where_zero_passes(having: str) -> None:
+    engine = weft.Engine(
+        STREAM + f"CREATE QUERY q AS SELECT COUNT(v) FROM t [RANGE 1 MINUTE] GROUP BY sym HAVING {having};", rate=RATE
+    )
+    engine.push("t", {"at": [1, 2], "sym": ["a", "b"], "v": [None, None], "p": [1.0, 1.0]})
+    engine.advance("t", 10)
+    assert engine.lookup("q", at=10).column("sym").to_pylist() == ["a", "b"]
+
+
+def test_a_large_double_is_compared_as_having_does_it() -> None:
+    bound = float(2**60)
+    engine = weft.Engine(
+        STREAM + f"CREATE QUERY q AS SELECT MAX(v) FROM t [RANGE 1 MINUTE] GROUP BY sym HAVING MAX(v) >= {bound!r};",
+        rate=RATE,
+    )
+    engine.push("t", {"at": [1, 2], "sym": ["a", "b"], "v": [2**60 - 1, 2**59], "p": [1.0, 1.0]})
+    engine.advance("t", 10)
+    assert engine.lookup("q", at=10).column("sym").to_pylist() == ["a"]

@@ -266,8 +266,8 @@ def may_hit(batches: Batches) -> bool:
     """Whether Spark goes on with the batches of a run that is not killed, to the letter.
 
     There is a short moment when it does not: after a kill between a file source's log and the log of offsets, the next
-    batch has one file more. With statements that come and go this shows in the answers, as a query answers from the batch
-    on that follows its statement.
+    batch has one file more. With statements that come and go this shows in the answers, as a query answers from the
+    batch on that follows its statement.
     """
     return not batches.is_only_listed
 

@@ -27,8 +27,10 @@ from weft.spark.combine import NO_TIME
 from weft.spark.counts import COMBINED, COUNTS
 from weft.spark.job import Job
 from weft.spark.packing import unpack
-from weft.spark.pipeline import pack_job
+from weft.spark.pipeline import answer_bucket, pack_job
 from weft.spark.processor import CONTROL, BucketProcessor
+from weft.spark.projection import row_column
+from weft.spark.slot_log import write_job
 
 State = dict[str, Any]
 
@@ -83,12 +85,34 @@ class SimulatedSpark:
         """The watermark of the next batch."""
         return self._watermark_ms(self.newest)
 
+    @property
+    def watermark_of_spark_us(self) -> int | None:
+        """The watermark that Spark hands to the next batch; None before there is one."""
+        return self._watermark_ms(self._newest_of_spark) * 1000 or None
+
     def _watermark_ms(self, newest_us: dict[str, int]) -> int:
         if len(newest_us) < len(self.workload.streams):
             return 0
         return min(
             max(0, (newest - self.workload.streams[name].watermark_us) // 1000) for name, newest in newest_us.items()
         )
+
+    def run_as_batch_job(self, events: dict[str, Sequence[Event]]) -> None:
+        """Run the workload as a batch job over all events, each bucket as Spark's `applyInArrow` would call for it."""
+        job = Job.of(self.workload, self._ids, is_batch=True)
+        write_job(self.folder, job)
+        self.packed, self._combining = pack_job(job, None)
+        rows = list(self._rows(events))
+        answer = answer_bucket(self.packed, str(self.folder))
+        for bucket in self._ids:
+            mine = [row.asDict() for row in rows if row.bucket == bucket]
+            if mine:
+                self.answers += [
+                    unpack(out["content"])
+                    for batch in answer(iter([pa.RecordBatch.from_pylist(mine)]))
+                    for out in batch.to_pylist()
+                    if out["content"] is not None
+                ]
 
     def run_batch(
         self,
@@ -178,12 +202,17 @@ class SimulatedSpark:
         """Events as the native projection hands them to the combine step."""
         timed = [row for row in rows if row[stream.timestamp] is not None]
         batch = to_batch(stream, public_table(stream, timed))
-        if not self._live:
-            ((plan, _),) = self.packed.open().plans_of(stream.name)
-            times = batch.column(stream.timestamp)
-            batch = project(plan, batch)
+        times = batch.column(stream.timestamp)
+        if self._live:
             return batch.append_column("time", times)
-        return batch.append_column("time", batch.column(stream.timestamp))
+        job = self.packed.open()
+        columns = {"time": times}
+        for plan, _ in job.plans_of(stream.name):
+            projected = project(plan, batch)
+            columns |= {name: projected.column(name) for name in projected.schema.names}
+        attributes = job.row_attributes_of(stream.name)
+        columns |= {row_column(attributes, name): batch.column(name) for name in attributes}
+        return pa.RecordBatch.from_pydict(columns)
 
     def _control(self, statements: Sequence[str]) -> Iterator[Row]:
         for place, text in enumerate(statements):

@@ -161,7 +161,7 @@ def test_what_a_crash_leaves_between_merging_and_deleting_is_deleted_later(
     writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[str] = []
-    monkeypatch.setattr(slot_compaction, "_delete", lambda folder, span: kept.append(span.name))
+    monkeypatch.setattr(slot_compaction, "delete", lambda folder, span: kept.append(span.name))
     for _ in range(5):
         writer.run(second(1))
     assert kept

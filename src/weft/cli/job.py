@@ -247,9 +247,11 @@ def _watermarks_us(table: Table) -> dict[str, int]:
 
 
 def _control(root: Table) -> Source | None:
-    table = _table_of_streams(root, "control")
-    if table is None:
+    if "control" not in root.content:
         return None
+    if not _is_stream(root):
+        raise root.fail("[control]", 'is for streams; leave it out, or write mode = "stream"')
+    table = root.table("control")
     table.expect_keys(("format", "path", "options"))
     control = Source(
         format=table.required_text("format", '"text"'),
@@ -266,9 +268,9 @@ def _control(root: Table) -> Source | None:
 
 
 def _lookups(root: Table) -> str | None:
-    table = _table_of_streams(root, "lookups")
-    if table is None:
+    if "lookups" not in root.content:
         return None
+    table = root.table("lookups")
     table.expect_keys(("folder",))
     table.required_text("folder", '"out/lookups"')
     return str(table.local_path("folder"))
@@ -284,15 +286,6 @@ def _metrics(table: Table) -> MetricsSettings:
     if "address" in table.content and settings.port is None:
         raise table.fail("port", "is missing; the address is for the port that metrics are served at: port = 9464")
     return settings
-
-
-def _table_of_streams(root: Table, key: str) -> Table | None:
-    """A table that only a streaming job may have; None when it is absent."""
-    if key not in root.content:
-        return None
-    if not _is_stream(root):
-        raise root.fail(f"[{key}]", 'is for streams; leave it out, or write mode = "stream"')
-    return root.table(key)
 
 
 def _is_stream(root: Table) -> bool:

@@ -18,6 +18,7 @@ from weft.aggregates.types import Type
 from weft.cli.nearest import did_you_mean
 from weft.errors import WeftError
 from weft.spark.lookup_client import LookupClient
+from weft.windows import RowWindow
 from weft.windows.clock import show_time
 
 _MOST_ROWS = 40
@@ -110,15 +111,21 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show(client: LookupClient, query: str, answers: pa.Table, console: Console) -> None:
-    """One query's answers as a table, below the window that they are of."""
+    """One query's answers as a table, below the window that they are of where it is one."""
     wide = weft.wide(answers, client.workload, query)
     if not wide.num_rows:
         console.print(f"{query}: no answer yet, or no such group; {_progress(client)}", highlight=False)
         return
-    starts, ends = wide.column("window_start"), wide.column("window_end")
-    console.print(f"{query}: {starts[0].as_py()} to {ends[0].as_py()}; {_progress(client)}", highlight=False)
-    shown = wide.drop_columns(["window_start", "window_end"])
-    groups = [name for name in client.workload.queries[query].group_by if name in shown.column_names]
+    bound = client.workload.queries[query]
+    if isinstance(bound.window, RowWindow):
+        # Each substream has its own rows, and so its own times.
+        console.print(f"{query}: {_progress(client)}", highlight=False)
+        shown = wide
+    else:
+        start, end = wide.column("window_start")[0].as_py(), wide.column("window_end")[0].as_py()
+        console.print(f"{query}: {start} to {end}; {_progress(client)}", highlight=False)
+        shown = wide.drop_columns(["window_start", "window_end"])
+    groups = [name for name in bound.group_by if name in shown.column_names]
     if groups:
         shown = shown.sort_by([(name, "ascending") for name in groups])
     table = Table()
@@ -132,5 +139,7 @@ def _show(client: LookupClient, query: str, answers: pa.Table, console: Console)
 
 
 def _progress(client: LookupClient) -> str:
+    if client.is_batch:
+        return "at the end of a batch job"
     watermark_us = client.watermark_us
     return "no watermark yet" if watermark_us is None else f"watermark {show_time(watermark_us)}"

@@ -135,9 +135,18 @@ class QueryAnswers:
         )
 
 
-def to_table(answers: Sequence[QueryAnswers], schema: pa.Schema) -> pa.Table:
-    """The long table of several queries' answers."""
-    return pa.Table.from_batches([batch.cast(schema) for batch in to_batches(answers, schema)], schema)
+def to_table(answers: Sequence[QueryAnswers], schema: pa.Schema, *, encoded: bool = False) -> pa.Table:
+    """The long table of several queries' answers; `encoded` leaves strings as dictionaries."""
+    if not encoded:
+        return pa.Table.from_batches([batch.cast(schema) for batch in to_batches(answers, schema)], schema)
+    schema = pa.schema([field.with_type(_encoded(field.type)) for field in schema])
+    return pa.Table.from_batches(
+        [batch.cast(schema) for batch in to_batches(answers, schema)], schema
+    ).unify_dictionaries()
+
+
+def _encoded(kind: pa.DataType) -> pa.DataType:
+    return pa.dictionary(pa.int32(), kind) if pa.types.is_string(kind) else kind
 
 
 def to_batches(answers: Iterable[QueryAnswers], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -184,7 +193,8 @@ def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
     else:
         every_key = groups.decode(np.arange(len(groups.table)))
     for name, values in every_key.items():
-        typed = values.cast(schema.field(name).type)
+        kind = schema.field(name).type
+        typed = values.cast(kind.value_type if pa.types.is_dictionary(kind) else kind)
         columns[name] = _dictionary(keys, typed) if pa.types.is_string(typed.type) else typed.take(pa.array(keys))
     length = len(place)
     arrays = [columns[field.name] if field.name in columns else pa.nulls(length, field.type) for field in schema]
@@ -277,7 +287,12 @@ def _integers(lowered: Lowered) -> Ints:
 
 
 def _dictionary(places: npt.NDArray[np.int32], values: pa.Array) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(places), values)
+    """The values at some places, as a dictionary of which no value is NULL: Arrow unifies no others."""
+    if not values.null_count:
+        return pa.DictionaryArray.from_arrays(pa.array(places), values)
+    valid = np.asarray(values.is_valid())
+    behind = np.cumsum(valid, dtype=np.int32) - 1
+    return pa.DictionaryArray.from_arrays(pa.array(behind[places], mask=~valid[places]), values.drop_null())
 
 
 def _timestamps(times_us: Ints) -> pa.Array:

@@ -24,7 +24,8 @@ Ints = npt.NDArray[np.int64]
 
 def corrected_answers(state: TreeState, late: SlotStore, closed_us: int) -> Iterator[QueryAnswers]:
     """The answers of windows that end up to `closed_us` and cover late events."""
-    touched = {closed.planned.query.name: closed for closed in late.close(state.queries.values(), None, closed_us)}
+    late_closed = late.close(state.queries.values(), state.windows, None, closed_us)
+    touched = {closed.planned.query.name: closed for closed in late_closed}
     if not touched:
         return
     oldest = min(_ends(closed).min() for closed in touched.values())

@@ -15,7 +15,10 @@ import pyarrow as pa
 from weft.engine.answers import answers_schema, to_table, wide
 from weft.engine.explain import explain_engine
 from weft.engine.ingest import to_batch
+from weft.engine.lookup import first_values
 from weft.engine.on_demand.keys import key_columns
+from weft.engine.on_demand.one_group import FoundOne
+from weft.engine.on_demand.scalars import Values
 from weft.engine.on_demand.single import SingleLookups
 from weft.engine.snapshot import read_snapshot, write_snapshot
 from weft.engine.statistics import stream_statistics
@@ -40,7 +43,8 @@ class Engine:
 
     Times are int microseconds since 1970 UTC, datetimes (naive means UTC) or ISO text. Not thread-safe. `rate` (events
     a second) and `groups` (about how many values attributes have) are what queries are planned for; any guess gives
-    right answers, a good one gives them faster. A workload that would hold more than `memory_limit` bytes by these
+    right answers, a good one gives them faster; so does `in_bulk` where windows close many at once, as when a past is
+    taken in by few pushes. A workload that would hold more than `memory_limit` bytes by these
     numbers is refused when it is planned, with its largest consumers.
     """
 
@@ -50,9 +54,10 @@ class Engine:
         *,
         rate: float = DEFAULT_RATE,
         groups: Mapping[str, int] | None = None,
+        in_bulk: bool = False,
         memory_limit: int | None = None,
     ) -> None:
-        self._prices = Prices(rate, groups=dict(groups or {}))
+        self._prices = Prices(rate, groups=dict(groups or {}), in_bulk=in_bulk)
         self._memory_limit = memory_limit
         self._workload = workload if isinstance(workload, Workload) else read(workload)
         self._schema = answers_schema(self._workload)
@@ -78,24 +83,27 @@ class Engine:
         state = self._stream(stream)
         self._row_queries.push(stream, state.push(to_batch(state.stream, events)))
 
-    def advance(self, stream: str, watermark: Time | None = None, *, changed_only: bool = False) -> pa.Table:
+    def advance(
+        self, stream: str, watermark: Time | None = None, *, changed_only: bool = False, encoded: bool = False
+    ) -> pa.Table:
         """Move a stream's watermark and return the answers of the windows that it closes.
 
         Without a watermark, it is the newest event's time less the stream's declared WATERMARK delay.
         `weft.END_OF_STREAM` closes everything. With `changed_only`, groups whose answers are those of the window before
         are left out, and a group that has no answer any more comes once with NULL. The first such call after the engine
-        was made or restored reports all groups.
+        was made or restored reports all groups. With `encoded`, columns of strings are Arrow dictionaries, which takes
+        less time and memory where answers are many.
         """
         state = self._stream(stream)
         if watermark is not None:
             watermark_us = to_microseconds(watermark)
         elif state.newest_us is None:
-            return to_table([], self._schema)
+            return to_table([], self._schema, encoded=encoded)
         else:
             watermark_us = max(state.newest_us - state.stream.watermark_us, state.watermark_us or -(2**63))
         answers = state.advance(watermark_us, changed_only=changed_only)
         self._row_queries.advance(stream, watermark_us)
-        return to_table(answers, self._schema)
+        return to_table(answers, self._schema, encoded=encoded)
 
     def rows(self, query: str) -> pa.Table:
         """The rows of a row query since the last call, in columns of its own. They wait until they are fetched."""
@@ -114,16 +122,41 @@ class Engine:
                     f"query {query} answers with rows, which are looked up as they are now; leave out `at` and `keys`"
                 )
             return self._row_queries.lookup(query)
-        bound = self._on_demand(query)
-        state = self._stream(bound.stream)
+        single = self._single(query)
+        bound, state = single.query, self._streams[single.query.stream]
         at_us = None if at is None else to_microseconds(at)
         columns = None
         if keys is not None:
-            found = self._lookup_one(state, bound, at_us, keys)
-            if found is not None:
-                return found
+            one = keys if isinstance(keys, dict) else keys[0] if isinstance(keys, list) and len(keys) == 1 else None
+            key = None if one is None else single.key_of(one)
+            found = self._find_one(single, state, at_us, key) if key else None
+            if found is not None and key is not None:
+                return single.table(found, key)
             columns = key_columns(state.stream, bound, keys)
         return to_table([state.lookup(bound, at_us, columns)], self._schema)
+
+    def lookup_one(self, query: str, key: object = (), at: Time | None = None) -> Values | None:
+        """The answers of one group as plain values by the names of SELECT, for the least time a lookup can take.
+
+        `key` is a value of the GROUP BY attribute, a tuple in the order of GROUP BY, or a dict; it is left out where
+        there is no GROUP BY. Answers are int where they are exact integers (microseconds of a timestamp), else float,
+        and None where they are NULL. Instead of the dict there is None where the group is not there or does not pass
+        HAVING. Cost: as `lookup` of one key, without Arrow.
+        """
+        single = self._single(query)
+        bound, state = single.query, self._streams[single.query.stream]
+        at_us = None if at is None else to_microseconds(at)
+        plain = single.key_of(key)
+        found = None if plain is None else self._find_one(single, state, at_us, plain)
+        if found is not None:
+            return single.values(found)
+        columns = None
+        if bound.group_by or key != ():
+            columns = key_columns(state.stream, bound, key if isinstance(key, dict) else [key])
+            asked = len(columns[bound.group_by[0]])
+            if asked != 1:
+                raise WeftError(f"query {query}: `key` names {asked} groups, and lookup_one answers 1; use lookup_many")
+        return first_values(state.lookup(bound, at_us, columns))
 
     def lookup_many(self, query: str, keys: object, at: Time | None = None) -> dict[str, np.ma.MaskedArray[Any, Any]]:
         """The answers of many groups as arrays by the names of SELECT, with an element for each key, in their order.
@@ -228,7 +261,8 @@ class Engine:
 
     def _check_memory(self, workload: Workload) -> None:
         if self._memory_limit is not None:
-            plan = optimize(workload, rate=self._prices.rate, groups=self._prices.groups)
+            prices = self._prices
+            plan = optimize(workload, rate=prices.rate, groups=prices.groups, in_bulk=prices.in_bulk)
             check_budget(plan, self._memory_limit)
 
     def _check_structures(self, workload: Workload) -> None:
@@ -247,19 +281,27 @@ class Engine:
             raise WeftError(f"no query named {name!r}{_instead(name, self._query_names())}")
         return self._workload.queries[name]
 
-    def _lookup_one(self, state: StreamState, query: Query, at_us: int | None, keys: object) -> pa.Table | None:
+    def _single(self, name: str) -> SingleLookups:
+        """What is prepared for lookups of one group of an on-demand query."""
+        single = self._singles.get(name)
+        if single is None or single.schema is not self._schema:
+            bound = self._on_demand(name)
+            state = self._stream(bound.stream)
+            self._singles[name] = single = SingleLookups(state.stream, bound, self._schema, state.structures)
+        return single
+
+    def _find_one(
+        self, single: SingleLookups, state: StreamState, at_us: int | None, key: tuple[object, ...]
+    ) -> FoundOne | None:
         """The answers of one group the short way; None where that does not lead to them."""
-        key = SingleLookups.key_of(query, keys) if query.having is None else None
         at_us = state.now_us if at_us is None else at_us
-        if key is None or at_us is None or state.log is None:
+        if at_us is None or state.log is None or not single.is_short:
             return None
-        single = self._singles.get(query.name)
-        if single is None or single.query is not query or single.schema is not self._schema:
-            single = SingleLookups(state.stream, query, self._schema, state.structures)
-            self._singles[query.name] = single
-        return single.lookup(state.log, at_us, state.since_us[query.name], key)
+        return single.find(state.log, at_us, state.since_us[single.query.name], key)
 
     def _on_demand(self, name: str) -> Query:
+        if name in self._workload.row_queries:
+            raise WeftError(f"query {name} answers with rows, which come from rows() and lookup()")
         bound = self._query(name)
         if bound.window.is_sliding:
             raise WeftError(

@@ -21,7 +21,8 @@ from weft.engine.slot_store import SlotStore
 from weft.language.model import Query, Stream
 from weft.planning.cost import Prices
 from weft.planning.optimize import fit, grow, plan_stream
-from weft.planning.plan import Clock, Shape, StreamPlan, Tree
+from weft.planning.plan import Clock, PlannedQuery, Shape, StreamPlan, Tree
+from weft.windows import Window
 from weft.windows.clock import END_OF_STREAM
 from weft.windows.slots import lengths_of, oldest_slot_needed
 
@@ -44,6 +45,7 @@ class TreeState:
         self.queries = {} if waits else given
         self.waiting = given if waits else {}
         self.exact_from: dict[str, int | None] = dict.fromkeys(self.queries, held_from)
+        self._windows: dict[str, frozenset[Window]] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -60,10 +62,21 @@ class TreeState:
         self.waiting = {name: given[name] for name in waiting}
         self.held_from = held_from
         self.exact_from = exact_from
+        self._windows = {}
+
+    @property
+    def windows(self) -> frozenset[Window]:
+        """The different windows of active queries: far fewer than queries, and all that an advance has to look at."""
+        return self._different("active", self.queries)
+
+    def _different(self, which: str, queries: dict[str, PlannedQuery]) -> frozenset[Window]:
+        if which not in self._windows:
+            self._windows[which] = frozenset(planned.query.window for planned in queries.values())
+        return self._windows[which]
 
     def close(self, after: int | None, until: int | None) -> Iterator[ClosedWindows]:
         """The windows of active queries that end in (after, until] and lie within what each query has seen."""
-        for closed in self.store.close(self.queries.values(), after, until):
+        for closed in self.store.close(self.queries.values(), self.windows, after, until):
             exact_from = self.exact_from[closed.planned.query.name]
             if exact_from is None:
                 yield closed
@@ -75,7 +88,7 @@ class TreeState:
 
     def evict(self, closed: int) -> None:
         """Let go of the slots that no window ending after `closed` covers."""
-        windows = [planned.query.window for planned in (*self.queries.values(), *self.waiting.values())]
+        windows = self.windows | self._different("waiting", self.waiting)
         oldest = oldest_slot_needed(windows, self.tree.granularity, closed)
         self.store.evict(oldest)
         self.held_from = max(oldest * self.tree.granularity, self.held_from if self.held_from is not None else -(2**63))
@@ -92,11 +105,19 @@ class TreeState:
 
     def activate(self, name: str, exact_from: int | None) -> None:
         """Answer a query that waited; from where on it is exact is known from the tree that it comes from."""
+        self._windows = {}
         self.queries[name] = self.waiting.pop(name)
         self.exact_from[name] = exact_from
 
+    def adopt(self, planned: PlannedQuery) -> None:
+        """Answer one query more, from all that the tree holds."""
+        self._windows = {}
+        self.queries[planned.query.name] = planned
+        self.exact_from[planned.query.name] = self.held_from
+
     def remove(self, name: str) -> bool:
         """Take a query out; whether it was here and active."""
+        self._windows = {}
         self.waiting.pop(name, None)
         if self.queries.pop(name, None) is None:
             return False
@@ -172,8 +193,7 @@ class Generation:
         for state in self.trees:
             planned = fit(self.plan, state.tree, query)
             if planned is not None:
-                state.queries[query.name] = planned
-                state.exact_from[query.name] = state.held_from
+                state.adopt(planned)
                 return True
         return False
 

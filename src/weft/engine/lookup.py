@@ -19,7 +19,9 @@ from weft.engine.answers import NO_TIME, Groups, QueryAnswers
 from weft.engine.combine import Combiner
 from weft.engine.event_log import EventLog
 from weft.engine.having import HavingIndexes
-from weft.engine.on_demand.shared import Keys, SharedStructures
+from weft.engine.on_demand.scalars import Values, as_scalars
+from weft.engine.on_demand.served import Keys
+from weft.engine.on_demand.shared import SharedStructures
 from weft.engine.projection import project
 from weft.engine.slot_store import SlotStore
 from weft.engine.tables import KeyTable
@@ -88,6 +90,18 @@ def lookup_arrays(
     }
 
 
+def first_values(answers: QueryAnswers) -> Values | None:
+    """The answers of the first group by the names of SELECT; None where there is no group."""
+    if not len(answers):
+        return None
+    values: Values = {}
+    for item in answers.query.select:
+        if isinstance(item.expression, AggregateCall):
+            value, exact = as_scalars(answers.lowered[item.expression])
+            values[label_of(item)] = value if exact is None else exact
+    return values
+
+
 def _scattered(places: Ints, lowered: Lowered, size: int) -> np.ma.MaskedArray[Any, Any]:
     """Answers at their places among so many, the others masked."""
     values = lowered.values if lowered.exact is None else lowered.exact
@@ -137,7 +151,7 @@ def _from_log(
     store = SlotStore(plan, tree)
     (base,) = plan.bases
     store.append(Combiner(plan, project(plan, batch)).partials(base, np.zeros(len(rows), np.int64)))
-    for closed in store.close(tree.queries, None, None):
+    for closed in store.close(tree.queries, {planned.query.window for planned in tree.queries}, None, None):
         groups = closed.fold.groups.decode(closed.fold.keys)
         return closed.answers(*_times(stream, query, at_us, batch, times, groups, len(closed)))
     return _over_nothing(stream, query, *_covered_times(query, at_us, times))

@@ -103,29 +103,29 @@ class SlotStore:
         if self._new_rows > max(FEWEST_NEW, len(self._rows)):
             self._settle()
 
-    def close(self, queries: Iterable[PlannedQuery], after: int | None, until: int | None) -> Iterator[ClosedWindows]:
+    def close(
+        self, queries: Iterable[PlannedQuery], windows: Iterable[Window], after: int | None, until: int | None
+    ) -> Iterator[ClosedWindows]:
         """The answers of each query's windows that end in (after, until]; None is the end of time on its side.
 
-        Each query's folded windows come as one `ClosedWindows`; queries with the same window and predicate share the
-        search for instances and every component that they have in common.
+        `windows` are the different ones of the queries. Each query's folded windows come as one `ClosedWindows`;
+        queries with the same window and predicate share the search for instances and every component that they have in
+        common.
         """
-        granularity = self.tree.granularity
         closing: dict[Window, tuple[int, int]] = {}
-        asked: list[PlannedQuery] = []
-        for planned in queries:
-            window = planned.query.window
-            if window not in closing:
-                closing[window] = instances_closed(window, granularity, after, until)
-            first, last = closing[window]
+        for window in windows:
+            first, last = instances_closed(window, self.tree.granularity, after, until)
             if first <= last:
-                asked.append(planned)
-        if not asked:
+                closing[window] = first, last
+        if not closing:
             return
         self._settle()
         views: dict[int | None, View] = {}
         folds: dict[tuple[int | None, Window], Fold] = {}
-        for planned in asked:
+        for planned in queries:
             predicate, window = planned.predicate, planned.query.window
+            if window not in closing:
+                continue
             if predicate not in views:
                 views[predicate] = View(self._rows, self._passing(predicate))
             if (predicate, window) not in folds:

@@ -150,6 +150,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
     return {
         "rate": state.prices.rate,
         "groups": dict(state.prices.groups),
+        "in_bulk": state.prices.in_bulk,
         "watermark_us": state.watermark_us,
         "closed_us": state.closed_us,
         "closed_rows": state.closed_rows,
@@ -201,7 +202,8 @@ def _describe_log(log: EventLog, tables: list[pa.Table]) -> dict[str, Any]:
 
 
 def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> StreamState:
-    prices = Prices(description["rate"], groups=description["groups"])
+    in_bulk = description.get("in_bulk", False)
+    prices = Prices(description["rate"], groups=description["groups"], in_bulk=in_bulk)
     state = StreamState(stream, [], prices)
     for name in ("watermark_us", "closed_us", "closed_rows", "newest_us", "oldest_us", "accepted", "late", "corrected"):
         setattr(state, name, description[name])

@@ -349,8 +349,7 @@ class StreamState:
         row_starts = [self.closed_rows]
         for state in self._trees(Clock.ROWS):
             state.evict(self.closed_rows)
-            windows = [planned.query.window for planned in state.queries.values()]
-            row_starts.append(oldest_slot_needed(windows, 1, self.closed_rows))
+            row_starts.append(oldest_slot_needed(state.windows, 1, self.closed_rows))
         keep_from = max(min(row_starts), self._row_times_from)
         self._row_times = self._row_times[keep_from - self._row_times_from :]
         self._row_times_from = keep_from

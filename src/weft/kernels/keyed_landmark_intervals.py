@@ -172,6 +172,54 @@ def fold_landmarks_of_keys(
 
 
 @njit(cache=True, nogil=True)
+def move_landmarks(
+    source: Elements,
+    target: Elements,
+    partitions: int,
+    old_offset: Ints,
+    old_shift: Shifts,
+    new_offset: Ints,
+    new_shift: Shifts,
+) -> None:
+    """Copy the suffixes, or prefixes, of segments that keep their size to a new pool; the others are built again."""
+    if not partitions:
+        return
+    old_size = len(source) // partitions
+    new_size = len(target) // partitions
+    for partition in range(partitions):
+        for j in range(len(old_offset)):
+            if old_shift[j] == new_shift[j]:
+                old = partition * old_size + old_offset[j]
+                new = partition * new_size + new_offset[j]
+                for place in range(1 << int(old_shift[j])):
+                    target[new + place] = source[old + place]
+
+
+@njit(cache=True, nogil=True)
+def fold_landmarks_of_key(
+    operation: int,
+    user: Any,
+    identity: Any,
+    suffixes: Elements,
+    prefixes: Elements,
+    size: int,
+    levels: Ints,
+    offset: Ints,
+    shift: Shifts,
+    key: int,
+    low: int,
+    high: int,
+) -> tuple[Any, bool]:
+    """The range of one key, and whether a partition serves it; arrays of one element take next to no time in here."""
+    keys, begin, end = np.full(1, key), np.full(1, low), np.full(1, high)
+    out = np.empty(1, suffixes.dtype)
+    unserved = fold_landmarks_of_keys(
+        operation, user, identity, suffixes, prefixes, size, levels, offset, shift, keys, begin, end, out
+    )
+    return out[0], unserved < 0
+
+
+@njit(cache=True, nogil=True)
 def find_wrong_landmarks(
     operation: int,
     user: Any,

@@ -26,6 +26,9 @@ ASSUMED_SHARE = 0.05
 FEWEST_STEPS = 100.0
 """What asking an index at all costs, in events read."""
 
+EXACT_DOUBLES = 2.0**53
+"""Up to here all integers are doubles."""
+
 _FLIPPED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 _FILTERS = {"COUNT_ALL": "collective_count", "COUNT": "collective_count", "SUM": "collective_sum",
             "MAX": "collective_max", "MIN": "collective_min"}  # fmt: skip
@@ -104,6 +107,10 @@ def _why_not(stream: Stream, query: Query, threshold: Threshold, rate: float) ->
         if call.argument is not None and "above zero" in refusal:
             refusal += f"; add WHERE {print_expression(call.argument)} > 0 to use it"
         return f"{text}: {refusal}"
+    if call.function == "COUNT" and _zero_passes(threshold):
+        return f"{text}: groups in which every value is NULL pass too, and no index has them"
+    if isinstance(threshold.bound, float) and abs(threshold.bound) >= EXACT_DOUBLES and not is_double:
+        return f"{text}: with a DOUBLE from 2**53 on integers are compared as DOUBLE; write the number without a point"
     assert isinstance(query.window, TimeWindow)
     events = max(1, int(rate * query.window.left_us / 1e6))
     active = min(ASSUMED_KEYS, events)
@@ -112,6 +119,18 @@ def _why_not(stream: Stream, query: Query, threshold: Threshold, rate: float) ->
     if cost >= events:
         return f"{text}: {name} would take {cost:,.0f} steps a lookup, and reading the window's events takes {events:,}"
     return None
+
+
+def _zero_passes(threshold: Threshold) -> bool:
+    match threshold.comparison:
+        case "<":
+            return threshold.bound > 0
+        case "<=":
+            return threshold.bound >= 0
+        case ">":
+            return threshold.bound < 0
+        case _:
+            return threshold.bound <= 0
 
 
 def _least(query: Query, call: AggregateCall) -> float | None:

@@ -19,7 +19,8 @@ from weft.engine.corrections import corrected_answers
 from weft.engine.generation import TreeState, time_answers
 from weft.engine.slot_store import SlotStore
 from weft.language.model import Query
-from weft.spark.job import FedBase, FedTree, Job
+from weft.spark.fed_bases import FedBase, FedTree
+from weft.spark.job import Job
 from weft.spark.packing import Part, pack
 from weft.windows.clock import END_OF_STREAM
 from weft.windows.slots import lengths_of

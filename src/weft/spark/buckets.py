@@ -54,11 +54,16 @@ def spark_partition(value: int, partitions: int) -> int:
 
 def bucket_places(plan: StreamPlan, base: Base, partials: pa.RecordBatch, buckets: int) -> Ints:
     """The place in the list of buckets of each partial, by what all trees of its base group by."""
-    hashes = np.zeros(partials.num_rows, np.uint64)
-    hash_ints(np.full(partials.num_rows, base.number), hashes)
-    for key in base.together_by:
-        kind = plan.stream.attributes[key]
-        hash_ints(_words(partials.column(plan.key_column(key)), kind), hashes)
+    keys = [(partials.column(plan.key_column(key)), plan.stream.attributes[key]) for key in base.together_by]
+    return places_of(base.number, keys, partials.num_rows, buckets)
+
+
+def places_of(base: int, keys: list[tuple[pa.Array, Type]], length: int, buckets: int) -> Ints:
+    """The place in the list of buckets of each key of a base, given the columns of the keys and their types."""
+    hashes = np.zeros(length, np.uint64)
+    hash_ints(np.full(length, base), hashes)
+    for column, kind in keys:
+        hash_ints(_words(column, kind), hashes)
     return (hashes % np.uint64(buckets)).astype(np.int64)
 
 

@@ -1,4 +1,7 @@
-"""Combine on Spark: batches of projected events into packed partials, one row per (bucket, base). Stateless."""
+"""Combine on Spark: batches of projected events into packed partials, one row per (bucket, base). Stateless.
+
+Of events that queries over rows need, the rows themselves are packed.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,14 @@ import pyarrow.compute as pc
 from weft.engine.combine import Combiner
 from weft.engine.projection import project
 from weft.planning.plan import Base, StreamPlan
-from weft.spark.buckets import bucket_places
+from weft.spark.buckets import Ints, bucket_places, places_of
 from weft.spark.counts import COMBINED, COMBINED_COLUMNS
 from weft.spark.job import Job
 from weft.spark.packed_job import PackedJob, batch_id
 from weft.spark.packing import pack
 from weft.spark.processor import COUNTED
+from weft.spark.projection import row_column
+from weft.spark.row_bases import RowBase
 
 PACKED = f"bucket INT, base INT, partials BINARY, {COMBINED_COLUMNS}, newest_us BIGINT, newest TIMESTAMP"
 """A row of packed partials, or of counts; `newest` is the time of the newest event, from which Spark's watermark
@@ -73,6 +78,8 @@ class _Combining:
     def __init__(self, job: Job, stream: str, *, is_projected: bool) -> None:
         self._job = job
         self._plans = job.plans_of(stream)
+        self._row_bases = job.row_bases_of(stream)
+        self._row_attributes = job.row_attributes_of(stream)
         self._counted = COUNTED - list(job.workload.streams).index(stream)
         self._is_projected = is_projected
 
@@ -89,6 +96,8 @@ class _Combining:
         rows = [(bucket, self._counted, b"") for bucket in (ids if self._job.is_live else ids[:1])]
         for plan, bases in self._plans if batch.num_rows else ():
             rows += self._packed_partials(plan, bases, batch)
+        for base in self._row_bases if batch.num_rows else ():
+            rows += self._packed_rows(base, batch)
         newest_us = pc.max(batch.column("time")).as_py() if batch.num_rows else NO_TIME
         first = np.arange(len(rows)) == 0
         counts = {
@@ -114,14 +123,33 @@ class _Combining:
     ) -> Iterator[tuple[int, int, bytes]]:
         """The partials of some bases of a plan, split by bucket."""
         times = np.asarray(batch.column("time"))
-        ids = self._job.bucket_ids
         combiner = Combiner(plan, batch if self._is_projected else project(plan, batch))
         for base in bases:
             partials = combiner.partials(base, times // base.granularity)
-            places = bucket_places(plan, base, partials, len(ids))
-            order = np.argsort(places, kind="stable")
-            partials = partials.take(pa.array(order))
-            bounds = np.searchsorted(places[order], np.arange(len(ids) + 1))
-            for bucket, low, high in zip(ids, bounds[:-1], bounds[1:]):
-                if high > low:
-                    yield bucket, base.number, pack(partials.slice(low, high - low))
+            places = bucket_places(plan, base, partials, len(self._job.bucket_ids))
+            yield from self._by_bucket(base.number, partials, places)
+
+    def _packed_rows(self, base: RowBase, batch: pa.RecordBatch) -> Iterator[tuple[int, int, bytes]]:
+        """The rows of a row base, split by bucket."""
+        rows = pa.RecordBatch.from_arrays(
+            [self._attribute(base, field.name, batch).cast(field.type) for field in base.schema], schema=base.schema
+        )
+        keys = [(rows.column(name), base.stream.attributes[name]) for name in base.together_by]
+        places = places_of(base.number, keys, rows.num_rows, len(self._job.bucket_ids))
+        yield from self._by_bucket(base.number, rows, places)
+
+    def _attribute(self, base: RowBase, name: str, batch: pa.RecordBatch) -> pa.Array:
+        """The column of an attribute that a row base needs."""
+        if name == base.stream.timestamp:
+            return batch.column("time")
+        return batch.column(row_column(self._row_attributes, name) if self._is_projected else name)
+
+    def _by_bucket(self, base: int, content: pa.RecordBatch, places: Ints) -> Iterator[tuple[int, int, bytes]]:
+        """The rows of a batch packed for each bucket, given the bucket's place of each."""
+        ids = self._job.bucket_ids
+        order = np.argsort(places, kind="stable")
+        content = content.take(pa.array(order))
+        bounds = np.searchsorted(places[order], np.arange(len(ids) + 1))
+        for bucket, low, high in zip(ids, bounds[:-1], bounds[1:]):
+            if high > low:
+                yield bucket, base, pack(content.slice(low, high - low))

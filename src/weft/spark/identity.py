@@ -21,7 +21,7 @@ FORMAT = 2
 
 def identity_of(job: Job) -> str:
     """A job's identity as JSON."""
-    bases = [live.base for live in job.bases.values()]
+    bases = [*(live.base for live in job.bases.values()), *(base.identity for base in job.row_bases.values())]
     return json.dumps(
         {
             "format": FORMAT,

@@ -7,12 +7,13 @@ repeated is answered as it was the first time.
 
 A new query joins a tree that holds all it needs, or opens a tree on a base that does; both start from the partials that
 the base's log still has. Other new queries are planned together onto new bases, which begin with the next batch.
+Queries over PARTITION BY ... ROWS have row bases of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -23,127 +24,12 @@ from weft.language.model import Query, Stream, Workload
 from weft.language.reader import apply
 from weft.planning.cost import Prices
 from weft.planning.optimize import fit, grow, plan_stream
-from weft.planning.plan import DEFAULT_RATE, Base, PlannedQuery, StreamPlan, Tree
-from weft.spark.stand_ins import StandIn, in_place_of, plan_with_stand_ins, slot_length
+from weft.planning.plan import DEFAULT_RATE, Base, StreamPlan
+from weft.spark.fed_bases import FedBase, FedTree, next_slot
+from weft.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
+from weft.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
 from weft.windows import TimeWindow
 from weft.windows.slots import lengths_of
-
-
-@dataclass(frozen=True)
-class FedTree:
-    """A tree with the queries that it answers now.
-
-    Of each query, from where on it sees every event, and the watermark from which on its windows are reported; None is
-    the beginning of the stream.
-    """
-
-    tree: Tree
-    queries: Mapping[str, PlannedQuery]
-    exact_from_us: Mapping[str, int | None]
-    reports_after_us: Mapping[str, int | None]
-
-    @staticmethod
-    def of(tree: Tree, held_from_us: int | None = None, reports_after_us: int | None = None) -> FedTree:
-        """A new tree with all its queries."""
-        queries = {planned.query.name: planned for planned in tree.queries}
-        return FedTree(tree, queries, dict.fromkeys(queries, held_from_us), dict.fromkeys(queries, reports_after_us))
-
-    def with_query(self, planned: PlannedQuery, held_from_us: int | None, reports_after_us: int | None) -> FedTree:
-        """The tree with one query more."""
-        name = planned.query.name
-        return FedTree(
-            self.tree,
-            {**self.queries, name: planned},
-            {**self.exact_from_us, name: held_from_us},
-            {**self.reports_after_us, name: reports_after_us},
-        )
-
-    def without(self, names: Set[str]) -> FedTree:
-        """The tree without some queries."""
-        kept = [name for name in self.queries if name not in names]
-        return FedTree(
-            self.tree,
-            {name: self.queries[name] for name in kept},
-            {name: self.exact_from_us[name] for name in kept},
-            {name: self.reports_after_us[name] for name in kept},
-        )
-
-
-@dataclass(frozen=True)
-class FedBase:
-    """A base, its trees, and from where on its partials miss no event (None: always).
-
-    `held_from_us` is for what the state's log holds, `logged_from_us` for what lookups find in the slot log.
-    """
-
-    plan: StreamPlan
-    base: Base
-    trees: tuple[FedTree, ...]
-    held_from_us: int | None = None
-    logged_from_us: int | None = None
-    tells_changes: bool = False
-    stand_ins: tuple[StandIn, ...] = ()
-    """Queries that are only looked up."""
-
-    @property
-    def number(self) -> int:
-        """The number that its partials carry."""
-        return self.base.number
-
-    @property
-    def generation(self) -> int:
-        """What the bases that were planned together have in common."""
-        return self.plan.bases[0].number
-
-    @cached_property
-    def retention_us(self) -> int:
-        """How long after a slot began its partials are needed: by windows, by corrections, and to tell changes."""
-        return max((length for length, _ in self._lengths), default=0) + self.kept_longer_us
-
-    @property
-    def lookback_us(self) -> int:
-        """How far before the time up to which windows have closed a lookup may reach.
-
-        The newest window that has closed ended less than a slide ago; a query without SLIDE is looked up less than a
-        slot ago or later. Corrections reach further back by as much as an event may be late.
-        """
-        reaches = [length + slide for length, slide in self._lengths]
-        reaches += [stand_in.window.left_us + self.base.granularity for stand_in in self.stand_ins]
-        return max(reaches, default=0) + self.plan.stream.correct_us
-
-    @cached_property
-    def kept_longer_us(self) -> int:
-        """How long partials are needed after the last window that covers them closed."""
-        # What a change is told from is the window before the one that closes next.
-        before = max((slide for _, slide in self._lengths), default=0) if self.tells_changes else 0
-        return before + self.plan.stream.correct_us
-
-    @cached_property
-    def _lengths(self) -> list[tuple[int, int]]:
-        return [lengths_of(planned.query.window) for tree in self.trees for planned in tree.queries.values()]
-
-    def aged(self, watermark_us: int | None) -> FedBase:
-        """The base once partials have left that no query needs any more at a watermark."""
-        if watermark_us is None:
-            return self
-        return replace(
-            self,
-            held_from_us=self._later(self.held_from_us, watermark_us - self.retention_us + 1),
-            logged_from_us=self._later(self.logged_from_us, watermark_us - self.lookback_us + 1),
-        )
-
-    def without(self, names: Set[str]) -> FedBase:
-        """The base without some queries; trees stay, if empty."""
-        stand_ins = tuple(stand_in for stand_in in self.stand_ins if stand_in.query.name not in names)
-        return replace(self, trees=tuple(tree.without(names) for tree in self.trees), stand_ins=stand_ins)
-
-    def pruned(self) -> FedBase:
-        """The base without trees that answer no query."""
-        return replace(self, trees=tuple(tree for tree in self.trees if tree.queries))
-
-    def _later(self, known_us: int | None, time_us: int) -> int:
-        start_us = _next_slot(time_us, self.base.granularity)
-        return start_us if known_us is None else max(known_us, start_us)
 
 
 @dataclass(frozen=True)
@@ -184,7 +70,10 @@ class Job:
     prices: Prices
     answers_schema: pa.Schema
     next_base: int
+    row_bases: Mapping[int, RowBase] = field(default_factory=dict)
+    """By numbers that no base has."""
     is_live: bool = False
+    is_batch: bool = False
     changed_only: bool = False
     changes: int = 0
     since_us: int | None = None
@@ -198,10 +87,13 @@ class Job:
         rate: float = DEFAULT_RATE,
         groups: Mapping[str, int] | None = None,
         is_live: bool = False,
+        is_batch: bool = False,
         changed_only: bool = False,
     ) -> Job:
         """Plan a workload for some buckets. Where queries may come and go, every attribute has a column of answers."""
-        plan, stand_ins = plan_with_stand_ins(workload, rate, groups)
+        prices = Prices(rate, groups=dict(groups or {}), in_bulk=True)
+        by_slots = {name: query for name, query in workload.queries.items() if not is_over_rows(query)}
+        plan, stand_ins = plan_with_stand_ins(Workload(workload.streams, by_slots), rate, groups)
         bases = {
             base.number: FedBase(
                 stream,
@@ -213,16 +105,23 @@ class Job:
             for stream in plan.streams.values()
             for base in stream.bases
         }
-        return Job(
+        job = Job(
             workload,
             tuple(bucket_ids),
             bases,
-            Prices(rate, groups=dict(groups or {}), in_bulk=True),
+            prices,
             live_schema(workload) if is_live else answers_schema(workload),
             next_base=max(bases, default=-1) + 1,
             is_live=is_live,
+            is_batch=is_batch,
             changed_only=changed_only,
         )
+        for stream in workload.streams.values():
+            over_rows = [query for query in workload.queries_of(stream.name) if is_over_rows(query)]
+            for query in over_rows:
+                check_structure(stream, query, prices)
+            job = job._with_row_bases(stream, over_rows, None)
+        return job
 
     def for_combining(self) -> Job:
         """The job for the combine step of queries that stay: it needs no trees, and stays small with many of them."""
@@ -233,10 +132,12 @@ class Job:
 
     @cached_property
     def counting_bases(self) -> frozenset[int]:
-        """One base of each stream: the one whose partials are counted as the stream's events."""
+        """One base of each stream: the one whose partials are counted as the stream's events, or whose rows are."""
         first: dict[str, int] = {}
         for number, live in sorted(self.bases.items()):
             first.setdefault(live.plan.stream.name, number)
+        for number, base in sorted(self.row_bases.items()):
+            first.setdefault(base.stream.name, number)
         return frozenset(first.values())
 
     def plans_of(self, stream: str) -> list[tuple[StreamPlan, list[Base]]]:
@@ -246,6 +147,15 @@ class Job:
             if live.plan.stream.name == stream:
                 found.setdefault(live.generation, (live.plan, []))[1].append(live.base)
         return list(found.values())
+
+    def row_bases_of(self, stream: str) -> list[RowBase]:
+        """The row bases of a stream."""
+        return [base for base in self.row_bases.values() if base.stream.name == stream]
+
+    def row_attributes_of(self, stream: str) -> list[str]:
+        """What queries over rows read of a stream's events beside their time, in the order of the declaration."""
+        needed = {name for base in self.row_bases_of(stream) for name in base.attributes}
+        return [name for name in self.workload.streams[stream].attributes if name in needed]
 
     def watermark_us(self, newest_us: Mapping[str, int]) -> int | None:
         """The watermark that follows from the newest event of each stream, as Spark has it; None before there is one.
@@ -264,7 +174,7 @@ class Job:
         workload = self.workload
         for text in texts:
             try:
-                workload = _applied(workload, text)
+                workload = _applied(workload, text, self.prices)
             except WeftError as error:
                 judged.append(Statement(text, str(error)))
             else:
@@ -285,11 +195,18 @@ class Job:
         job = replace(self, workload=workload, bases=bases, changes=self.changes + 1, since_us=since_us)
         for stream in workload.streams.values():
             fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
+            over_rows = [query for query in fresh if is_over_rows(query)]
+            asked = [query for query in fresh if not query.window.is_sliding and query not in over_rows]
             job = job._with_queries(stream, [query for query in fresh if query.window.is_sliding], change)
-            job = job._with_lookups(stream, [query for query in fresh if not query.window.is_sliding], change)
+            job = job._with_lookups(stream, asked, change)
+            job = job._with_row_queries(stream, over_rows, gone, change)
         # Only now, so that a query that takes the place of another starts with what that one held.
         needed = {number: live.pruned() for number, live in job.bases.items()}
-        return replace(job, bases={number: live for number, live in needed.items() if live.trees or live.stand_ins})
+        return replace(
+            job,
+            bases={number: live for number, live in needed.items() if live.trees or live.stand_ins},
+            row_bases={number: base for number, base in job.row_bases.items() if base.queries},
+        )
 
     def _with_queries(self, stream: Stream, queries: list[Query], change: Change) -> Job:
         """The job with further sliding queries of one stream: onto trees, onto bases, and onto bases of their own."""
@@ -310,7 +227,7 @@ class Job:
             fresh = plan_stream(stream, left, self.prices, first_base=next_base)
             since_us = change.since_us(stream.name)
             for base in fresh.bases:
-                held_us = None if since_us is None else _next_slot(since_us, base.granularity)
+                held_us = None if since_us is None else next_slot(since_us, base.granularity)
                 trees = tuple(FedTree.of(tree, held_us, self.since_us) for tree in fresh.fed_by(base))
                 bases[base.number] = FedBase(fresh, base, trees, held_us, held_us, self.changed_only)
             next_base += len(fresh.bases)
@@ -324,6 +241,37 @@ class Job:
         job = self._with_queries(stream, [in_place_of(query, stream, slot_us) for query in queries], change)
         asked = {query.name: query for query in queries}
         return replace(job, bases={number: _looked_up(live, asked) for number, live in job.bases.items()})
+
+    def _with_row_queries(self, stream: Stream, queries: list[Query], gone: Set[str], change: Change) -> Job:
+        """The job without some queries over rows of one stream, and with further ones.
+
+        These join a row base that has what they read, or open one.
+        """
+        bases, left = dict(self.row_bases), []
+        for query in queries:
+            home = next((base for base in bases.values() if base.can_serve(query)), None)
+            if home is None:
+                left.append(query)
+            else:
+                since_us = home.starts_us(query, change.watermark_us)
+                bases[home.number] = home.without([query.name]).with_query(query, since_us)
+        kept = gone - {query.name for query in queries}
+        bases = {
+            number: base.without(kept | {query.name for query in left}) if base.stream.name == stream.name else base
+            for number, base in bases.items()
+        }
+        return replace(self, row_bases=bases)._with_row_bases(stream, left, change.since_us(stream.name))
+
+    def _with_row_bases(self, stream: Stream, queries: list[Query], since_us: int | None) -> Job:
+        """The job with row bases for some queries."""
+        slots = (live.base.granularity for live in self.bases.values() if live.plan.stream.name == stream.name)
+        slot_us = next(slots, stream.granularity_us or 1)
+        fresh = plan_row_bases(stream, queries, slot_us, self.next_base, since_us)
+        return replace(
+            self,
+            row_bases={**self.row_bases, **{base.number: base for base in fresh}},
+            next_base=self.next_base + len(fresh),
+        )
 
 
 def live_schema(workload: Workload) -> pa.Schema:
@@ -347,11 +295,15 @@ def live_schema(workload: Workload) -> pa.Schema:
 
 def check_query(query: Query, *, lookups: bool = False) -> None:
     """Raise where Spark cannot answer a query; those without SLIDE need `lookups`."""
+    if is_over_rows(query):
+        if not lookups:
+            raise WeftError(
+                f"query {query.name}: a window over PARTITION BY ... ROWS is answered by lookups; give folder= (in a "
+                f"job file: [lookups]) and look it up from there, or look it up with weft.Engine"
+            )
+        return
     if not isinstance(query.window, TimeWindow):
-        raise WeftError(
-            f"query {query.name}: a window over ROWS needs the stream's total order, which Spark does not keep; "
-            f"use a RANGE window with SLIDE, or weft.Engine"
-        )
+        raise no_total_order(query)
     if not query.window.is_sliding and not lookups:
         raise WeftError(
             f"query {query.name}: its window is evaluated on demand, and on Spark windows report as they close; "
@@ -360,7 +312,7 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
         )
 
 
-def check_live_query(workload: Workload, query: Query) -> None:
+def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
     """Raise where a running job cannot take a query of the workload."""
     check_query(query, lookups=True)
     stream = workload.streams[query.stream]
@@ -370,7 +322,9 @@ def check_live_query(workload: Workload, query: Query) -> None:
             f"query {query.name} groups by {clash[0]!r}, which is the name of a column of every answers table; rename "
             f"the attribute in CREATE STREAM"
         )
-    if not query.window.is_sliding:
+    if is_over_rows(query):
+        check_structure(stream, query, prices)
+    elif not query.window.is_sliding:
         in_place_of(query, stream, slot_length(stream, workload.queries_of(stream.name)))
     elif stream.granularity_us is not None and any(
         length % stream.granularity_us for length in lengths_of(query.window)
@@ -381,7 +335,7 @@ def check_live_query(workload: Workload, query: Query) -> None:
         )
 
 
-def _applied(before: Workload, text: str) -> Workload:
+def _applied(before: Workload, text: str, prices: Prices) -> Workload:
     """The workload after some statements; raises where a running job cannot take them."""
     workload = apply(before, text)
     if workload.streams.keys() != before.streams.keys():
@@ -390,7 +344,7 @@ def _applied(before: Workload, text: str) -> Workload:
         raise WeftError("row queries run in the engine only, and Spark answers aggregates; use weft.Engine")
     for query in workload.queries.values():
         if before.queries.get(query.name) is not query:
-            check_live_query(workload, query)
+            check_live_query(workload, query, prices)
     answers_schema(workload)
     return workload
 
@@ -433,8 +387,3 @@ def _grown(
         trees = (*live.trees, *(FedTree.of(tree, live.held_from_us, since_us) for tree in fresh))
         opened[live.number] = replace(live, plan=replace(grown, bases=plan.bases), trees=trees)
     return left, opened
-
-
-def _next_slot(time_us: int, granularity: int) -> int:
-    """The first instant from a time on at which a slot begins."""
-    return -(-time_us // granularity) * granularity

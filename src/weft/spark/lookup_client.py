@@ -1,8 +1,9 @@
 """The lookup client: answers any query of a job on Spark, for any key, in a process of its own.
 
-It reads the slot log that the job keeps in a folder (`weft.spark.answers(..., folder=...)`), holds the partials in
-memory, and keeps up by reading the files that are new. It starts no Spark, and needs nothing but the folder. Started
-again, it reads what the log still has and is where it was.
+It reads the slot log that the job keeps in a folder (`weft.spark.answers(..., folder=...)`), and its row log where
+queries are over PARTITION BY ... ROWS, holds the partials and rows in memory, and keeps up by reading the files that
+are new. It starts no Spark, and needs nothing but the folder. Started again, it reads what the logs still have and is
+where it was.
 """
 
 from __future__ import annotations
@@ -89,6 +90,11 @@ class LookupClient:
         return self._state.job.workload
 
     @property
+    def is_batch(self) -> bool:
+        """Whether the job is a batch job, which has no watermark: all that it has events for has closed."""
+        return self._state.job.is_batch
+
+    @property
     def watermark_us(self) -> int | None:
         """Windows that end up to here have closed; None before the first watermark."""
         return self._state.watermark_us
@@ -103,8 +109,13 @@ class LookupClient:
 
         A sliding query: its newest window that has closed, or had closed at a time. A query without SLIDE: its window
         at the end of the newest slot that has events, or of the last slot that ends by a time. `window_end` shows
-        which. `keys` is a dict from each GROUP BY attribute to a value or to several, or a list of tuples.
+        which. A query over PARTITION BY ... ROWS: the last rows of each substream, or the last up to a time. `keys` is
+        a dict from each GROUP BY attribute to a value or to several, or a list of tuples.
         """
+        self._look_if_due()
+        engine = self._state.over_rows.engine(query)
+        if engine is not None:
+            return engine.lookup(query, at, keys)
         lookup, covered = self._asked(query, at)
         schema = self._state.job.answers_schema
         if covered is None:
@@ -125,6 +136,10 @@ class LookupClient:
 
         Elements are masked where an answer is NULL, and where a group is not there or does not pass HAVING.
         """
+        self._look_if_due()
+        engine = self._state.over_rows.engine(query)
+        if engine is not None:
+            return engine.lookup_many(query, keys, at)
         lookup, covered = self._asked(query, at)
         if covered is None:
             columns = key_columns(self._state.job.workload.streams[lookup.query.stream], lookup.query, keys)
@@ -171,8 +186,10 @@ class LookupClient:
         """What is held and was read.
 
         `newest_batch` (None before the first), `watermark_us`, `seen_us` by stream (the end of the newest slot with an
-        event), `rows` and `bytes` in memory, `files_read`, `bytes_read`, `rebuilds` (how often all was read anew), and
-        `lag_s`: how old the file was that was read last, when it was read.
+        event), `rows` (partials), `events` (of queries over rows) and `bytes` in memory, `files_read`, `bytes_read`,
+        `rebuilds` (how often a log was read anew), `lag_s` (how old the file was that was read last, when it was
+        read), `index_lookups` (lookups of all groups whose HAVING went through an index) and `index_groups` (the groups
+        that these folded).
         """
         state = self._state
         return {
@@ -180,11 +197,14 @@ class LookupClient:
             "watermark_us": state.watermark_us,
             "seen_us": dict(state.seen_us),
             "rows": state.rows,
+            "events": state.over_rows.rows,
             "bytes": state.bytes_held,
-            "files_read": state.reader.files_read,
-            "bytes_read": state.reader.bytes_read,
+            "files_read": state.files_read,
+            "bytes_read": state.bytes_read,
             "lag_s": state.reader.lag_s,
-            "rebuilds": self._rebuilds,
+            "rebuilds": self._rebuilds + state.over_rows.rebuilds,
+            "index_lookups": state.having.lookups,
+            "index_groups": state.having.groups,
         }
 
     def check_invariants(self) -> None:
@@ -193,14 +213,16 @@ class LookupClient:
 
     def _catch_up(self) -> bool:
         job = self._jobs.current()
+        over_rows = None
         if job.changes == self._state.job.changes:
+            over_rows = self._state.over_rows
             try:
                 return self._state.catch_up()
             except FellBehindError:
                 pass
         # A log that is merged faster than it is read needs another try; two are enough for any that is not.
         for is_last in (False, True):
-            state = LookupState(self._folder, job)
+            state = LookupState(self._folder, job, over_rows)
             try:
                 state.catch_up()
             except FellBehindError:
@@ -214,25 +236,32 @@ class LookupClient:
             break
         return True
 
-    def _asked(self, query: str, at: Time | None) -> tuple[Lookup, Covered | None]:
-        """How a query is looked up, and what it covers now or at a time."""
+    def _look_if_due(self) -> None:
+        """Look for new files when the last look is long enough ago."""
         if self._refresh_every_s is not None and monotonic() >= self._next_check_s:
             self.refresh()
+
+    def _asked(self, query: str, at: Time | None) -> tuple[Lookup, Covered | None]:
+        """How a query is looked up, and what it covers now or at a time."""
         state = self._state
         lookup = state.lookups.get(query)
         if lookup is None:
-            near = get_close_matches(query, state.lookups, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join([*state.lookups][:10])}"
+            names = [*state.lookups, *state.over_rows.queries]
+            near = get_close_matches(query, names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
             raise WeftError(f"{self._folder}: no query named {query!r}; {hint}")
         at_us = None if at is None else to_microseconds(at)
-        covered = lookup.covered(at_us, state.watermark_us, state.seen_us.get(lookup.query.stream))
+        stream = lookup.query.stream
+        covered = lookup.covered(at_us, state.closed_us(stream), state.seen_us.get(stream))
         if covered is not None:
             state.check_held(lookup, covered)
         return lookup, covered
 
     def _every_group(self, lookup: Lookup, covered: Covered) -> QueryAnswers:
         """The answers of all groups; a query without SLIDE and GROUP BY has one over no event at all."""
-        closed = self._folded(lookup, covered, None)
+        state = self._state
+        wanted = state.having.candidates(lookup, covered, state.store(lookup.family), state.watermark_us)
+        closed = self._folded(lookup, covered, wanted)
         if len(closed) or lookup.is_sliding:
             return _answers(lookup, covered, closed)
         return _over_nothing(lookup, covered.start_us, covered.end_us)

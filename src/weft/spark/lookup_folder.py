@@ -53,6 +53,7 @@ class FolderJobs:
                 rate=there["rate"],
                 groups=there["groups"],
                 is_live=there["is_live"],
+                is_batch=there.get("is_batch", False),
                 changed_only=there["identity"]["changed_only"],
             )
             identity = there["identity"]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from weft.language.model import Query
 from weft.planning.optimize import components_of
 from weft.planning.plan import PlannedQuery, Tree
-from weft.spark.job import FedBase, Job
+from weft.spark.fed_bases import FedBase
+from weft.spark.job import Job
 from weft.windows import TimeWindow
 from weft.windows.cuts import EVERY_SLOT, Cuts
 from weft.windows.slots import lengths_in_slots, lengths_of

@@ -32,6 +32,7 @@ from weft.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Column = npt.NDArray[Any]
+Components = tuple[Component, ...]
 
 RATIO = 4
 """How much longer a run is than the next one: a row is copied about four times for each fourfold growth, and some
@@ -47,9 +48,11 @@ class LookupStore:
         self._numbering = _Numbering(plan, tree)
         self._runs: list[Rows] = []
         self._new: list[pa.RecordBatch] = []
-        self._components: dict[str, tuple[Component, ...]] = {}
+        self._components: dict[str, Components] = {}
         self.forgotten = -(2**62)
         """Slots before this one have been forgotten."""
+        self.version = 0
+        """Another one whenever partials have come."""
 
     @property
     def live_rows(self) -> int:
@@ -78,6 +81,7 @@ class LookupStore:
         components = self.tree.components
         run = self._numbering.rows_of(self._new).merged(components)
         self._new = []
+        self.version += 1
         while self._runs and len(self._runs[-1]) < RATIO * len(run):
             run = self._runs.pop().joined(run).merged(components)
         self._runs.append(run)
@@ -96,7 +100,7 @@ class LookupStore:
 
         Keys without rows drop out. What is new must have been settled.
         """
-        found = [rows for run in self._runs for rows in self._rows_of(run, planned, wanted, from_slot, to_slot)]
+        found = self.rows(planned.predicate, self._components_of(planned), wanted, from_slot, to_slot)
         if found:
             rows = found[0]
             for more in found[1:]:
@@ -111,6 +115,13 @@ class LookupStore:
         instances = np.full(len(starts), instance)
         return ClosedWindows(planned, Fold(view, view.keys[starts], instances, starts, ends, self.plan, groups))
 
+    def rows(
+        self, predicate: int | None, components: Components, wanted: Ints | None, from_slot: int, to_slot: int
+    ) -> list[Rows]:
+        """The rows of some keys, or of all, that a window covers and a predicate lets through; of each run apart."""
+        found = ((run, self._places(run, predicate, wanted, from_slot, to_slot)) for run in self._runs)
+        return [self._picked(run, components, places) for run, places in found if len(places)]
+
     def check_invariants(self) -> None:
         """Runs are sorted by (key, slot, shard), none twice, and each is much longer than the next."""
         for run in self._runs:
@@ -121,25 +132,26 @@ class LookupStore:
             assert all(len(column) == len(run) for column in run.columns.values())
         assert all(longer >= RATIO * shorter for longer, shorter in pairwise(map(len, self._runs)))
 
-    def _rows_of(
-        self, run: Rows, planned: PlannedQuery, wanted: Ints | None, from_slot: int, to_slot: int
-    ) -> list[Rows]:
-        """The rows of a run that a window of some keys covers, with what the query reads of them; one or none."""
+    def _places(self, run: Rows, predicate: int | None, wanted: Ints | None, from_slot: int, to_slot: int) -> Ints:
+        """Where the rows of a run are that a window of some keys covers."""
         if wanted is None:
             rows = np.flatnonzero((run.slots >= from_slot) & (run.slots < to_slot))
         else:
             low, high = np.empty((2, len(wanted)), np.int64)
             total = key_ranges(run.keys, run.slots, wanted, from_slot, to_slot, low, high)
             rows = np.arange(low[0], high[0]) if len(wanted) == 1 else rows_of_ranges(low, high, total)
-        if planned.predicate is not None and len(rows):
-            rows = rows[self._numbering.holds(planned.predicate)[run.shards[rows]]]
-        return [self._picked(run, planned, rows)] if len(rows) else []
+        if predicate is not None and len(rows):
+            rows = rows[self._numbering.holds(predicate)[run.shards[rows]]]
+        return rows
 
-    def _picked(self, run: Rows, planned: PlannedQuery, rows: Ints) -> Rows:
+    def _components_of(self, planned: PlannedQuery) -> Components:
         components = self._components.get(planned.query.name)
         if components is None:
             components = components_of([planned], self.plan.input_types)
             self._components[planned.query.name] = components
+        return components
+
+    def _picked(self, run: Rows, components: Components, rows: Ints) -> Rows:
         columns: dict[str, Column] = {}
         multisets: dict[Component, Multisets] = {}
         for component in components:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from weft.errors import WeftError
 from weft.language.model import Stream, Workload
 from weft.planning.plan import DEFAULT_RATE
+from weft.spark.batch_log import BatchLog
 from weft.spark.bucket import Bucket
 from weft.spark.buckets import bucket_ids
 from weft.spark.columns import named
@@ -83,7 +84,8 @@ def answers(
     batch. Statements hold from the batch after the one that brings them. What is refused is counted and kept with the
     reason under `folder`/statements. The answers then have a column for every attribute of the streams.
 
-    `folder` is shared by the driver, the workers and those who look answers up, and belongs to one checkpoint.
+    `folder` is shared by the driver, the workers and those who look answers up, and belongs to one checkpoint, or to
+    one run of a batch. Queries without SLIDE are answered from there alone (`weft.LookupClient`).
     `buckets` is how many shares the keys are split into, two for each of `spark.sql.shuffle.partitions` if not said.
     `rate` (events a second) and `groups` (about how many values attributes have) are what queries are planned for.
     """
@@ -103,14 +105,17 @@ def answers(
         )
     if control is not None:
         _check_control(control, streaming, folder)
-    elif folder is not None and not streaming:
-        raise WeftError(
-            "a batch job writes its answers and is done: lookups are for streams, so leave folder= out, or give a "
-            "streaming DataFrame"
-        )
     # Workers have working directories of their own.
     shared = None if folder is None else os.path.abspath(folder)
-    job = Job.of(workload, ids, rate=rate, groups=groups, is_live=control is not None, changed_only=changed_only)
+    job = Job.of(
+        workload,
+        ids,
+        rate=rate,
+        groups=groups,
+        is_live=control is not None,
+        is_batch=not streaming,
+        changed_only=changed_only,
+    )
     if shared is not None:
         write_job(shared, job)
     packed, combining = pack_job(job, None if control is None else shared)
@@ -124,7 +129,7 @@ def answers(
     if streaming:
         closed = grouped.transformWithState(BucketProcessor(packed, uuid4().hex, shared), OUTPUT, "Append", "EventTime")
     else:
-        closed = grouped.applyInArrow(answer_bucket(packed), OUTPUT)
+        closed = grouped.applyInArrow(answer_bucket(packed, shared), OUTPUT)
     closed = closed.observe(
         METRICS,
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
@@ -141,8 +146,8 @@ def pack_job(job: Job, statements_in: str | None) -> tuple[PackedJob, PackedJob]
 def _partials(events: DataFrame, stream: Stream, job: Job, combining: PackedJob) -> DataFrame:
     """One stream's events as packed partials."""
     if combining.statements_in is None:
-        ((plan, _),) = job.plans_of(stream.name)
-        projected = project(events, plan)
+        plan = next((plan for plan, _ in job.plans_of(stream.name)), None)
+        projected = project(events, stream, plan, job.row_attributes_of(stream.name))
     else:
         projected = whole(events, stream)
     packed = projected.mapInArrow(combine_partitions(combining, stream.name), PACKED)
@@ -205,21 +210,30 @@ def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, 
     return {needed[0]: events}
 
 
-def answer_bucket(packed: PackedJob) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that `applyInArrow` applies to all partials of a bucket."""
+def answer_bucket(
+    packed: PackedJob, folder: str | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that `applyInArrow` applies to all partials of a bucket; in a folder it leaves what lookups need."""
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bucket = Bucket(packed.open())
+        job = packed.open()
+        bucket = Bucket(job)
+        log = None if folder is None else BatchLog(folder, job)
         counts = dict.fromkeys(COUNTS, 0)
         for batch in batches:
-            bucket.append(
+            parts = [
                 Part.of(base, content)
                 for base, content in zip(batch.column("base").to_pylist(), batch.column("partials").to_pylist())
                 if base > CONTROL
-            )
+            ]
+            bucket.append(parts)
+            if log is not None:
+                log.append(batch.column("bucket")[0].as_py(), parts)
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())
         closed = [(pack(answers), answers.num_rows) for answers in bucket.close(END_OF_STREAM)]
+        if log is not None:
+            log.write()
         counts["fed"], counts["folded"] = bucket.work
         yield pa.RecordBatch.from_pylist(output_rows(closed, counts), OUTPUT_ARROW)
 

@@ -9,6 +9,8 @@ Every bucket also gets the statements of the control stream. The first writes th
 next batch on every worker goes by them. Where there is a control stream, each bucket keeps the newest time of every
 stream and has the watermark from these: Spark's own may stand still for a batch after a crash, and a statement that
 comes just then would mean something else.
+
+Rows that queries over PARTITION BY ... ROWS need pass through to the row log: no state is kept of them.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from weft.spark.counts import COMBINED, COUNTS, output_rows
 from weft.spark.packed_job import PackedJob, batch_id
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from weft.spark.bucket import Arrived, Bucket
     from weft.spark.job import Job
     from weft.spark.packing import Part
@@ -216,6 +220,7 @@ class BucketProcessor(StatefulProcessor):
     def _step(self, bucket_id: int, arrivals: Arrivals, timers: TimerValues) -> Iterator[Row]:
         # Loaded here and not above: Spark opens the state of every new query in a process that gets no rows.
         from weft.spark.packing import Part, pack, pack_parts
+        from weft.spark.row_bases import arrived_rows
 
         batch = batch_id()
         job = self._packed.at(batch)
@@ -231,8 +236,10 @@ class BucketProcessor(StatefulProcessor):
         of_spark_us = timers.getCurrentWatermarkInMs() * 1000 or None
         watermark_us = job.watermark_us(newest.before_us) if job.is_live else of_spark_us
         began = perf_counter_ns()
-        arrived = bucket.arrived([Part.of(*part) for part in arrivals.parts], watermark_us)
-        counts["late_events"], counts["corrected_events"] = arrived.late_events, arrived.corrected_events
+        parts = [Part.of(*part) for part in arrivals.parts]
+        arrived = bucket.arrived((part for part in parts if part.base in job.bases), watermark_us)
+        rows, late_rows = arrived_rows(job, parts, watermark_us)
+        counts["late_events"], counts["corrected_events"] = arrived.late_events + late_rows, arrived.corrected_events
         next_entry = progress.next_entry
         content = pack_parts(arrived.kept)
         if arrived.kept:
@@ -259,7 +266,7 @@ class BucketProcessor(StatefulProcessor):
         )
         self._keep(bucket_id, cached)
         if self._folder is not None:
-            self._publish(job, bucket_id, batch, content, arrived, watermark_us, bucket.closed_us)
+            self._publish(job, bucket_id, batch, content, arrived, rows, watermark_us, bucket.closed_us)
         began = perf_counter_ns()
         packed = [(pack(answers), answers.num_rows) for answers in batches]
         counts["pack_ns"] = perf_counter_ns() - began
@@ -347,13 +354,17 @@ class BucketProcessor(StatefulProcessor):
         batch: int,
         content: bytes,
         arrived: Arrived,
+        rows: Mapping[int, pa.RecordBatch],
         watermark_us: int | None,
         closed_us: int | None,
     ) -> None:
-        """Write what was kept where lookups find it."""
+        """Write what was kept where lookups find it; rows first, so that who sees the batch finds its rows too."""
+        from weft.spark.row_log import RowLog
         from weft.spark.slot_log import Entry, SlotLog
 
         assert self._folder is not None
+        if rows:
+            RowLog(self._folder, job.row_bases).put(bucket_id, batch, rows, watermark_us)
         entry = Entry.of(arrived.kept, watermark_us, closed_us, content)
         SlotLog(self._folder, job.bases).put(bucket_id, batch, entry)
 

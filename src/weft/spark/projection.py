@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import reduce
 
@@ -14,7 +15,7 @@ from weft.errors import WeftError
 from weft.language.expressions import Expression, attributes_of
 from weft.language.model import Stream
 from weft.planning.plan import BITS_PER_WORD, StreamPlan
-from weft.spark.columns import SPARK_TYPES, named, to_column
+from weft.spark.columns import SPARK_TYPES, named, to_column, to_condition
 
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
@@ -26,19 +27,30 @@ _FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
 }
 
 
-def project(events: DataFrame, plan: StreamPlan) -> DataFrame:
-    """`time`, the keys, `shard_0`, ..., `input_0`, ...: everything of an event that some tree needs, and no more."""
-    stream = plan.stream
+def project(events: DataFrame, stream: Stream, plan: StreamPlan | None, rows: Sequence[str] = ()) -> DataFrame:
+    """`time`, the keys, `shard_0`, ..., `input_0`, ...: everything of an event that some tree needs, and no more.
+
+    Of queries over rows come the attributes that they read, named by `row_column`. A stream that has no others has no
+    plan.
+    """
     time = "weft_time"
     while time in stream.attributes:
         time += "_"
-    timed = _typed(events, plan, time)
-    columns = [F.col(time).alias("time"), *(named(key).alias(plan.key_column(key)) for key in plan.keys)]
+    timed = _typed(events, stream, plan, rows, time)
+    columns = [F.col(time).alias("time"), *(named(name).alias(row_column(rows, name)) for name in rows)]
+    if plan is None:
+        return timed.select(*columns)
+    columns += [named(key).alias(plan.key_column(key)) for key in plan.keys]
     columns += [_shard_word(plan, word).alias(f"shard_{word}") for word in range(plan.shard_words)]
     for place, column in enumerate(plan.inputs):
         value = to_column(column.expression, stream.attributes).cast(SPARK_TYPES[column.type])
         columns.append(value.alias(f"input_{place}"))
     return timed.select(*columns)
+
+
+def row_column(rows: Sequence[str], name: str) -> str:
+    """The name of the column of an attribute that queries over rows read, given all that they do."""
+    return f"row_{rows.index(name)}"
 
 
 def whole(events: DataFrame, stream: Stream) -> DataFrame:
@@ -51,11 +63,14 @@ def whole(events: DataFrame, stream: Stream) -> DataFrame:
     return events.select(_typed_column(events, stream, stream.timestamp).alias("time"), *columns)
 
 
-def _typed(events: DataFrame, plan: StreamPlan, time_name: str) -> DataFrame:
-    """The attributes that the plan reads, in the stream's types, and the event time in microseconds by that name."""
-    stream = plan.stream
-    expressions: list[Expression] = [*plan.predicates, *(column.expression for column in plan.inputs)]
-    names = dict.fromkeys([*plan.keys, *(name for expression in expressions for name in attributes_of(expression))])
+def _typed(
+    events: DataFrame, stream: Stream, plan: StreamPlan | None, rows: Sequence[str], time_name: str
+) -> DataFrame:
+    """The attributes that are read, in the stream's types, and the event time in microseconds by that name."""
+    names = dict.fromkeys(rows)
+    if plan is not None:
+        expressions: list[Expression] = [*plan.predicates, *(column.expression for column in plan.inputs)]
+        names |= dict.fromkeys([*plan.keys, *(name for one in expressions for name in attributes_of(one))])
     columns = [_typed_column(events, stream, name).alias(name) for name in names]
     return events.select(*columns, _typed_column(events, stream, stream.timestamp).alias(time_name))
 
@@ -86,7 +101,7 @@ def _shard_word(plan: StreamPlan, word: int) -> Column:
     """The bits of the predicates that an event satisfies."""
     predicates = plan.predicates[word * BITS_PER_WORD : (word + 1) * BITS_PER_WORD]
     bits = [
-        F.when(to_column(predicate, plan.stream.attributes), F.lit(1 << bit).cast("bigint")).otherwise(
+        F.when(to_condition(predicate, plan.stream.attributes), F.lit(1 << bit).cast("bigint")).otherwise(
             F.lit(0).cast("bigint")
         )
         for bit, predicate in enumerate(predicates)

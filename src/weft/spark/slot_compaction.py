@@ -80,14 +80,14 @@ def _tidy(
 ) -> None:
     current = covering(spans)
     for span in spans - set(current):
-        _delete(folder, span)
+        delete(folder, span)
     while len(current) > 1 and _is_past(read_head(folder / current[0].name), bases, closed_us):
-        _delete(folder, current.pop(0))
+        delete(folder, current.pop(0))
     if len(current) >= MERGE_AT:
-        small = list(takewhile(lambda span: _size(folder, span) < FULL_BYTES, reversed(current)))
+        small = list(takewhile(lambda span: size_of(folder, span) < FULL_BYTES, reversed(current)))
         if len(small) >= MERGE_AT:
             _merge(folder, bucket_id, small[: KEPT_APART - 1 : -1], bases, closed_us)
-            _delete_abandoned(folder)
+            delete_abandoned(folder)
 
 
 def _is_past(head: Head, bases: Mapping[int, LoggedBase], closed_us: int | None) -> bool:
@@ -111,17 +111,17 @@ def _merge(
         for part in unpack_parts(content):
             if part.base in bases:
                 parts.setdefault(part.base, []).append(part)
-    merged = [part for base, some in parts.items() for part in _merged(bases[base], some, closed_us)]
+    merged = [part for base, some in parts.items() for part in merged_partials(bases[base], some, closed_us)]
     newest = {part.base: int(np.asarray(part.partials.column("slot")).max()) for part in merged}
     span = Span(spans[0].first, spans[-1].last)
     head = Head(bucket_id, span, heads[0].previous, heads[-1].watermark_us, heads[-1].closed_us, newest)
     write_file(folder, head, pack_parts(merged))
     for one in spans:
         if one != span:
-            _delete(folder, one)
+            delete(folder, one)
 
 
-def _merged(fed: LoggedBase, parts: list[Part], closed_us: int | None) -> Iterable[Part]:
+def merged_partials(fed: LoggedBase, parts: list[Part], closed_us: int | None) -> Iterable[Part]:
     """The partials of one base as one part, or none where nothing is left."""
     from weft.engine.slot_store import SlotStore  # loads kernels, which most batches do without
 
@@ -150,16 +150,18 @@ def _as_tree(base: Base) -> Tree:
     )
 
 
-def _delete_abandoned(folder: Path) -> None:
+def delete_abandoned(folder: Path) -> None:
     """Delete what attempts that were killed while they wrote have left."""
     for path in folder.glob(f"*{UNFINISHED}"):
         if time() - path.stat().st_mtime > ABANDONED_S:
             path.unlink(missing_ok=True)
 
 
-def _size(folder: Path, span: Span) -> int:
+def size_of(folder: Path, span: Span) -> int:
+    """The bytes of a file."""
     return (folder / span.name).stat().st_size
 
 
-def _delete(folder: Path, span: Span) -> None:
+def delete(folder: Path, span: Span) -> None:
+    """Delete a file, if it is there."""
     (folder / span.name).unlink(missing_ok=True)

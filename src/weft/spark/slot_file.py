@@ -1,9 +1,9 @@
-"""A file of the slot log: the partials that one bucket kept in one batch, or in several neighbouring ones.
+"""A file of the slot log, or of the row log: what one bucket kept in one batch, or in several neighbouring ones.
 
 The name tells the batches: `17.weft`, or `3-16.weft` once they are merged. A file is written under another name and
 renamed, so whoever opens it finds all of it; a checksum finds what disks and people do to it later. It names the file
 before it (`previous`), so a reader can tell a batch in which the bucket had nothing to say from a file that is lost.
-The content is a header in JSON, then packed partials (Arrow); nothing is pickled.
+The content is a header in JSON, then packed partials or rows (Arrow); nothing is pickled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -67,7 +67,7 @@ class Head:
     """What a file says of itself.
 
     `newest_slots` has the newest slot of each base that it holds partials of, `closed_us` up to where windows had been
-    answered after its last batch.
+    answered after its last batch. Where rows were left out of it, lookups from `holds_from_us` on find all they need.
     """
 
     bucket: int
@@ -76,6 +76,12 @@ class Head:
     watermark_us: int | None
     closed_us: int | None
     newest_slots: Mapping[int, int]
+    holds_from_us: int | None = None
+
+
+def later(times_us: Iterable[int | None]) -> int | None:
+    """The latest of the times that are known; None where none is."""
+    return max((time_us for time_us in times_us if time_us is not None), default=None)
 
 
 def write_file(folder: Path, head: Head, content: bytes) -> None:
@@ -89,6 +95,7 @@ def write_file(folder: Path, head: Head, content: bytes) -> None:
             "watermark_us": head.watermark_us,
             "closed_us": head.closed_us,
             "newest_slots": {str(base): slot for base, slot in head.newest_slots.items()},
+            **({} if head.holds_from_us is None else {"holds_from_us": head.holds_from_us}),
         }
     ).encode()
     blob = b"".join([_PREFIX.pack(MAGIC, FORMAT, len(encoded)), encoded, content])
@@ -144,6 +151,7 @@ def _head(path: Path, encoded: bytes) -> Head:
             header["watermark_us"],
             header["closed_us"],
             {int(base): slot for base, slot in header["newest_slots"].items()},
+            header.get("holds_from_us"),
         )
     except (ValueError, KeyError, AttributeError) as error:
         raise SlotLogError(f"{path} is damaged: its header cannot be read; {_CURE}") from error

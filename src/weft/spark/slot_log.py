@@ -2,6 +2,7 @@
 
     FOLDER/job.json                         what the job is, so that a reader plans the same
     FOLDER/slots/bucket-<id>/<batch>.weft   what the bucket kept of a batch: see `slot_file`
+    FOLDER/rows/...                         single rows, where queries need them: see `row_log`
 
 Each bucket's files are written by whoever runs the bucket's batch, one batch after the other. A batch that is repeated
 writes the same file again, so nothing counts twice. A key belongs to one bucket (of each base), so a reader is right
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,11 @@ if TYPE_CHECKING:
     from weft.spark.job import Job
 
 JOB_FILE = "job.json"
+_UNSAID = {"is_batch": False}
+"""What is meant where the file of an older Weft does not say."""
+SLOTS = "slots"
+ROWS = "rows"
+"""The folders of the slot log and of the row log."""
 
 
 @dataclass(frozen=True)
@@ -75,35 +82,49 @@ class SlotLog:
         """Write what a bucket kept in a batch, each time that the bucket is called, in the order of batches.
 
         The same batch again replaces its file, but for an entry without partials: Spark may call a bucket twice in a
-        batch, with rows and then by a timer. A log that is ahead of the batch belongs to another run, and is left
-        alone.
+        batch, with rows and then by a timer.
         """
-        folder = bucket_folder(self._folder, bucket_id)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            spans = list_spans(folder)
-            newest = max((span.last for span in spans), default=NO_BATCH)
-            if newest > batch_id:
-                raise SlotLogError(
-                    f"the slot log in {self._folder} is ahead of this job: bucket {bucket_id} has batch {newest}, and "
-                    f"now batch {batch_id} runs; a job with a new checkpoint needs a new or empty folder"
-                )
+        with writing(self._folder, SLOTS, bucket_id) as folder:
+            spans, previous = files_before(self._folder, SLOTS, bucket_id, batch_id)
             span = Span(batch_id, batch_id)
             if not entry.content and span in spans:
                 return
-            previous = max((span.last for span in spans if span.last < batch_id), default=NO_BATCH)
             head = Head(bucket_id, span, previous, entry.watermark_us, entry.closed_us, entry.newest_slots)
             write_file(folder, head, entry.content)
             tidy(folder, bucket_id, {*spans, span}, self._bases, entry.closed_us)
-        except OSError as error:
-            raise WeftError(
-                f"cannot write the slot log in {folder}: {error}; every worker needs this folder, and may write there"
-            ) from error
 
 
-def bucket_folder(folder: Path, bucket_id: int) -> Path:
-    """Where a bucket's files are."""
-    return folder / "slots" / f"bucket-{bucket_id}"
+@contextmanager
+def writing(root: Path, log: str, bucket_id: int) -> Iterator[Path]:
+    """A bucket's folder, to be written into: what the disk refuses is told with the cure."""
+    folder = bucket_folder(root, bucket_id, log)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+    except OSError as error:
+        raise WeftError(
+            f"cannot write the slot log in {folder}: {error}; every worker needs this folder, and may write there"
+        ) from error
+
+
+def files_before(root: Path, log: str, bucket_id: int, batch_id: int) -> tuple[list[Span], int]:
+    """The files that a bucket has when a batch is written, and the last batch before it among them.
+
+    A log that is ahead of the batch belongs to another run, and is left alone.
+    """
+    spans = list_spans(bucket_folder(root, bucket_id, log))
+    newest = max((span.last for span in spans), default=NO_BATCH)
+    if newest > batch_id:
+        raise SlotLogError(
+            f"the slot log in {root} is ahead of this job: bucket {bucket_id} has batch {newest}, and "
+            f"now batch {batch_id} runs; a job with a new checkpoint needs a new or empty folder"
+        )
+    return spans, max((span.last for span in spans if span.last < batch_id), default=NO_BATCH)
+
+
+def bucket_folder(folder: Path, bucket_id: int, log: str = SLOTS) -> Path:
+    """Where a bucket's files of a log are."""
+    return folder / log / f"bucket-{bucket_id}"
 
 
 def list_spans(folder: Path) -> list[Span]:
@@ -123,6 +144,11 @@ def write_job(folder: str | os.PathLike[str], job: Job) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             _check_same(path, read_description(path), described)
+            if job.is_batch and any((path.parent / SLOTS).glob("*/*")):
+                raise SlotLogError(
+                    f"{path.parent} has what this batch job wrote before; give a new or empty folder each time that "
+                    f"it runs"
+                )
             return
         unfinished = path.with_name(f"{JOB_FILE}.{uuid4().hex}{UNFINISHED}")
         unfinished.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
@@ -155,12 +181,13 @@ def _describe(job: Job) -> dict[str, Any]:
         "groups": dict(job.prices.groups),
         "buckets": list(job.bucket_ids),
         "is_live": job.is_live,
+        "is_batch": job.is_batch,
         "identity": json.loads(identity_of(job)),
     }
 
 
 def _check_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    different = [name for name in here if there.get(name) != here[name]]
+    different = [name for name in here if there.get(name, _UNSAID.get(name)) != here[name]]
     if different:
         raise SlotLogError(
             f"{path.parent} holds the slot log of another job: {' and '.join(different)} differ from those in "

@@ -1,4 +1,4 @@
-"""The reader of a slot log: finds what is new in the files of all buckets, each batch once and in order.
+"""The reader of a slot log, or of a row log: finds what is new in all buckets' files, each batch once and in order.
 
 While it reads, files appear, are merged into others, and leave. Per bucket it knows the last batch that it has read.
 Files up to there are old news; a file from there on is new when it follows the last batch without a gap, which each
@@ -18,7 +18,7 @@ from time import sleep, time, time_ns
 
 from weft.spark.slot_compaction import covering
 from weft.spark.slot_file import NO_BATCH, Head, SlotLogError, Span, read_file
-from weft.spark.slot_log import bucket_folder, list_spans
+from weft.spark.slot_log import SLOTS, bucket_folder, list_spans
 
 SETTLED_NS = 2_000_000_000
 """A folder that changed less than this ago is listed again: times of change are as coarse as two seconds somewhere."""
@@ -48,10 +48,16 @@ class _Bucket:
 
 
 class SlotReader:
-    """Follows the files of some buckets."""
+    """Follows the files of some buckets.
 
-    def __init__(self, folder: Path, bucket_ids: Iterable[int]) -> None:
-        self._buckets = [_Bucket(bucket_folder(folder, bucket)) for bucket in bucket_ids]
+    With `may_skip_batches` files that were missed are of no interest, as where none has partials.
+    """
+
+    def __init__(
+        self, folder: Path, bucket_ids: Iterable[int], log: str = SLOTS, *, may_skip_batches: bool = False
+    ) -> None:
+        self._buckets = [_Bucket(bucket_folder(folder, bucket, log)) for bucket in bucket_ids]
+        self._may_skip_batches = may_skip_batches
         self.files_read = 0
         self.bytes_read = 0
         self.lag_s: float | None = None
@@ -86,12 +92,12 @@ class SlotReader:
         spans = covering(list_spans(bucket.folder))
         if bucket.last != NO_BATCH and (not spans or spans[-1].last < bucket.last):
             return Span(bucket.last, bucket.last).name
-        if spans and spans[0].last < bucket.first:
+        if spans and spans[0].last < bucket.first and not self._may_skip_batches:
             # The first listing fell between a merge and its deletions, and missed the oldest files.
             raise FellBehindError
         new = [span for span in spans if span.last > bucket.last]
         for span in new:
-            if span.first <= bucket.last:
+            if span.first <= bucket.last and not self._may_skip_batches:
                 raise FellBehindError
             path = bucket.folder / span.name
             try:
@@ -99,7 +105,7 @@ class SlotReader:
                 written_s = path.stat().st_mtime
             except FileNotFoundError:
                 return span.name
-            if head.previous != bucket.last and bucket.last != NO_BATCH:
+            if head.previous != bucket.last and bucket.last != NO_BATCH and not self._may_skip_batches:
                 if span == spans[0]:
                     raise FellBehindError
                 return Span(head.previous, head.previous).name

@@ -100,10 +100,7 @@ def in_place_of(query: Query, stream: Stream, slot_us: int) -> Query:
     """The sliding query over the same slots."""
     window = query.window
     if not isinstance(window, TimeWindow):
-        raise WeftError(
-            f"query {query.name}: a window over ROWS needs the stream's total order, which Spark does not keep; "
-            f"use a RANGE window, or weft.Engine"
-        )
+        raise no_total_order(query)
     if window.left_us % slot_us or window.right_us % slot_us:
         raise WeftError(
             f"query {query.name}: its RANGE is no multiple of the slots of stream {stream.name}, which are "
@@ -111,6 +108,14 @@ def in_place_of(query: Query, stream: Stream, slot_us: int) -> Query:
             f"GRANULARITY that divides it to CREATE STREAM"
         )
     return replace(query, window=TimeWindow(window.range_us, slide_us=slot_us))
+
+
+def no_total_order(query: Query) -> WeftError:
+    """What to tell whoever asks Spark for the rows of a whole stream."""
+    return WeftError(
+        f"query {query.name}: a window over ROWS needs the stream's total order, which Spark does not keep; "
+        f"write [PARTITION BY a ROWS n] with a in GROUP BY and look it up, use a RANGE window, or weft.Engine"
+    )
 
 
 def _duration(length_us: int) -> str:

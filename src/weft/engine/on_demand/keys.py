@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.engine.ingest import to_column
-from weft.engine.on_demand.shared import Keys
+from weft.engine.on_demand.served import Keys
 from weft.errors import WeftError
 from weft.language.model import Query, Stream
 

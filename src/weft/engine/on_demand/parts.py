@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.engine.on_demand.columns import HeldColumn
-from weft.kernels.key_numbers import positions_between
+from weft.engine.on_demand.scalars import FirstOf, FoldedOne
+from weft.kernels.key_numbers import positions_between, positions_of_key
+from weft.kernels.keyed_recompute import write_rings
 from weft.structures import build
 from weft.structures.aggregated import FoldedColumns
 from weft.structures.keyed import KeyedStructure, build_keyed
@@ -72,6 +74,14 @@ class Part(ABC, Generic[StructureT]):
         """A column over ranges of positions."""
 
     @abstractmethod
+    def positions_of_one(self, key: int, from_number: int, to_number: int) -> tuple[int, int]:
+        """The same as `positions` of one key, 0 and 0 or two equal ones where there are none."""
+
+    @abstractmethod
+    def fold_one(self, column: HeldColumn, key: int, low: int, high: int) -> FoldedOne:
+        """The same as `fold` of one range."""
+
+    @abstractmethod
     def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
         """The numbers of events at positions that are there."""
 
@@ -117,6 +127,14 @@ class PlainPart(Part[Structure]):
     def fold(self, column: HeldColumn, keys: Ints, low: Ints, high: Ints) -> FoldedColumns:
         return self._structures[column].fold_ranges(low, high)
 
+    def positions_of_one(self, key: int, from_number: int, to_number: int) -> tuple[int, int]:
+        numbers = self._index.times
+        low = int(numbers.searchsorted(from_number))
+        return low, max(int(numbers.searchsorted(to_number)), low)
+
+    def fold_one(self, column: HeldColumn, key: int, low: int, high: int) -> FoldedOne:
+        return FirstOf(self._structures[column].fold_ranges(np.array([low]), np.array([high])))
+
     def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
         return self._index.times[positions]
 
@@ -134,7 +152,7 @@ class PlainPart(Part[Structure]):
 
 
 class KeyedPart(Part[KeyedStructure]):
-    """Events by key, in keyed structures."""
+    """Events by key, in keyed structures that share one pool: a batch is grouped and given room once for all."""
 
     def __init__(self, columns: Iterable[HeldColumn], structure: str | None = None) -> None:
         super().__init__()
@@ -142,7 +160,9 @@ class KeyedPart(Part[KeyedStructure]):
         self._numbers = _NumbersColumn(self._pool)
         self._held = FEWEST
         for column in columns:
-            made = build_keyed(structure or column.structure, column.key.carrier, type=column.structure_type)
+            made = build_keyed(
+                structure or column.structure, column.key.carrier, type=column.structure_type, pool=self._pool
+            )
             made.hold(FEWEST)
             self._structures[column] = made
 
@@ -158,15 +178,17 @@ class KeyedPart(Part[KeyedStructure]):
         if moves is not None:
             self._numbers.relocate(moves)
         self._numbers.append(batch, numbers[order])
-        pool.advance(batch)
         self.elements += len(numbers)
-        self.longest = max(self.longest, int(pool.length[batch.keys].max(initial=0)))
-        if self.longest > self._held:
+        self.longest = max(self.longest, int((batch.begin + batch.counts).max(initial=0)))
+        is_longer = self.longest > self._held
+        if is_longer:
             self._held = 2 * self.longest
-            for structure in self._structures.values():
-                structure.hold(self._held)
         for column, structure in self._structures.items():
-            structure.update(codes, values[column])
+            structure.follow_pool(moves)
+            if is_longer:
+                structure.hold(self._held)
+            structure.append_batch(batch, order, values[column])
+        pool.advance(batch)
 
     def positions(self, keys: Ints, from_number: Ints, to_number: Ints) -> tuple[Ints, Ints]:
         low, high = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
@@ -179,6 +201,16 @@ class KeyedPart(Part[KeyedStructure]):
 
     def fold(self, column: HeldColumn, keys: Ints, low: Ints, high: Ints) -> FoldedColumns:
         return self._structures[column].fold_ranges(keys, low, high)
+
+    def positions_of_one(self, key: int, from_number: int, to_number: int) -> tuple[int, int]:
+        pool = self._pool
+        found: tuple[int, int] = positions_of_key(
+            self._numbers.numbers, pool.offset, pool.shift, pool.first, pool.length, key, from_number, to_number
+        )
+        return found
+
+    def fold_one(self, column: HeldColumn, key: int, low: int, high: int) -> FoldedOne:
+        return self._structures[column].fold_one(key, low, high)
 
     def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
         return self._numbers.numbers[self._pool.places(keys, positions)]
@@ -208,8 +240,8 @@ class _NumbersColumn(PooledColumn):
 
     def append(self, batch: Batch, numbers: Ints) -> None:
         """Write the numbers of a batch; the pool has room for it and does not count it yet."""
-        positions = np.arange(len(numbers)) + np.repeat(batch.begin - batch.bounds[:-1], batch.counts)
-        self.numbers[self.pool.places(np.repeat(batch.keys, batch.counts), positions)] = numbers
+        pool, b = self.pool, batch
+        write_rings(self.numbers, pool.offset, pool.shift, b.keys, b.bounds, b.begin, b.after, numbers)
 
     def relocate(self, moves: Moves) -> None:
         self.numbers = self._moved_rings(self.numbers, moves)

@@ -1,48 +1,128 @@
 """Scalars: the answers of one group as plain numbers, without arrays of one element on the way.
 
-For the aggregates that most lookups ask for, and where all covered events are final; the others are lowered as arrays
-are. The numbers are the same: sums are read from the same pairs and words, and rounded once.
+For the aggregates that are made of a few numbers; those that need the values themselves are lowered as arrays are. The
+numbers are the same: sums are read from the same pairs and words, and rounded once.
 """
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, sqrt
+from typing import Any, Protocol
 
 from weft.aggregates.components import Kind
-from weft.aggregates.lowering import Lowered
+from weft.aggregates.lowering import AnswerOverflowError, Lowered
+from weft.kernels.keyed_pairs import add_two_pairs, variance_of_one
 from weft.structures.aggregated import FoldedColumns
 
 Answer = tuple[float | None, int | None]
 """An answer as a double, and where it is an integer also exactly; None and None for NULL."""
 
-PLAIN = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"})
-"""Aggregates that have a short way."""
+Values = dict[str, int | float | None]
+"""The answers of one group by the names of SELECT; None for NULL."""
+
+NULL: Answer = (None, None)
 _EXTREMES = {"MIN": Kind.MIN, "MAX": Kind.MAX}
+_SAMPLES = {"VAR_POP": 0, "STDDEV_POP": 0, "VAR_SAMP": 1, "STDDEV_SAMP": 1}
+PLAIN = frozenset({"COUNT", "SUM", "AVG", *_EXTREMES, *_SAMPLES})
+"""Aggregates that have a short way."""
 
 
-def plain_answer(function: str, folded: FoldedColumns) -> Answer | None:
-    """The answer of a plain aggregate over one range; None for a sum in two words, which needs the long way."""
-    count = int(folded.counts[0])
+class FoldedOne(Protocol):
+    """The folded columns of one range."""
+
+    is_float: bool
+    """Whether the values are doubles."""
+    count: int
+    """How many values are not NULL."""
+
+    def columns(self, kind: Kind) -> tuple[Any, ...]:
+        """The folded columns of a component; pairs as one complex number each."""
+        ...
+
+
+class FirstOf:
+    """The first of several ranges that were folded as arrays."""
+
+    def __init__(self, folded: FoldedColumns) -> None:
+        self._folded = folded
+        self.is_float = folded.is_float
+        self.count = int(folded.counts[0])
+
+    def columns(self, kind: Kind) -> tuple[Any, ...]:
+        """The folded columns of a component."""
+        return tuple([column.item(0) for column in self._folded.columns(kind)])
+
+
+class Joined:
+    """A range of final events and one of pending events, put together."""
+
+    def __init__(self, final: FoldedOne, pending: FoldedOne) -> None:
+        self._final, self._pending = final, pending
+        self.is_float = final.is_float
+        self.count = final.count + pending.count
+
+    def columns(self, kind: Kind) -> tuple[Any, ...]:
+        """The folded columns of a component; an integer sum is one column, however large it is."""
+        final, pending = self._final.columns(kind), self._pending.columns(kind)
+        match kind:
+            case Kind.SUM_INT:
+                return (_whole(final) + _whole(pending),)
+            case Kind.MIN:
+                return (_least(final[0], pending[0]),)
+            case Kind.MAX:
+                return (_greatest(final[0], pending[0]),)
+            case _:
+                return (add_two_pairs(final[0], pending[0]),)
+
+
+def plain_answer(function: str, folded: FoldedOne) -> Answer:
+    """The answer of a plain aggregate over one range."""
+    count = folded.count
     if function == "COUNT":
         return float(count), count
-    if not count:
-        return None, None
+    if count <= _SAMPLES.get(function, 0):
+        return NULL
     if function in _EXTREMES:
-        best = folded.columns(_EXTREMES[function])[0].item(0)
+        best = folded.columns(_EXTREMES[function])[0]
         return (best, None) if folded.is_float else (float(best), best)
+    if function in _SAMPLES:
+        return _variance(function, folded, count), None
     if folded.is_float:
-        pair = folded.columns(Kind.SUM_FLOAT)[0].item(0)
+        pair = folded.columns(Kind.SUM_FLOAT)[0]
         total = pair.real + pair.imag if isfinite(pair.real) else pair.real
         return (total, None) if function == "SUM" else (total / count, None)
-    words = folded.columns(Kind.SUM_INT)
-    if len(words) > 1:
-        return None
-    whole = words[0].item(0)
-    return (float(whole), whole) if function == "SUM" else (float(whole) / count, None)
+    whole = _whole(folded.columns(Kind.SUM_INT))
+    if function == "AVG":
+        return float(whole) / count, None
+    if not -(2**63) <= whole < 2**63:
+        raise AnswerOverflowError(
+            "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
+        )
+    return float(whole), whole
 
 
 def as_scalars(lowered: Lowered) -> Answer:
     """The first of some answers."""
     if not lowered.valid[0]:
-        return None, None
+        return NULL
     return lowered.values.item(0), None if lowered.exact is None else lowered.exact.item(0)
+
+
+def _variance(function: str, folded: FoldedOne, count: int) -> float:
+    (total,), (squares,) = folded.columns(Kind.SUM_FLOAT), folded.columns(Kind.SQUARES)
+    variance: float = variance_of_one(count, total, squares, _SAMPLES[function])
+    return sqrt(variance) if function.startswith("STDDEV") else variance
+
+
+def _whole(words: tuple[int, ...]) -> int:
+    """An integer sum that is held in one word, or in two."""
+    return words[0] if len(words) == 1 else (words[0] << 32) + words[1]
+
+
+def _least(a: float, b: float) -> float:
+    # NaN is above all numbers, and stands for nothing in a MIN.
+    return b if b < a or a != a else a
+
+
+def _greatest(a: float, b: float) -> float:
+    return b if b > a or b != b else a

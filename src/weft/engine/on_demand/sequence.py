@@ -20,7 +20,7 @@ from weft.engine.on_demand.parts import KeyedPart, PlainPart
 from weft.engine.projection import holds
 from weft.engine.tables import KeyTable
 from weft.language.evaluate import evaluate
-from weft.language.expressions import Expression
+from weft.language.expressions import Expression, attributes_of
 from weft.language.model import Stream
 
 Ints = npt.NDArray[np.int64]
@@ -39,6 +39,8 @@ class Sequence:
     """Final and pending events of one WHERE and GROUP BY."""
 
     table: KeyTable
+    known_keys: dict[tuple[object, ...], int]
+    """The codes of keys that were asked for one at a time."""
     final: Events
     _pending: Events
     _pending_of: pa.Table | None
@@ -142,6 +144,7 @@ class Sequence:
 
     def _clear(self) -> None:
         self.table = KeyTable([self.stream.attributes[name] for name in self.group_by])
+        self.known_keys = {}
         self.final = self._new_part()
         self._pending = self._new_part("recompute")
         self._pending_of = None
@@ -154,9 +157,12 @@ class Sequence:
         return KeyedPart(self.columns, structure) if self.group_by else PlainPart(self.columns, structure)
 
     def _feed(self, part: Events, events: pa.Table, numbers: Ints) -> None:
-        raw = {name: _one(events.column(name)) for name in events.column_names}
+        attributes = self.stream.attributes
+        raw = {name: _one(events.column(name)) for name in self._read_after_where()}
         if self.where is not None:
-            passing = holds(evaluate(self.where, raw, self.stream.attributes))
+            names = self._names(attributes_of(self.where))
+            tested = {name: raw[name] if name in raw else _one(events.column(name)) for name in names}
+            passing = holds(evaluate(self.where, tested, attributes))
             numbers = numbers[passing]
             mask = pa.array(passing)
             raw = {name: column.filter(mask) for name, column in raw.items()}
@@ -165,6 +171,15 @@ class Sequence:
         codes = self.table.ids([raw[name] for name in self.group_by], len(numbers))
         values: dict[HeldColumn, Any] = {column: column.values(self.stream, raw) for column in self.columns}
         part.append(numbers, codes, values)
+
+    def _read_after_where(self) -> list[str]:
+        """The attributes that keys and columns are made of; to copy the others would be in vain."""
+        arguments = (name for column in self.columns for name in attributes_of(column.key.argument))
+        return self._names([*self.group_by, *arguments])
+
+    def _names(self, names: Iterable[str]) -> list[str]:
+        """Different attributes, and the time, so that there is always one that tells how many events there are."""
+        return list(dict.fromkeys([self.stream.timestamp, *names]))
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

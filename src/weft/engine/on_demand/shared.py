@@ -6,13 +6,11 @@ of. A lookup turns the window into a range of event numbers, that into ranges of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.lowering import AnswerOverflowError, Lowered
@@ -27,10 +25,12 @@ from weft.engine.on_demand.columns import (
     Widths,
     lower_sum_of_parts,
 )
-from weft.engine.on_demand.coverage import Coverage, covered_by, covered_in_partitions, same_for_all
+from weft.engine.on_demand.coverage import same_for_all
 from weft.engine.on_demand.parts import NO_KEYS
-from weft.engine.on_demand.scalars import PLAIN, Answer, as_scalars, plain_answer
+from weft.engine.on_demand.scalars import PLAIN
 from weft.engine.on_demand.sequence import Events, Sequence
+from weft.engine.on_demand.served import Keys as Keys
+from weft.engine.on_demand.served import Served, ServedAggregate
 from weft.language.expressions import AggregateCall, Expression
 from weft.language.model import Query, Stream
 from weft.language.printer import print_expression
@@ -39,75 +39,8 @@ from weft.structures.aggregated import FoldedColumns
 from weft.windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
-Keys = Mapping[str, pa.Array]
-"""Groups to look up: a column for each attribute of GROUP BY, all of one length."""
-Lowering = Callable[[Any, float | None], Lowered]
-
-
-@dataclass(frozen=True)
-class _Aggregate:
-    call: AggregateCall
-    column: HeldColumn | None
-    lower: Lowering
-
-
-@dataclass(eq=False)
-class Served:
-    """A query, the sequence that answers it, and for PARTITION BY the sequence of all events by partition."""
-
-    query: Query
-    sequence: Sequence
-    rows: Sequence | None
-    aggregates: tuple[_Aggregate, ...]
-    columns: tuple[HeldColumn, ...]
-    """The columns that it asks."""
-    _partition_of: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    _partition_tables: tuple[object, object] | None = None
-    _covered_at: tuple[int, int | None, int] | None = None
-    _covered_of: object = None
-    _covered: Coverage | None = None
-    """What the window covered when it was last asked, and for which time, log and watermark that was."""
-
-    def prepare(self, log: EventLog) -> None:
-        """Bring all that a lookup reads up to date."""
-        for sequence in (self.sequence, self.rows):
-            if sequence is not None:
-                sequence.was_asked = True
-                sequence.catch_up(log)
-                sequence.pending(log)
-
-    def codes(self, keys: Keys | None) -> Ints:
-        """The codes of groups, -1 of those that there are not; without keys all groups."""
-        table = self.sequence.table
-        if keys is None:
-            return np.arange(len(table))
-        columns = [keys[name] for name in self.sequence.group_by]
-        return table.find(columns, len(columns[0]))
-
-    def coverage(self, log: EventLog, at_us: int, since_us: int | None, codes: Ints) -> Coverage:
-        """What the window covers, of groups that there are."""
-        window = self.query.window
-        if self.rows is None:
-            asked = at_us, since_us, log.final_held
-            if self._covered is None or asked != self._covered_at or self._covered_of is not log.events:
-                self._covered = covered_by(window, log, at_us, since_us)
-                self._covered_at, self._covered_of = asked, log.events
-            return self._covered
-        assert isinstance(window, RowWindow)
-        return covered_in_partitions(window, log, at_us, since_us, self.rows, self._partitions(codes))
-
-    def _partitions(self, codes: Ints) -> Ints:
-        """The partition of each group, remembered for as long as the codes stay the same."""
-        assert self.rows is not None
-        tables = self.sequence.table, self.rows.table
-        if self._partition_tables is None or any(a is not b for a, b in zip(self._partition_tables, tables)):
-            self._partition_of, self._partition_tables = np.empty(0, np.int64), tables
-        known, count = len(self._partition_of), len(tables[0])
-        if known < count:
-            groups = dict(zip(self.sequence.group_by, tables[0].decode(np.arange(known, count)), strict=True))
-            found = tables[1].find([groups[name] for name in self.rows.group_by], count - known)
-            self._partition_of = np.concatenate([self._partition_of, found])
-        return self._partition_of[codes]
+FEWEST_TOGETHER = 256
+"""Fewer groups than these are looked up one by one, whatever part of all they are."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +52,19 @@ class Found:
     starts_us: Ints
     ends_us: Ints
     lowered: dict[AggregateCall, Lowered]
+
+    def pick(self, codes: Ints, groups: int) -> Found:
+        """The answers of groups by their codes, -1 for none; there are so many groups, each found once at most."""
+        # The last place stays free: it is that of -1.
+        row_of = np.full(groups + 1, -1, np.int64)
+        row_of[self.codes] = np.arange(len(self.codes))
+        rows = row_of[codes]
+        places = np.arange(len(codes))
+        if rows.min(initial=0) < 0:
+            places = np.flatnonzero(rows >= 0)
+            rows = rows[places]
+        lowered = {call: _take(one, rows) for call, one in self.lowered.items()}
+        return Found(places, self.codes[rows], self.starts_us[rows], self.ends_us[rows], lowered)
 
 
 class PendingRanges(NamedTuple):
@@ -149,14 +95,6 @@ class PendingRanges(NamedTuple):
         return codes if self.places is None else codes[self.places]
 
 
-class FoundOne(NamedTuple):
-    """The answers of one group in the order of the query's aggregates; None where the window covers no event of it."""
-
-    start_us: int
-    end_us: int
-    answers: list[Answer] | None
-
-
 class SharedStructures:
     """The sequences of one stream, and the queries that they answer."""
 
@@ -181,9 +119,10 @@ class SharedStructures:
             column = self._column(sequence, query, choice.call, choice.structure, is_forced=plan.is_forced)
             function = choice.call.function
             lower = lower_sum_of_parts if function == "SUM" else CATALOGUE[function].lower
-            aggregates.append(_Aggregate(choice.call, column, lower))
+            aggregates.append(ServedAggregate(choice.call, column, lower))
         columns = dict.fromkeys(one.column for one in aggregates if one.column is not None)
-        self._served[query.name] = Served(query, sequence, rows, tuple(aggregates), tuple(columns))
+        is_plain = all(one.column is None or one.call.function in PLAIN for one in aggregates)
+        self._served[query.name] = Served(query, sequence, rows, tuple(aggregates), tuple(columns), is_plain)
 
     def remove(self, name: str) -> None:
         """Answer one query less; what only it needed goes with it."""
@@ -238,7 +177,7 @@ class SharedStructures:
         served = self._served.get(query.name)
         if served is None:
             return None
-        found = self.find(served, log, at_us, since_us, keys, is_many=True)
+        found = self._find_many(served, log, at_us, since_us, keys)
         if found is None or query.having is None:
             return None if found is None else (found.places, found.lowered)
         # Places stand where times do, and so tell which groups pass.
@@ -246,6 +185,23 @@ class SharedStructures:
         answers = QueryAnswers(query, found.places, found.places, found.codes, groups, found.lowered)
         passing = answers.having(self._stream)
         return passing.starts_us, dict(passing.lowered)
+
+    def _find_many(self, served: Served, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Found | None:
+        """The answers for each place asked for.
+
+        Where most groups are asked for, all are answered and those asked for are picked: groups that are taken in the
+        order in which they lie in memory take half of the time.
+        """
+        served.prepare(log)
+        table = served.sequence.table
+        if len(next(iter(keys.values()))) >= max(FEWEST_TOGETHER, len(table) // 2):
+            try:
+                every = self.find(served, log, at_us, since_us, None, is_many=False)
+            except AnswerOverflowError:
+                # The group whose answer does not fit may be one that nobody asks for.
+                return self.find(served, log, at_us, since_us, keys, is_many=True)
+            return None if every is None else every.pick(served.codes(keys), len(table))
+        return self.find(served, log, at_us, since_us, keys, is_many=True)
 
     def find(
         self, served: Served, log: EventLog, at_us: int, since_us: int | None, keys: Keys | None, *, is_many: bool
@@ -277,56 +233,18 @@ class SharedStructures:
             coverage = coverage.take(present)
             if of_pending is not None:
                 of_pending = of_pending.among(present)
-        lowered = self._lowered(served, pending, codes, low, high, widths, of_pending)
+        lowered = self.lower_ranges(served, pending, codes, low, high, widths, of_pending)
         if lowered is None:
             return None
         return Found(places, codes, *same_for_all(coverage, len(codes)), lowered)
 
-    def find_one(
-        self, served: Served, log: EventLog, at_us: int, since_us: int | None, code: int, codes: Ints
-    ) -> FoundOne | None:
-        """The answers of one group that there is, for which all is prepared; `codes` has its code alone."""
-        sequence = served.sequence
-        coverage = served.coverage(log, at_us, since_us, codes)
-        low, high = sequence.final.positions(codes, coverage.from_number, coverage.to_number)
-        width, pending = int(high[0] - low[0]), sequence.pending(log)
-        start_us, end_us = int(coverage.starts_us[0]), int(coverage.ends_us[0])
-        if coverage.to_number[0] > log.final_count and pending.has(code):
-            ranges = PendingRanges(None, *pending.positions(codes, coverage.from_number, coverage.to_number))
-            widths = high - low + ranges.widths
-            if not widths[0]:
-                return FoundOne(start_us, end_us, None)
-            lowered = self._lowered(served, pending, codes, low, high, widths, ranges)
-            return None if lowered is None else FoundOne(start_us, end_us, [as_scalars(x) for x in lowered.values()])
-        if not width:
-            return FoundOne(start_us, end_us, None)
-        return FoundOne(start_us, end_us, self._plain_answers(served, codes, low, high, width))
-
-    def _plain_answers(self, served: Served, codes: Ints, low: Ints, high: Ints, width: int) -> list[Answer]:
-        """The answers over one range of final events."""
-        final = served.sequence.final
-        folded: dict[HeldColumn, FoldedParts] = {}
-        for column in served.columns:
-            folded[column] = FoldedParts(final.fold(column, codes, low, high), None)
-            column.lookups += 1
-            column.covered += width
-        answers: list[Answer] = []
-        for one in served.aggregates:
-            if one.column is None:
-                answers.append((float(width), width))
-                continue
-            own = folded[one.column]
-            plain = plain_answer(one.call.function, own.final) if one.call.function in PLAIN else None
-            answers.append(plain if plain is not None else as_scalars(self._lower(served, one, own)))
-        return answers
-
-    def _lower(self, served: Served, aggregate: _Aggregate, folded: FoldedColumns) -> Lowered:
+    def _lower(self, served: Served, aggregate: ServedAggregate, folded: FoldedColumns) -> Lowered:
         try:
             return aggregate.lower(folded, aggregate.call.parameter)
         except AnswerOverflowError as error:
             raise AnswerOverflowError(f"query {served.query.name}: {error}") from None
 
-    def _lowered(
+    def lower_ranges(
         self,
         served: Served,
         pending: Events,
@@ -432,3 +350,9 @@ class SharedStructures:
             "rebuilds": sequence.rebuilds,
             "switches": column.switches,
         }
+
+
+def _take(lowered: Lowered, rows: Ints) -> Lowered:
+    """Answers of some rows; those of structures have no bounds."""
+    exact = None if lowered.exact is None else lowered.exact[rows]
+    return Lowered(lowered.values[rows], exact, lowered.valid[rows])

@@ -11,6 +11,7 @@ from weft.errors import WeftError
 from weft.structures.keyed.base_intervals import KeyedBaseIntervals
 from weft.structures.keyed.keyed import KeyedStructure, restore_keyed
 from weft.structures.keyed.landmark_intervals import KeyedLandmarkIntervals
+from weft.structures.keyed.pool import Pool
 from weft.structures.keyed.recompute import KeyedRecompute
 from weft.structures.keyed.running_intervals import KeyedRunningIntervals
 
@@ -31,10 +32,11 @@ def build_keyed(
     windows: Iterable[tuple[int, int]] = (),
     *,
     type: Type | None = None,
+    pool: Pool | None = None,
 ) -> KeyedStructure:
     """A keyed structure by name, for an aggregate and windows [left, right] back from the end of each key's substream.
 
-    `type` is that of the values; when it is not given, the first values decide.
+    `type` is that of the values; when it is not given, the first values decide. A `pool` is shared with others.
 
     >>> sums = build_keyed("running_intervals", aggregate="sum", windows=[(2, 0)])
     >>> sums.update([0, 1, 0, 0], [5, 9, 2, 7])
@@ -48,4 +50,4 @@ def build_keyed(
             + (f"did you mean {near[0]!r}? " if near else "")
             + f"there are {', '.join(KEYED_BY_NAME)}"
         )
-    return KEYED_BY_NAME[name](aggregate, windows, type=type)
+    return KEYED_BY_NAME[name](aggregate, windows, type=type, pool=pool)

@@ -7,11 +7,11 @@ this too is O(1) an element.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from weft.kernels.keyed_base_intervals import append_trees, find_wrong_tree, fold_trees, move_trees
+from weft.kernels.keyed_base_intervals import append_trees, find_wrong_tree, fold_tree, fold_trees, move_trees
 from weft.structures.base_intervals import BaseIntervals
 from weft.structures.column import Elements, Ints, Operation
 from weft.structures.keyed.column import KeyedColumn
@@ -54,6 +54,10 @@ class KeyedTreesColumn(KeyedColumn):
             low,
             high,
         )
+
+    def fold_one(self, key: int, low: int, high: int) -> Any:
+        o, pool = self.operation, self.pool
+        return fold_tree(o.code, o.user, o.identity, self._nodes, pool.offset, pool.shift, key, low, high)
 
     def relocate(self, moves: Moves) -> None:
         target = self._nodes if moves.size is None else np.zeros(2 * moves.size, self._nodes.dtype)

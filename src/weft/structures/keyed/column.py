@@ -27,7 +27,7 @@ class PooledColumn(ABC):
         """All arrays that it holds."""
 
     def cover(self, keys: int) -> None:  # noqa: B027
-        """Make arrays that run over keys long enough."""
+        """Make arrays that run over keys long enough, where they are not."""
 
     def let_go(self, keys: Ints, after: Ints) -> None:  # noqa: B027
         """Some keys will hold nothing before `after`; the pool's `first` still says what they hold now."""
@@ -60,6 +60,10 @@ class KeyedColumn(PooledColumn):
     @abstractmethod
     def fold(self, keys: Ints, low: Ints, high: Ints) -> Elements:
         """The elements of each key's range combined; the neutral element of an empty one."""
+
+    @abstractmethod
+    def fold_one(self, key: int, low: int, high: int) -> Any:
+        """The same of one key, as a plain number: without the arrays, which take longer than the fold."""
 
     def elements(self, keys: Ints, positions: Ints) -> Elements:
         """The elements at some positions."""

@@ -40,6 +40,9 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
     `update(keys, values)` appends an element to each key's substream; `lookup(keys, left, right)` answers windows
     [left, right] counted back from the end of each key's. Both take whole arrays. NULLs come as masked arrays or Arrow
     arrays; answers are masked where they are NULL. Keys are numbers from 0 on, close together.
+
+    Structures over the same substreams may share a `pool` that never lets go of elements. Its owner groups each batch
+    once, and has all of them follow it.
     """
 
     def __init__(
@@ -48,16 +51,19 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
         windows: Iterable[tuple[int, int]] = (),
         *,
         type: Type | None = None,
+        pool: Pool | None = None,
     ) -> None:
         super().__init__(aggregate, windows, type=type)
-        self._pool = Pool(self._windows.largest)
+        self._shares_pool = pool is not None
+        self._pool = Pool(self._windows.largest) if pool is None else pool
         if self._type is not None:
             self._open(self._type)
 
     @property
     def nbytes(self) -> int:
-        """The memory of all elements, their combinations, and what is known of each key."""
-        return self._pool.nbytes + sum(array.nbytes for column in self._every_column() for array in column.arrays())
+        """The memory of all elements, their combinations, and what is known of each key, unless others know it too."""
+        own = 0 if self._shares_pool else self._pool.nbytes
+        return own + sum(array.nbytes for column in self._every_column() for array in column.arrays())
 
     @property
     def live_keys(self) -> Ints:
@@ -74,21 +80,28 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
         lifted = self._lifted(values)
         if len(codes) != len(lifted):
             raise WeftError(f"there are {len(codes)} keys and {len(lifted)} values; give one key for each value")
+        assert not self._shares_pool, "whoever owns the pool appends to all that share it"
         if not len(lifted):
             return
-        self._cover(codes)
+        self._pool.cover(codes)
         batch, order = self._pool.group(codes)
-        if len(batch.keys) > 1:
-            valid = None if lifted.valid is None else lifted.valid[order]
-            lifted = LiftedValues(lifted.values[order], valid, lifted.type)
-        self._widen_for(lifted)
-        if self._nulls is None and lifted.valid is not None:
-            self._nulls = self._null_column()
-        self._take_in(
-            batch,
-            lambda kind, columns: lifted.elements(kind, columns[0].operation, words=len(columns)),
-            lifted,
-        )
+        self.follow_pool(self._pool.make_room(batch))
+        self._append_lifted(batch, order, lifted)
+        self._pool.advance(batch)
+
+    def follow_pool(self, moves: Moves | None) -> None:
+        """Make room as the pool has: for more keys, and in the segments that it moved."""
+        for column in self._every_column():
+            column.cover(len(self._pool.length))
+            if moves is not None:
+                column.relocate(moves)
+
+    def append_batch(self, batch: Batch, order: Ints, values: npt.ArrayLike | pa.Array) -> None:
+        """Append values that a pool shared with others has grouped and made room for, and does not count yet.
+
+        The owner of the pool calls `follow_pool` before, and counts the batch when all have it.
+        """
+        self._append_lifted(batch, order, self._lifted(values))
 
     def lookup(
         self,
@@ -116,6 +129,10 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
         """The folded columns over positions low .. high - 1 of keys, for any aggregate that is made of them."""
         return FoldedKeys(self, keys, low, high)
 
+    def fold_one(self, key: int, low: int, high: int) -> FoldedKey:
+        """The folded columns over positions low .. high - 1 of one key, as plain numbers."""
+        return FoldedKey(self, key, low, high)
+
     def hold(self, elements: int) -> None:
         """Serve any window within so many of each key's newest elements, besides its own windows."""
         self._windows.at_least = max(1, elements)
@@ -137,7 +154,7 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
 
     def check_invariants(self) -> None:
         """Assert what must hold between two calls."""
-        assert self._pool.largest == self.largest
+        assert self._pool.largest == self.largest or (self._shares_pool and self._pool.largest > self.largest)
         self._pool.check()
         keys = self.live_keys
         for column in self._every_column():
@@ -182,7 +199,7 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
 
     def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         keys, first = arrays["keys"], arrays["first"]
-        self._cover(keys)
+        self._pool.cover(keys)
         self._pool.length[keys] = self._pool.first[keys] = first
         if array_name(Kind.SUM_INT, 1) in arrays:
             self._columns[Kind.SUM_INT] = self._wide_columns()
@@ -194,11 +211,14 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
             lifted = LiftedValues(arrays["values"], arrays["valid"], self._type or Type.BIGINT)
         else:
             lifted = LiftedValues(np.zeros(int(bounds[-1]), np.int64), valid, self._type or Type.BIGINT)
+        batch = self._pool.batch(keys, bounds, first)
+        self.follow_pool(self._pool.make_room(batch))
         self._take_in(
-            self._pool.batch(keys, bounds, first),
+            batch,
             lambda kind, columns: [arrays[array_name(kind, place)] for place in range(len(columns))],
             lifted,
         )
+        self._pool.advance(batch)
 
     def _take_in(
         self,
@@ -206,8 +226,7 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
         elements_of: Callable[[Kind | None, list[KeyedColumn]], list[Elements]],
         lifted: LiftedValues,
     ) -> None:
-        """Append a batch to every column."""
-        self._relocate(self._pool.make_room(batch))
+        """Append a batch to every column; the pool has room for it and does not count it yet."""
         for kind, columns in self._columns.items():
             for column, elements in zip(columns, elements_of(kind, columns)):
                 column.append(batch, elements)
@@ -215,19 +234,19 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
             self._nulls.append(batch, lifted.nulls())
         if self._values is not None:
             self._values.append(batch, lifted.values, lifted.validity())
-        self._pool.advance(batch)
 
-    def _cover(self, codes: Ints) -> None:
-        known = len(self._pool.length)
-        self._pool.cover(codes)
-        if len(self._pool.length) > known:
-            for column in self._every_column():
-                column.cover(len(self._pool.length))
-
-    def _relocate(self, moves: Moves | None) -> None:
-        if moves is not None:
-            for column in self._every_column():
-                column.relocate(moves)
+    def _append_lifted(self, batch: Batch, order: Ints, lifted: LiftedValues) -> None:
+        if len(batch.keys) > 1:
+            valid = None if lifted.valid is None else lifted.valid[order]
+            lifted = LiftedValues(lifted.values[order], valid, lifted.type)
+        self._widen_for(lifted)
+        if self._nulls is None and lifted.valid is not None:
+            self._nulls = self._null_column()
+        self._take_in(
+            batch,
+            lambda kind, columns: lifted.elements(kind, columns[0].operation, words=len(columns)),
+            lifted,
+        )
 
     def _widen_for(self, lifted: LiftedValues | None) -> None:
         """Hold integer sums in two words before some window's sum might not fit in one."""
@@ -249,16 +268,21 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
         return KeyedRunningColumn(Operation.add(np.int64), self._pool)
 
     def _fit(self) -> None:
+        if not self._shares_pool:
+            self._fit_pool()
+        for column in self._every_column():
+            column.fit(self._windows)
+        self._widen_for(None)
+
+    def _fit_pool(self) -> None:
+        """Let go of what no window reaches any more."""
         pool = self._pool
         keys = pool.live
         after = np.maximum(pool.first[keys], pool.length[keys] - self.largest)
         for column in self._every_column():
             column.let_go(keys, after)
         pool.first[keys] = after
-        self._relocate(pool.fit(self.largest))
-        for column in self._every_column():
-            column.fit(self._windows)
-        self._widen_for(None)
+        self.follow_pool(pool.fit(self.largest))
 
     def _ranges(self, codes: Ints, lefts: Ints, rights: Ints) -> tuple[Ints, Ints]:
         pool = self._pool
@@ -312,6 +336,26 @@ class FoldedKeys(FoldedColumns):
     def mode(self) -> Elements:
         assert self._structure._values is not None
         return self._structure._values.mode(self._keys, self._low, self._high)
+
+
+class FoldedKey:
+    """The folded columns of one range of a key, as plain numbers."""
+
+    __slots__ = ("_high", "_key", "_low", "_structure", "count", "is_float")
+
+    def __init__(self, structure: KeyedStructure, key: int, low: int, high: int) -> None:
+        self._structure = structure
+        self._key, self._low, self._high = key, low, high
+        nulls = structure._nulls
+        self.is_float = structure._type is Type.DOUBLE
+        """Whether the values are doubles."""
+        self.count: int = high - low if nulls is None else high - low - nulls.fold_one(key, low, high)
+        """How many values are not NULL."""
+
+    def columns(self, kind: Kind) -> tuple[Any, ...]:
+        """The folded columns of a component."""
+        key, low, high = self._key, self._low, self._high
+        return tuple([column.fold_one(key, low, high) for column in self._structure._columns[kind]])
 
 
 def restore_keyed(blob: bytes, *, aggregate: UserAggregate | None = None) -> KeyedStructure:

@@ -8,14 +8,16 @@ for suffix windows too.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from weft.kernels.keyed_landmark_intervals import (
     append_landmarks,
     find_wrong_landmarks,
+    fold_landmarks_of_key,
     fold_landmarks_of_keys,
+    move_landmarks,
     rebuild_landmarks,
 )
 from weft.structures.column import Elements, Ints, Operation, WindowError, Windows
@@ -73,14 +75,18 @@ class KeyedLandmarksColumn(KeyedColumn):
             out,
         )
         if unserved >= 0:
-            key = int(keys[unserved])
-            left, right = self.pool.length[key] - low[unserved], self.pool.length[key] - high[unserved]
-            widths = [f"{1 << level} to {(2 << level) - 1}" for level in self._levels.tolist()]
-            raise WindowError(
-                f"landmark_intervals has no partition for window ({left}, {right}) of key {key}: it serves widths of "
-                f"{', '.join(widths) or 'nothing yet'}; add the window"
-            )
+            raise self._unserved(int(keys[unserved]), int(low[unserved]), int(high[unserved]))
         return out
+
+    def fold_one(self, key: int, low: int, high: int) -> Any:
+        o, pool = self.operation, self.pool
+        found, is_served = fold_landmarks_of_key(
+            o.code, o.user, o.identity, self._suffixes, self._prefixes, len(self._elements), self._levels,
+            pool.offset, pool.shift, key, low, high,
+        )  # fmt: skip
+        if not is_served:
+            raise self._unserved(key, low, high)
+        return found
 
     def elements(self, keys: Ints, positions: Ints) -> Elements:
         return self._elements[self.pool.places(keys, positions)]
@@ -121,6 +127,14 @@ class KeyedLandmarksColumn(KeyedColumn):
         )
         assert wrong == -1, f"key {wrong}: its landmark intervals do not follow from its elements"
 
+    def _unserved(self, key: int, low: int, high: int) -> WindowError:
+        left, right = self.pool.length[key] - low, self.pool.length[key] - high
+        widths = [f"{1 << level} to {(2 << level) - 1}" for level in self._levels.tolist()]
+        return WindowError(
+            f"landmark_intervals has no partition for window ({left}, {right}) of key {key}: it serves widths of "
+            f"{', '.join(widths) or 'nothing yet'}; add the window"
+        )
+
     def _lay_out(self) -> None:
         count = len(self._elements) * len(self._levels)
         self._suffixes = np.zeros(count, self.operation.dtype)
@@ -128,9 +142,11 @@ class KeyedLandmarksColumn(KeyedColumn):
 
     def _moved(self, rings: Elements, moves: Moves) -> Elements:
         """The suffixes or prefixes of all partitions, in a new pool."""
-        if not len(self._levels):
-            return rings
-        return np.concatenate([self._moved_rings(part, moves) for part in np.split(rings, len(self._levels))])
+        assert moves.size is not None
+        partitions, m = len(self._levels), moves
+        target = np.empty(moves.size * partitions, rings.dtype)
+        move_landmarks(rings, target, partitions, m.old_offset, m.old_shift, m.new_offset, m.new_shift)
+        return target
 
     def _rebuild(self, keys: Ints) -> None:
         pool = self.pool

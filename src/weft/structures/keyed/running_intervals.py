@@ -6,7 +6,7 @@ segment, with the elements beside them, so that a window that a difference might
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from weft.kernels.keyed_running_intervals import (
     append_running,
     append_running_pairs,
     find_wrong_sums,
+    fold_running_of_key,
     fold_running_of_keys,
+    fold_running_pairs_of_key,
     fold_running_pairs_of_keys,
     rebuild_pairs,
 )
@@ -66,12 +68,19 @@ class KeyedRunningColumn(KeyedColumn):
             high,
         )
 
+    def fold_one(self, key: int, low: int, high: int) -> Any:
+        o, pool = self.operation, self.pool
+        return fold_running_of_key(
+            o.inverse, o.identity, self._running, self._base, pool.offset, pool.shift, pool.first, key, low, high
+        )
+
     def relocate(self, moves: Moves) -> None:
         self._running = self._moved_rings(self._running, moves)
 
     def cover(self, keys: int) -> None:
-        more = np.full(keys - len(self._base), self.operation.identity, self._base.dtype)
-        self._base = np.concatenate([self._base, more])
+        if keys > len(self._base):
+            more = np.full(keys - len(self._base), self.operation.identity, self._base.dtype)
+            self._base = np.concatenate([self._base, more])
 
     def let_go(self, keys: Ints, after: Ints) -> None:
         pool = self.pool
@@ -129,6 +138,13 @@ class KeyedRunningPairsColumn(KeyedColumn):
             high,
         )
 
+    def fold_one(self, key: int, low: int, high: int) -> Any:
+        pool = self.pool
+        return fold_running_pairs_of_key(
+            self._running, self._elements, self._special, self._magnitudes,
+            pool.offset, pool.shift, pool.length, key, low, high,
+        )  # fmt: skip
+
     def relocate(self, moves: Moves) -> None:
         self._elements = self._moved_rings(self._elements, moves)
         if moves.size is not None:
@@ -148,8 +164,9 @@ class KeyedRunningPairsColumn(KeyedColumn):
         )
 
     def cover(self, keys: int) -> None:
-        more = np.zeros(keys - len(self._magnitudes), np.complex128)
-        self._magnitudes = np.concatenate([self._magnitudes, more])
+        if keys > len(self._magnitudes):
+            more = np.zeros(keys - len(self._magnitudes), np.complex128)
+            self._magnitudes = np.concatenate([self._magnitudes, more])
 
     def arrays(self) -> list[Elements]:
         return [self._running, self._elements, self._special, self._magnitudes]
