@@ -143,7 +143,7 @@ def _look_back(window: Any, rows: list[Event], m: int) -> list[Event]:
 def _answers_of_window(
     query: Any, covered: Sequence[Event], start: int, end: int, even_when_empty: bool = False
 ) -> list[Answer]:
-    """WHERE, GROUP BY, the aggregates of SELECT, HAVING."""
+    """WHERE, GROUP BY, HAVING, and the aggregates of SELECT of the groups that pass."""
     kept = [event for event in covered if query.where is None or evaluate(query.where, event) is True]
     groups = _split(kept, query.group_by)
     if even_when_empty and not groups and not query.group_by:
@@ -152,13 +152,13 @@ def _answers_of_window(
     for members in groups:
         group = {attribute: _without_sign_of_zero(members[0][attribute]) for attribute in query.group_by}
         try:
-            row = [
+            if query.having is not None and evaluate(query.having, group, members) is not True:
+                continue
+            answers += [
                 Answer(query.name, start, end, tuple(group.items()), i, *aggregate(item.expression, members))
                 for i, item in enumerate(query.select)
                 if type(item.expression).__name__ == "AggregateCall"
             ]
-            if query.having is None or evaluate(query.having, group, members) is True:
-                answers += row
         except OverflowError as error:
             raise OverflowError(f"{query.name}, window {start} to {end}, group {group}: {error}") from error
     return answers

@@ -233,6 +233,11 @@ class TestGroupsAndClauses:
         with pytest.raises(OverflowError, match=r"q, window 0 to 10, group {'k': 'a'}: the sum 9223372036854775808"):
             closed_answers(total, "t", rows, None)
 
+    def test_a_group_that_having_drops_cannot_overflow(self) -> None:
+        dropped = query(TimeWindow(10), AggregateCall("SUM", X), by=("k",), having=Comparison("=", K, string("b")))
+        rows = at(1, 2, 3, k=["a", "a", "b"], x=[INT64_MAX, 1, 1])
+        assert [answer.value for answer in lookup(dropped, "t", rows, 5)] == [1]
+
     def test_only_the_sum_of_the_window_itself_can_overflow(self) -> None:
         total = query(TimeWindow(10, slide_us=10), AggregateCall("SUM", X))
         rows = at(1, 11, 12, 13, x=[INT64_MAX, INT64_MAX, 1, -1])

@@ -417,3 +417,34 @@ def test_plans_for_windows_that_close_in_bulk_give_the_same_answers_and_survive_
         by = [(name, "ascending") for name in ("query", "window_start", "k", "aggregate")]
         answers.append(engine.advance("s", weft.END_OF_STREAM).sort_by(by))
     assert answers[0].equals(answers[1])
+
+
+WINDOWS = ["[RANGE 1 MINUTE]", "[RANGE 1 MINUTE SLIDE 1 MINUTE]"]
+
+
+def answered(window: str, select: str, having: str, events: dict) -> pa.Table:
+    """The answers by k of a query at the end of the stream."""
+    engine = engine_of(f"CREATE QUERY q AS SELECT {select} FROM s {window} GROUP BY k HAVING {having};")
+    engine.push("s", events)
+    closed = engine.advance("s", weft.END_OF_STREAM)
+    return closed if "SLIDE" in window else engine.lookup("q")
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(
+    ("having", "groups"), [("TRUE", 3), ("NULL IS NULL", 3), ("NULL", 0), ("k = 'a'", 1), ("NOT COUNT(*) > 5", 3)]
+)
+def test_having_of_any_form(window: str, having: str, groups: int) -> None:
+    assert answered(window, "COUNT(*)", having, COLUMNS).num_rows == groups
+
+
+@pytest.mark.parametrize("having", ["COUNT(*) > 2", "NOT COUNT(*) < 3", "k = 'b' OR MAX(x) < 0"])
+@pytest.mark.parametrize("window", [*WINDOWS, "[ROWS 100]"])
+@pytest.mark.parametrize("select", ["SUM(x)", "SUM(x), MODE(y)"], ids=["structures", "log"])
+def test_what_having_drops_cannot_overflow(window: str, having: str, select: str) -> None:
+    events = {"t": [1, 1, 2, 2, 3], "k": ["a", "a", "b", "b", "b"], "x": [2**62, 2**62, 1, 2, 3], "y": [1.0] * 5}
+    assert answered(window, select, having, events).column("exact").to_pylist()[0] == 6
+    with pytest.raises(AnswerOverflowError, match="query q"):
+        answered(window, select, "COUNT(*) > 1", events)
+    with pytest.raises(AnswerOverflowError, match="query q"):
+        answered(window, select, "SUM(x) > 0", events)

@@ -24,7 +24,7 @@ from weft.engine.columns import arrow_type
 from weft.engine.tables import KeyTable
 from weft.errors import WeftError
 from weft.language.evaluate import evaluate
-from weft.language.expressions import AggregateCall, Attribute, attributes_of
+from weft.language.expressions import AggregateCall, Attribute, Expression, attributes_of
 from weft.language.model import Query, Stream, Workload
 from weft.language.printer import label_of
 from weft.language.typecheck import type_of
@@ -114,13 +114,9 @@ class QueryAnswers:
 
     def having(self, stream: Stream) -> QueryAnswers:
         """The rows for which HAVING is true."""
-        query = self.query
-        if query.having is None or not len(self):
+        if self.query.having is None or not len(self):
             return self
-        arrays = {call: _typed(call, lowered, stream) for call, lowered in self.lowered.items()}
-        attributes = self.groups.decode(self.keys) if attributes_of(query.having) else {}
-        holds = evaluate(query.having, attributes, stream.attributes, aggregates=arrays)
-        return self.from_rows(np.flatnonzero(np.asarray(pc.fill_null(holds, False))))
+        return self.from_rows(rows_that_pass(self.query.having, stream, self.groups, self.keys, self.lowered))
 
     def from_rows(self, rows: Ints) -> QueryAnswers:
         """Some of the rows."""
@@ -133,6 +129,16 @@ class QueryAnswers:
             bounds={call: (low[rows], high[rows]) for call, (low, high) in self.bounds.items()},
             instances=self.instances[rows] if len(self.instances) else self.instances,
         )
+
+
+def rows_that_pass(
+    having: Expression, stream: Stream, groups: Groups, keys: Ints, lowered: Mapping[AggregateCall, Lowered]
+) -> Ints:
+    """Of the rows of some groups, those for which HAVING is true; `lowered` has the aggregates that it reads."""
+    arrays = {call: _typed(call, answers, stream) for call, answers in lowered.items()}
+    attributes = groups.decode(keys) if attributes_of(having) else {}
+    holds = evaluate(having, attributes, stream.attributes, aggregates=arrays, length=len(keys))
+    return np.flatnonzero(np.asarray(pc.fill_null(holds, False)))
 
 
 def to_table(answers: Sequence[QueryAnswers], schema: pa.Schema, *, encoded: bool = False) -> pa.Table:

@@ -18,12 +18,12 @@ from weft.aggregates.components import Component, Kind
 from weft.aggregates.lowering import AnswerOverflowError, Lowered
 from weft.aggregates.sketches import Sketches
 from weft.aggregates.types import Type
-from weft.engine.answers import Groups, QueryAnswers
+from weft.engine.answers import Groups, QueryAnswers, rows_that_pass
 from weft.engine.sketches import fold_sketches, open_in_place
 from weft.engine.thresholds import passing
 from weft.kernels.folding import fold_extreme, fold_sum_int, fold_sum_pairs, prefix_sums
 from weft.kernels.multisets import count_distinct, most_frequent, select_ranks
-from weft.language.expressions import Expression
+from weft.language.expressions import Expression, aggregates_of
 from weft.planning.plan import PlannedAggregate, PlannedQuery, StreamPlan
 
 if TYPE_CHECKING:
@@ -213,23 +213,29 @@ class ClosedWindows:
         return ClosedWindows(self.planned, chosen)
 
     def answers(self, starts_us: Ints, ends_us: Ints) -> QueryAnswers:
-        """The answers of these windows that pass HAVING, given where each window starts and ends."""
+        """The answers of these windows that pass HAVING, given where each window starts and ends.
+
+        HAVING decides first: of a group that does not pass, what only SELECT reads is not made, and cannot overflow.
+        """
         query, fold = self.planned.query, self.fold
         rows = None if query.having is None else self._passing_rows(query.having)
         lowered = {aggregate.call: self._lower(aggregate, rows) for aggregate in self.planned.aggregates}
         bounds = {call: answer.bounds for call, answer in lowered.items() if answer.bounds is not None}
         if rows is None:
-            every = QueryAnswers(query, starts_us, ends_us, fold.keys, fold.groups, lowered, bounds, fold.instances)
-            return every.having(fold.plan.stream)
+            return QueryAnswers(query, starts_us, ends_us, fold.keys, fold.groups, lowered, bounds, fold.instances)
         return QueryAnswers(
             query, starts_us[rows], ends_us[rows], fold.keys[rows], fold.groups, lowered, bounds, fold.instances[rows]
         )
 
-    def _passing_rows(self, having: Expression) -> Ints | None:
-        """The windows that pass a HAVING of plain thresholds; None for one of another form."""
+    def _passing_rows(self, having: Expression) -> Ints:
+        """The windows that pass HAVING: of plain thresholds, or of any form."""
         aggregates = {aggregate.call: aggregate for aggregate in self.planned.aggregates}
         holds = passing(having, lambda call: self._lower(aggregates[call], None))
-        return None if holds is None else np.flatnonzero(holds)
+        if holds is not None:
+            return np.flatnonzero(holds)
+        fold = self.fold
+        read = {call: self._lower(aggregates[call], None) for call in aggregates_of(having)}
+        return rows_that_pass(having, fold.plan.stream, fold.groups, fold.keys, read)
 
     def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
         """The answers of one aggregate, of some windows or of all."""

@@ -15,7 +15,7 @@ from weft.engine.on_demand.columns import HeldColumn
 from weft.engine.on_demand.scalars import Answer, FoldedOne, Joined, as_scalars, plain_answer
 from weft.engine.on_demand.sequence import Events
 from weft.engine.on_demand.served import Served
-from weft.engine.on_demand.shared import PendingRanges, SharedStructures
+from weft.engine.on_demand.shared import PendingRanges, Ranges, SharedStructures
 
 
 class FoundOne(NamedTuple):
@@ -79,11 +79,10 @@ def _lower(
     pending_high: int,
 ) -> list[Answer] | None:
     """The answers by way of arrays."""
-    ranges = None
+    of_pending = None
     if pending_high > pending_low:
-        ranges = PendingRanges(None, np.array([pending_low]), np.array([pending_high]))
+        of_pending = PendingRanges(None, np.array([pending_low]), np.array([pending_high]))
     widths = np.array([high - low + pending_high - pending_low])
-    lowered = structures.lower_ranges(
-        served, pending, np.array([code]), np.array([low]), np.array([high]), widths, ranges
-    )
+    ranges = Ranges(np.array([code]), np.array([low]), np.array([high]), widths, of_pending)
+    lowered = structures.lower_ranges(served, served.aggregates, pending, ranges)
     return None if lowered is None else [as_scalars(one) for one in lowered.values()]

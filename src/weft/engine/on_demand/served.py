@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.aggregates.lowering import Lowered
+from weft.engine.answers import Groups
 from weft.engine.event_log import EventLog
 from weft.engine.on_demand.columns import HeldColumn
 from weft.engine.on_demand.coverage import Coverage, covered_by, covered_in_partitions
 from weft.engine.on_demand.parts import NO_KEYS
 from weft.engine.on_demand.sequence import Sequence
-from weft.language.expressions import AggregateCall
+from weft.language.expressions import AggregateCall, aggregates_of
 from weft.language.model import Query
 from weft.windows import RowWindow
 
@@ -56,6 +58,17 @@ class Served:
     _last_one: Coverage | None = None
     _last_bounds: tuple[int, int, int, int] = (0, 0, 0, 0)
     """What `coverage_of_one` last made plain numbers of, and these."""
+
+    @property
+    def groups(self) -> Groups:
+        """The groups that its answers belong to."""
+        return Groups(self.sequence.group_by, self.sequence.table)
+
+    @cached_property
+    def read_by_having(self) -> tuple[ServedAggregate, ...]:
+        """The aggregates that HAVING reads."""
+        calls = aggregates_of(self.query.having)
+        return tuple(one for one in self.aggregates if one.call in calls)
 
     def prepare(self, log: EventLog) -> None:
         """Bring all that a lookup reads up to date."""

@@ -6,6 +6,7 @@ of. A lookup turns the window into a range of event numbers, that into ranges of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from weft.aggregates.catalogue import CATALOGUE
 from weft.aggregates.lowering import AnswerOverflowError, Lowered
-from weft.engine.answers import Groups, QueryAnswers
+from weft.engine.answers import QueryAnswers, rows_that_pass
 from weft.engine.event_log import EventLog
 from weft.engine.on_demand.adaptation import Observed, better_structure
 from weft.engine.on_demand.columns import (
@@ -85,14 +86,31 @@ class PendingRanges(NamedTuple):
         """How many pending events each has."""
         return self.high - self.low
 
-    def among(self, present: Ints) -> PendingRanges:
-        """The same ranges, at their places among some groups that have all those with pending events."""
+    def among(self, rows: Ints) -> PendingRanges | None:
+        """The ranges of the groups at some rising places, at their places among these; None where all are empty."""
         assert self.places is not None
-        return self._replace(places=np.searchsorted(present, self.places))
+        places = np.searchsorted(rows, self.places)
+        chosen = np.flatnonzero(np.append(rows, -1)[places] == self.places)
+        return PendingRanges(places[chosen], self.low[chosen], self.high[chosen]) if len(chosen) else None
 
     def codes(self, codes: Ints) -> Ints:
         """The codes of the groups, among those of all asked for."""
         return codes if self.places is None else codes[self.places]
+
+
+class Ranges(NamedTuple):
+    """What a window covers of some groups: positions of final events and of pending ones, and how many are both."""
+
+    codes: Ints
+    low: Ints
+    high: Ints
+    widths: Ints
+    of_pending: PendingRanges | None
+
+    def among(self, rows: Ints) -> Ranges:
+        """The ranges of the groups at some rising places."""
+        of_pending = None if self.of_pending is None else self.of_pending.among(rows)
+        return Ranges(self.codes[rows], self.low[rows], self.high[rows], self.widths[rows], of_pending)
 
 
 class SharedStructures:
@@ -166,9 +184,7 @@ class SharedStructures:
         found = self.find(served, log, at_us, since_us, keys, is_many=False)
         if found is None:
             return None
-        groups = Groups(served.sequence.group_by, served.sequence.table)
-        answers = QueryAnswers(query, found.starts_us, found.ends_us, found.codes, groups, found.lowered)
-        return answers.having(self._stream)
+        return QueryAnswers(query, found.starts_us, found.ends_us, found.codes, served.groups, found.lowered)
 
     def lookup_many(
         self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys
@@ -178,13 +194,7 @@ class SharedStructures:
         if served is None:
             return None
         found = self._find_many(served, log, at_us, since_us, keys)
-        if found is None or query.having is None:
-            return None if found is None else (found.places, found.lowered)
-        # Places stand where times do, and so tell which groups pass.
-        groups = Groups(served.sequence.group_by, served.sequence.table)
-        answers = QueryAnswers(query, found.places, found.places, found.codes, groups, found.lowered)
-        passing = answers.having(self._stream)
-        return passing.starts_us, dict(passing.lowered)
+        return None if found is None else (found.places, found.lowered)
 
     def _find_many(self, served: Served, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Found | None:
         """The answers for each place asked for.
@@ -206,37 +216,45 @@ class SharedStructures:
     def find(
         self, served: Served, log: EventLog, at_us: int, since_us: int | None, keys: Keys | None, *, is_many: bool
     ) -> Found | None:
-        """The answers of the groups that have events in the window; with `is_many` one for each place asked for."""
+        """The answers of the groups that have events in the window and pass HAVING.
+
+        With `is_many` there is one for each place asked for. HAVING decides first: of a group that does not pass, what
+        only SELECT reads is not made, and cannot overflow.
+        """
         served.prepare(log)
-        sequence = served.sequence
+        sequence, having = served.sequence, served.query.having
         codes = served.codes(keys) if sequence.group_by else NO_KEYS
         places = np.arange(len(codes))
         if keys is not None:
             if codes.min(initial=0) < 0:
                 places = np.flatnonzero(codes >= 0)
                 codes = codes[places]
-            codes = codes if is_many else np.unique(codes)
+            if not is_many:
+                codes = np.unique(codes)
+                places = np.arange(len(codes))
         coverage = served.coverage(log, at_us, since_us, codes)
         final, pending = sequence.final, sequence.pending(log)
         low, high = final.positions(codes, coverage.from_number, coverage.to_number)
         widths = high - low
         of_pending = None
         if pending.elements and np.any(coverage.to_number > log.final_count):
-            ranges = pending.positions(codes, coverage.from_number, coverage.to_number)
-            of_pending = PendingRanges.of(*ranges)
+            of_pending = PendingRanges.of(*pending.positions(codes, coverage.from_number, coverage.to_number))
         if of_pending is not None:
             widths[of_pending.places] += of_pending.widths
+        ranges = Ranges(codes, low, high, widths, of_pending)
         if sequence.group_by and not widths.all():
             present = np.flatnonzero(widths)
-            codes, low, high, widths = codes[present], low[present], high[present], widths[present]
-            places = places[present] if is_many else places
-            coverage = coverage.take(present)
-            if of_pending is not None:
-                of_pending = of_pending.among(present)
-        lowered = self.lower_ranges(served, pending, codes, low, high, widths, of_pending)
+            ranges, places, coverage = ranges.among(present), places[present], coverage.take(present)
+        if having is not None:
+            read = self.lower_ranges(served, served.read_by_having, pending, ranges)
+            if read is None:
+                return None
+            passing = rows_that_pass(having, self._stream, served.groups, ranges.codes, read)
+            ranges, places, coverage = ranges.among(passing), places[passing], coverage.take(passing)
+        lowered = self.lower_ranges(served, served.aggregates, pending, ranges)
         if lowered is None:
             return None
-        return Found(places, codes, *same_for_all(coverage, len(codes)), lowered)
+        return Found(places, ranges.codes, *same_for_all(coverage, len(ranges.codes)), lowered)
 
     def _lower(self, served: Served, aggregate: ServedAggregate, folded: FoldedColumns) -> Lowered:
         try:
@@ -245,20 +263,14 @@ class SharedStructures:
             raise AnswerOverflowError(f"query {served.query.name}: {error}") from None
 
     def lower_ranges(
-        self,
-        served: Served,
-        pending: Events,
-        codes: Ints,
-        low: Ints,
-        high: Ints,
-        widths: Ints,
-        of_pending: PendingRanges | None,
+        self, served: Served, aggregates: Iterable[ServedAggregate], pending: Events, ranges: Ranges
     ) -> dict[AggregateCall, Lowered] | None:
-        """The answers over ranges of positions; None when the values of pending events must be read."""
+        """Some aggregates over ranges of positions; None when the values of pending events must be read."""
+        codes, low, high, widths, of_pending = ranges
         final, asked = served.sequence.final, len(codes)
         covered = int(widths[0]) if asked == 1 else int(widths.sum())
         folded: dict[HeldColumn, FoldedParts] = {}
-        for column in served.columns:
+        for column in {one.column: None for one in aggregates if one.column is not None}:
             own = final.fold(column, codes, low, high)
             if of_pending is None:
                 folded[column] = FoldedParts(own, None)
@@ -271,7 +283,7 @@ class SharedStructures:
         try:
             return {
                 one.call: self._lower(served, one, counted if one.column is None else folded[one.column])
-                for one in served.aggregates
+                for one in aggregates
             }
         except MustReadError:
             self._read += 1
