@@ -1,0 +1,34 @@
+"""What numba compiled is kept in files that many processes share; here their numbers are made unique.
+
+numba numbers the functions that a process compiles 1, 2, 3, puts the number in the names of symbols, and takes two
+symbols of one name for one function. Within a process that holds. But files are read that other processes wrote, each
+counting from 1: `np.sort` of doubles in one file then has the name of `np.argsort` of doubles in another, and a process
+that reads both runs one of them for both: answers are wrong (numba's issue 10486). Likewise two processes that compile
+one kernel for two types at the same moment may choose one number for their two files, and the table of contents then
+leads to the wrong one. Spark starts workers side by side, so both happen. Numbers drawn from 64 bits do not meet.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from numba.core.bytecode import FunctionIdentity
+from numba.core.caching import IndexDataCacheFile
+
+
+def number_at_random() -> None:
+    """Draw the numbers of functions and of files, in this process and in those forked from it."""
+    FunctionIdentity._unique_ids = _RandomNumbers()
+    IndexDataCacheFile._data_name = _draw_data_name
+
+
+class _RandomNumbers:
+    """Drawn one by one, as processes that are forked would else go on from the same number."""
+
+    def __next__(self) -> int:
+        return secrets.randbits(64)
+
+
+def _draw_data_name(self: IndexDataCacheFile, number: int) -> str:
+    """The name of a new file; `number` is the least that this process saw free, and another may have taken it."""
+    return str(self._data_name_pattern.format(number=secrets.randbits(64)))
