@@ -18,8 +18,8 @@ from numba.core.caching import IndexDataCacheFile
 
 def number_at_random() -> None:
     """Draw the numbers of functions and of files, in this process and in those forked from it."""
-    FunctionIdentity._unique_ids = _RandomNumbers()
-    IndexDataCacheFile._data_name = _draw_data_name
+    FunctionIdentity._unique_ids = _RandomNumbers()  # type: ignore[assignment]
+    IndexDataCacheFile._data_name = _draw_data_name  # type: ignore[method-assign]
 
 
 class _RandomNumbers:
