@@ -32,7 +32,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -45,16 +45,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from _spark_state import last_whole, state_of
 from _workload import FILES_PER_BATCH, make_alert_queries, make_trade_queries, write_trades
 from weft import spark as weft_spark
 from weft.language.expressions import AggregateCall
 from weft.language.model import Query, Workload
 from weft.language.printer import label_of, print_expression
-from weft.planning.optimize import optimize
-from weft.planning.plan import DEFAULT_RATE, Base, StreamPlan
 from weft.spark.batch_metrics import STAGES, BatchMetrics, is_batch
 from weft.windows import TimeWindow
-from weft.windows.slots import lengths_of
 
 SCALES: dict[str, dict[str, Any]] = {
     "quick": {"events": 200_000, "keys": [100], "batches": 2, "queries": [1, 10], "workload": "mixed", "repeat": 1},
@@ -250,53 +248,6 @@ def _answer(label: str, column: str, call: AggregateCall) -> Column:
     )
 
 
-def touched(batch: BatchMetrics) -> int:
-    """How many buckets a batch found in some way."""
-    return sum(batch.counts[name] for name in ("cache_hits", "catch_ups", "rebuilds"))
-
-
-def last_whole(batches: Iterable[BatchMetrics]) -> BatchMetrics:
-    """The last of the batches that touched the most buckets: what it says of the state, it says of all of it."""
-    return max(batches, key=lambda batch: (touched(batch), batch.number))
-
-
-def live_of(events: DataFrame, plan: StreamPlan, base: Base, closed_us: int) -> tuple[int, int]:
-    """How many (slot, key) pairs, and how many partials, a base needs once windows are closed up to an instant."""
-    longest_us = max(lengths_of(window)[0] for tree in plan.fed_by(base) for window in tree.windows)
-    slot = F.floor(F.unix_micros(plan.stream.timestamp) / base.granularity).alias("slot")
-    bits = [F.expr(print_expression(plan.predicates[bit])).alias(f"p{bit}") for bit in base.predicates]
-    pairs = (
-        events.select(slot, *base.group_by, F.struct(F.lit(0), *bits).alias("shard"))
-        .where(F.col("slot") * base.granularity + longest_us > closed_us)
-        .groupBy("slot", *base.group_by)
-        .agg(F.size(F.collect_set("shard")).alias("partials"))
-    )
-    counted = pairs.agg(F.count(F.lit(1)).alias("pairs"), F.sum("partials").alias("partials")).first()
-    assert counted is not None
-    return counted.pairs, counted.partials or 0
-
-
-def state_of(events: DataFrame, workload: Workload, run: Run) -> dict[str, Any]:
-    """The durable state at the end of a run, and after the last batch with events, and what of it is alive."""
-    plans = optimize(workload, rate=DEFAULT_RATE, in_bulk=True).streams.values()
-    with_events = [batch for batch in run.batches if batch.rows_in]
-    at_end, running = (state_after(events, plans, last_whole(some)) for some in (run.batches, with_events))
-    return {**at_end, "while_running": running}
-
-
-def state_after(events: DataFrame, plans: Iterable[StreamPlan], batch: BatchMetrics) -> dict[str, Any]:
-    """The durable state after a batch by which all events have come."""
-    live = [live_of(events, plan, base, batch.watermark_us or 0) for plan in plans for base in plan.bases]
-    pairs, partials = (sum(counted) for counted in zip(*live, strict=True))
-    return {
-        "log_bytes": batch.log_bytes,
-        "live_slot_keys": pairs,
-        "live_partials": partials,
-        "bytes_per_live_slot_key": batch.log_bytes / pairs if pairs else None,
-        "bytes_per_live_partial": batch.log_bytes / partials if partials else None,
-    }
-
-
 def work_of(run: Run, cores: int) -> dict[str, Any]:
     """Where the time of a run went, and how workers found their buckets."""
     stages = {stage: sum(batch.stages_ns[stage] for batch in run.batches) / 1e9 for stage in STAGES}
@@ -394,7 +345,7 @@ class Bench:
         different = len({replace(query, name="") for query in workload.queries.values()})
         sizes = {"queries": count, "different_queries": different}
         run = self._median(lambda one: self._stream_weft(one, workload), events, warm_up)
-        state = state_of(events.table(spark), workload, run)
+        state = state_of(events.table(spark), workload, run.batches)
         figures.weft_s[count] = run.seconds
         if state["bytes_per_live_slot_key"] is not None:
             figures.bytes_per_live[count] = state["bytes_per_live_slot_key"]

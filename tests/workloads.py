@@ -8,11 +8,11 @@ NaN, infinities, integers and floats of very different sizes, equal timestamps, 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import strategies as st
+from tests.dice import Dice, HypothesisDice, SeededDice, one_in, subset
 
 from weft.aggregates.types import Type
 from weft.language.expressions import (
@@ -32,7 +32,6 @@ from weft.language.expressions import (
 from weft.language.model import Query, SelectItem, Stream, Workload
 from weft.windows.window import RowWindow, TimeWindow, Window
 
-T = TypeVar("T")
 Value = bool | int | float | str | None
 Event = dict[str, Any]
 
@@ -67,58 +66,6 @@ NASTY_FLOATS = (-0.0, math.nan, math.inf, -math.inf, 1e16, -1e16)
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
 FLOAT_AGGREGATES = ("AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
 QUANTILES = (0.5, 0.9, 0.7, 0.25, 0.01, 1.0)
-
-
-class Dice(Protocol):
-    """Where choices come from. Hypothesis shrinks to the first option and to the lowest integer."""
-
-    def integer(self, low: int, high: int) -> int:
-        """An integer of low .. high."""
-
-    def pick(self, options: Sequence[T]) -> T:
-        """One of the options."""
-
-
-class SeededDice:
-    """Choices from a seed, the same on every run."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    def integer(self, low: int, high: int) -> int:
-        return self._random.randint(low, high)
-
-    def pick(self, options: Sequence[T]) -> T:
-        return self._random.choice(options)
-
-
-class HypothesisDice:
-    """Choices that hypothesis can shrink and replay."""
-
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
-        self._draw = draw
-
-    def integer(self, low: int, high: int) -> int:
-        result: int = self._draw(st.integers(low, high))
-        return result
-
-    def pick(self, options: Sequence[T]) -> T:
-        result: T = self._draw(st.sampled_from(options))
-        return result
-
-
-def one_in(dice: Dice, n: int) -> bool:
-    """True once in n draws."""
-    return dice.integer(0, n - 1) == n - 1
-
-
-def subset(dice: Dice, options: Sequence[T], low: int, high: int) -> list[T]:
-    """From low to high different options, in the order of the draws."""
-    left, chosen = list(options), []
-    for _ in range(dice.integer(low, min(high, len(left)))):
-        choice = dice.integer(0, len(left) - 1)
-        chosen.append(left.pop(choice))
-    return chosen
 
 
 # Hypothesis strategies

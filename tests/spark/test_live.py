@@ -15,9 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests import oracle
 from tests.answers import to_answer, to_answers
+from tests.dice import SeededDice, one_in
 from tests.spark.simulated import SimulatedSpark
 from tests.spark.streaming import read_stream, write_batches
-from tests.workloads import UNIT_US, SeededDice, draw_query, one_in, random_events, random_workload
+from tests.workloads import UNIT_US, draw_query, random_events, random_workload
 
 import weft
 from weft import spark as weft_spark
