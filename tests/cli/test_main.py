@@ -183,6 +183,15 @@ def test_benchmark_gets_what_follows_its_name(monkeypatch: pytest.MonkeyPatch, t
     assert runner.invoke(app, ["bench", "echo", "--json", "--keys", "3"]).exit_code == 7
 
 
+def test_benchmarks_have_their_own_help(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import weft.cli.bench
+
+    (tmp_path / "echo.py").write_text("import sys; sys.exit(7 if sys.argv[1:] == ['--help'] else 1)")
+    monkeypatch.setattr(weft.cli.bench, "benchmarks", lambda: {"echo": tmp_path / "echo.py"})
+    assert runner.invoke(app, ["bench", "echo", "--help"]).exit_code == 7
+    assert "all are listed when none is named" in runner.invoke(app, ["bench", "--help"]).stdout
+
+
 def test_benchmarks_need_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import weft
 

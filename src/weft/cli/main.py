@@ -150,20 +150,22 @@ def demo(traceback: Traceback = False) -> None:
     run_demo()
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def bench(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(help="Which one; all are listed when none is named.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
     traceback: Traceback = False,
+    show_help: Annotated[bool, typer.Option("--help", help="Show this message, or that of the one named.")] = False,
 ) -> None:
     """Run a benchmark of a source checkout. What follows the name is handed to it."""
     from weft.cli.bench import benchmarks, run_benchmark
 
     if name is None:
-        typer.echo("\n".join(benchmarks()))
+        typer.echo(ctx.get_help() if show_help else "\n".join(benchmarks()))
         return
-    raise typer.Exit(run_benchmark(name, [*(["--json"] if json else []), *ctx.args]))
+    flags = {"--json": json, "--help": show_help}
+    raise typer.Exit(run_benchmark(name, [*(flag for flag, is_set in flags.items() if is_set), *ctx.args]))
 
 
 @app.command()
