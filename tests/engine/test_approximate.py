@@ -306,7 +306,7 @@ def test_a_store_keeps_bytes_until_they_are_needed() -> None:
     (generation,) = engine._streams["s"].generations
     (state,) = generation.trees
     assert state.store.partials().schema.field("quantiles_0").type == pa.large_binary()
-    assert {type(sketch) for sketch in state.store._rows.column("quantiles_0")} == {bytes}
+    assert {type(sketch) for run in state.store._runs for sketch in run.column("quantiles_0")} == {bytes}
     held = state.store.bytes_held
     assert 1000 < held < 10_000
     state.store.check_invariants()

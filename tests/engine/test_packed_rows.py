@@ -36,14 +36,41 @@ def test_bytes_follow_the_span_of_values() -> None:
     assert PackedColumn.of(np.array([0.0, -0.0, 0.0])).nbytes == 24
 
 
+def test_places_take_the_bytes_that_their_number_needs() -> None:
+    for count, width in ((1, 1), (256, 1), (257, 2), (65_537, 4)):
+        packed = PackedRows(Rows(np.arange(count), np.arange(count) * 10**9, np.zeros(count, np.int64)))
+        assert packed.places.nbytes == count * width
+        assert packed.unpacked().slots.tolist() == (np.arange(count) * 10**9).tolist()
+
+
 def test_equal_columns_are_held_once() -> None:
     keys, slots, shards = np.arange(100), np.arange(100) + 7, np.zeros(100, np.int64)
     counts = np.arange(100) % 5 + 1
     rows = PackedRows(Rows(keys, slots, shards, {"rows": counts, "count_0": counts.copy(), "sum_0": counts * 2}))
-    assert rows.nbytes == 100 + 100 + 8 + 100 + 100
+    # Keys, places, both columns, and the slot, shard and number of rows of each place.
+    assert rows.nbytes == 400 + 100 + 100 + 100 + 100 * (8 + 8 + 8)
     assert rows.lowest_slot == 7
     back = rows.unpacked(np.array([3, 50]))
     assert back.columns["count_0"].tolist() == [4, 1]
     assert back.columns["sum_0"].tolist() == [8, 2]
     assert back.slots.tolist() == [10, 57]
     assert PackedRows(back.take(np.arange(0))).lowest_slot == NO_SLOT
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 3) | st.integers(-(2**62), 2**62), st.integers(0, 3)), max_size=30),
+    st.integers(-4, 4),
+)
+def test_places_are_slots_and_shards(given, oldest: int) -> None:
+    slots, shards = np.array(given, np.int64).reshape(-1, 2).T.copy()
+    packed = PackedRows(Rows(np.arange(len(given)), slots, shards))
+    back = packed.unpacked()
+    assert list(zip(back.slots.tolist(), back.shards.tolist())) == given
+    assert len(packed.place_slots) == len(set(given))
+    packed.forget(oldest)
+    held = [slot for slot, _ in given if slot >= oldest]
+    assert packed.live_rows == len(held)
+    assert packed.lowest_slot == min(held, default=NO_SLOT)
+    live = packed.unpacked(packed.live)
+    assert live.slots.tolist() == held
+    assert live.keys.tolist() == [row for row, (slot, _) in enumerate(given) if slot >= oldest]

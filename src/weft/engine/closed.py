@@ -1,12 +1,14 @@
 """Closed windows: the folded partials of the instances that closed, lowered to answers when asked.
 
-A `View` is the rows that pass one predicate. A `Fold` knows, for each closed (key, instance) of one window over a view,
-the range of rows it covers. Columns are picked and components folded the first time that some query needs them, and
-kept for the other queries with the same predicate, and with the same window.
+`Folded` is what all ways of folding have in common: the closed (key, instance) pairs of one window and predicate, and
+the answers that queries share. `Fold` is one way: it knows the range of rows that each pair covers in a `View`, the
+rows that pass the predicate. `weft.engine.nested` is another. Columns are picked and components folded the first
+time that some query needs them, and kept for the other queries with the same predicate, and with the same window.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -80,19 +82,14 @@ class View:
         return self._runs[component]
 
 
-@dataclass
-class Fold:
-    """The instances of one window over one view: for each, its key's number, and the range of rows that it covers."""
+class Folded(ABC):
+    """The instances of one window over the rows of one predicate: for each, its key's number, and what it folds to."""
 
-    view: View
     keys: Ints
     instances: Ints
-    low: Ints
-    high: Ints
     plan: StreamPlan
     groups: Groups
-    _folded: dict[Component, tuple[Column, ...]] = field(default_factory=dict)
-    _lowered: dict[tuple[str, int | None, float | None], Lowered] = field(default_factory=dict)
+    _lowered: dict[tuple[str, int | None, float | None], Lowered]
     """The answers of all instances, by aggregate, input and parameter."""
 
     def __len__(self) -> int:
@@ -103,11 +100,45 @@ class Fold:
         call = aggregate.call
         key = call.function, aggregate.input, call.parameter
         if key in self._lowered:
-            return self._lowered[key] if rows is None else _picked(self._lowered[key], rows)
-        made = CATALOGUE[call.function].lower(_FoldedInput(self, aggregate.input, rows), call.parameter)
+            return self._lowered[key] if rows is None else picked(self._lowered[key], rows)
+        made = self._lower(aggregate, rows)
         if rows is None:
             self._lowered[key] = made
         return made
+
+    def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
+        call = aggregate.call
+        return CATALOGUE[call.function].lower(_FoldedInput(self, aggregate.input, rows), call.parameter)
+
+    @abstractmethod
+    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
+        """The folded columns of a component, one value per instance, of some instances or of all."""
+
+    def runs(self, component: Component, rows: Ints | None = None) -> tuple[Multisets, Ints, Ints]:
+        """The multisets of a component, and the range of them that each instance covers."""
+        raise NotImplementedError(component)
+
+    def chosen(self, rows: Ints) -> Folded:
+        """Some of the instances; `rows` rise."""
+        raise NotImplementedError
+
+    def expect(self, rows: Ints) -> None:  # noqa: B027 - only some ways can make use of it
+        """Take note that components of some instances will be asked for."""
+
+
+@dataclass
+class Fold(Folded):
+    """Instances of which each covers a range of a view's rows."""
+
+    view: View
+    keys: Ints
+    instances: Ints
+    low: Ints
+    high: Ints
+    plan: StreamPlan
+    groups: Groups
+    _folded: dict[Component, tuple[Column, ...]] = field(default_factory=dict)
+    _lowered: dict[tuple[str, int | None, float | None], Lowered] = field(default_factory=dict)
 
     def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
         """The folded columns of a component, one value per instance, of some instances or of all.
@@ -121,6 +152,23 @@ class Fold:
         else:
             folded = self._folded[component] = self._fold(component, self.low, self.high)
         return folded if rows is None else tuple(column[rows] for column in folded)
+
+    def runs(self, component: Component, rows: Ints | None = None) -> tuple[Multisets, Ints, Ints]:
+        """The multisets of a component, and the range of them that each instance covers."""
+        runs = self.view.runs(component)
+        return (runs, self.low, self.high) if rows is None else (runs, self.low[rows], self.high[rows])
+
+    def chosen(self, rows: Ints) -> Fold:
+        """Some of the instances."""
+        return replace(
+            self,
+            keys=self.keys[rows],
+            instances=self.instances[rows],
+            low=self.low[rows],
+            high=self.high[rows],
+            _folded={},
+            _lowered={},
+        )
 
     def _fold(self, component: Component, low: Ints, high: Ints) -> tuple[Column, ...]:
         view = self.view
@@ -140,7 +188,7 @@ class Fold:
 class _FoldedInput:
     """The folded components of one input, as an aggregate's lowering reads them."""
 
-    fold: Fold
+    fold: Folded
     input: int | None
     rows: Ints | None
     """The instances that are asked for; None for all."""
@@ -159,36 +207,36 @@ class _FoldedInput:
         return self.fold.component(Component(kind, self.input), self.rows)[0]
 
     def select(self, ranks: Ints) -> Column:
-        runs = self.fold.view.runs(Component(Kind.VALUES, self.input))
-        return select_ranks(runs.items, runs.counts, runs.offsets, *self._ranges, ranks)
+        runs, low, high = self._multisets()
+        return select_ranks(runs.items, runs.counts, runs.offsets, low, high, ranks)
 
     def distinct(self) -> Ints:
-        runs = self.fold.view.runs(Component(Kind.VALUES, self.input))
-        return count_distinct(runs.items, runs.offsets, *self._ranges)
+        runs, low, high = self._multisets()
+        return count_distinct(runs.items, runs.offsets, low, high)
 
     def mode(self) -> Column:
-        runs = self.fold.view.runs(Component(Kind.VALUES, self.input))
-        return most_frequent(runs.items, runs.counts, runs.offsets, *self._ranges)
+        runs, low, high = self._multisets()
+        return most_frequent(runs.items, runs.counts, runs.offsets, low, high)
 
-    @property
-    def _ranges(self) -> tuple[Ints, Ints]:
-        if self.rows is None:
-            return self.fold.low, self.fold.high
-        return self.fold.low[self.rows], self.fold.high[self.rows]
+    def _multisets(self) -> tuple[Multisets, Ints, Ints]:
+        return self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
 
 
-def _picked(lowered: Lowered, rows: Ints) -> Lowered:
+def picked(lowered: Lowered, rows: Ints) -> Lowered:
+    """Some of the answers."""
     exact = None if lowered.exact is None else lowered.exact[rows]
     bounds = None if lowered.bounds is None else (lowered.bounds[0][rows], lowered.bounds[1][rows])
     return Lowered(lowered.values[rows], exact, lowered.valid[rows], bounds)
 
 
-@dataclass(frozen=True)
+@dataclass
 class ClosedWindows:
     """One query's closed windows, all groups."""
 
     planned: PlannedQuery
-    fold: Fold
+    fold: Folded
+    _passing: Ints | None = None
+    """The windows that pass HAVING, once that is decided."""
 
     def __len__(self) -> int:
         return len(self.fold)
@@ -199,26 +247,26 @@ class ClosedWindows:
         return self.fold.instances
 
     def from_rows(self, rows: Ints) -> ClosedWindows:
-        """Some of these windows."""
-        fold = self.fold
-        chosen = replace(
-            fold,
-            keys=fold.keys[rows],
-            instances=fold.instances[rows],
-            low=fold.low[rows],
-            high=fold.high[rows],
-            _folded={},
-            _lowered={},
-        )
-        return ClosedWindows(self.planned, chosen)
+        """Some of these windows; `rows` rise."""
+        return ClosedWindows(self.planned, self.fold.chosen(rows))
+
+    def decide(self) -> None:
+        """Find the windows that pass HAVING.
+
+        Where that is done for several queries before they are answered, what they select is folded for all at once.
+        """
+        having = self.planned.query.having
+        if having is not None and self._passing is None:
+            self._passing = self._passing_rows(having)
+            self.fold.expect(self._passing)
 
     def answers(self, starts_us: Ints, ends_us: Ints) -> QueryAnswers:
         """The answers of these windows that pass HAVING, given where each window starts and ends.
 
         HAVING decides first: of a group that does not pass, what only SELECT reads is not made, and cannot overflow.
         """
-        query, fold = self.planned.query, self.fold
-        rows = None if query.having is None else self._passing_rows(query.having)
+        self.decide()
+        query, fold, rows = self.planned.query, self.fold, self._passing
         lowered = {aggregate.call: self._lower(aggregate, rows) for aggregate in self.planned.aggregates}
         bounds = {call: answer.bounds for call, answer in lowered.items() if answer.bounds is not None}
         if rows is None:

@@ -28,6 +28,7 @@ from weft.kernels.lifting import (
     lift_sum_float,
     lift_sum_int,
 )
+from weft.kernels.ordering import order_words
 from weft.planning.plan import Base, StreamPlan, Tree
 
 Ints = npt.NDArray[np.int64]
@@ -81,7 +82,7 @@ class Combiner:
         """The partials of one base, from a batch that has those of a finer one instead of events."""
         slots = np.asarray(self._batch.column("slot"))
         index, first = self._group(base, slots)
-        order = np.argsort(index, kind="stable")
+        order = order_words(index, len(first))
         bounds = np.searchsorted(index[order], np.arange(len(first) + 1))
         columns = self._places(base, slots, first)
         for component in base.components:
@@ -223,7 +224,7 @@ class Combiner:
         event = np.empty(len(pairs), np.int64)
         event[pair] = np.arange(len(pair))
         owner = present[event]
-        order = np.argsort(owner, kind="stable")
+        order = order_words(owner, size)
         offsets = pa.array(np.searchsorted(owner[order], np.arange(size + 1)).astype(np.int32))
         items = column.take(pa.array(event[order]))
         if kind is Type.DOUBLE:

@@ -8,7 +8,8 @@ beside them, and takes each query over once it has seen all that the query's nex
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,8 @@ from weft.planning.plan import Clock, PlannedQuery, Shape, StreamPlan, Tree
 from weft.windows import Window
 from weft.windows.clock import END_OF_STREAM
 from weft.windows.slots import lengths_of, oldest_slot_needed
+
+_NOTHING = np.empty(0, np.int64)
 
 
 class TreeState:
@@ -216,9 +219,26 @@ class Generation:
         return any(removed)
 
 
+def decided(closed: Iterable[ClosedWindows]) -> Iterator[ClosedWindows]:
+    """Closed windows, HAVING decided for all of a predicate first, so that what these select is folded once for all."""
+    for _, several in groupby(closed, key=lambda one: one.planned.predicate):
+        together = list(several)
+        for one in together:
+            one.decide()
+        yield from together
+
+
 def time_answers(state: TreeState, after: int | None, until_us: int) -> Iterator[QueryAnswers]:
-    """The answers of a time tree's windows that end in (after, until_us]."""
-    for closed in state.close(after, None if until_us == END_OF_STREAM else until_us):
-        length, slide = lengths_of(closed.planned.query.window)
-        starts = closed.instances * slide
-        yield closed.answers(starts, starts + length)
+    """The answers of a time tree's windows that end in (after, until_us], query after query."""
+    answers: dict[str, QueryAnswers] = {}
+    fold, starts, ends = None, _NOTHING, _NOTHING
+    for closed in decided(state.close(after, None if until_us == END_OF_STREAM else until_us)):
+        if closed.fold is not fold:
+            fold = closed.fold
+            length, slide = lengths_of(closed.planned.query.window)
+            starts = closed.instances * slide
+            ends = starts + length
+        answers[closed.planned.query.name] = closed.answers(starts, ends)
+    # Closing goes by predicate; answers go by query.
+    if answers:
+        yield from (answers[name] for name in state.queries if name in answers)

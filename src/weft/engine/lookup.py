@@ -20,21 +20,19 @@ from weft.engine.combine import Combiner
 from weft.engine.event_log import EventLog
 from weft.engine.having import HavingIndexes
 from weft.engine.on_demand.scalars import Values, as_scalars
-from weft.engine.on_demand.served import Keys
+from weft.engine.on_demand.served import Keys, labelled_aggregates
 from weft.engine.on_demand.shared import SharedStructures
+from weft.engine.on_demand.short_way import Arrays as Arrays
 from weft.engine.projection import project
 from weft.engine.slot_store import SlotStore
 from weft.engine.tables import KeyTable
 from weft.engine.within import Looked, TimeGrams
 from weft.language.expressions import AggregateCall
 from weft.language.model import Query, Stream
-from weft.language.printer import label_of
 from weft.planning.optimize import plan_lookup
 from weft.windows import RowWindow, TimeWindow
 
 Ints = npt.NDArray[np.int64]
-Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
-"""The answers of each aggregate, by its label."""
 
 
 def lookup_answers(
@@ -77,17 +75,16 @@ def lookup_arrays(
     keys: Keys,
 ) -> Arrays:
     """The answers of some groups at a time by the names of SELECT, an element for each, masked where it has none."""
+    arrays = None if at_us is None else structures.lookup_arrays(query, log, at_us, since_us, keys)
+    if arrays is not None:
+        return arrays
     size = len(keys[query.group_by[0]])
     found = None if at_us is None else structures.lookup_many(query, log, at_us, since_us, keys)
     if found is None:
         answers = lookup_answers(stream, query, log, at_us, since_us, having, within, structures, keys)
         found = _places_of(answers, keys, size)
     places, lowered = found
-    return {
-        label_of(item): _scattered(places, lowered[item.expression], size)
-        for item in query.select
-        if isinstance(item.expression, AggregateCall)
-    }
+    return {label: _scattered(places, lowered[call], size) for label, call in labelled_aggregates(query)}
 
 
 def first_values(answers: QueryAnswers) -> Values | None:
@@ -95,10 +92,9 @@ def first_values(answers: QueryAnswers) -> Values | None:
     if not len(answers):
         return None
     values: Values = {}
-    for item in answers.query.select:
-        if isinstance(item.expression, AggregateCall):
-            value, exact = as_scalars(answers.lowered[item.expression])
-            values[label_of(item)] = value if exact is None else exact
+    for label, call in labelled_aggregates(answers.query):
+        value, exact = as_scalars(answers.lowered[call])
+        values[label] = value if exact is None else exact
     return values
 
 

@@ -1,9 +1,9 @@
-"""Packed rows: how sorted partials lie between two closings, each column in as few bytes as its values need.
+"""Packed rows: a run of sorted partials, each column in as few bytes as its values need.
 
 Integers are kept as their distance from the least one, in 1, 2, 4 or 8 bytes. A column with one value for all rows is
-that value: shards without predicates, the low words of sums that have no fraction to lose. Columns with the same values
-(the events of a row, and its values where none is NULL) are held once. Nothing is rounded: unpacking gives back every
-bit. Columns are packed when rows are merged, so values that grow widen their column then.
+that value: the low words of sums that have no fraction to lose. Columns with the same values (the events of a row, and
+its values where none is NULL) are held once. Slot and shard of a row are one number, its place: a run has few different
+ones. Nothing is rounded: unpacking gives back every bit.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from weft.engine.sketches import bytes_of_column
 
 Ints = npt.NDArray[np.int64]
 Column = npt.NDArray[Any]
+Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 NO_SLOT = 2**63 - 1
 """Above every slot."""
+NO_END = -(2**63)
+"""Below every slot."""
 _WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32)
 
 
@@ -58,7 +61,11 @@ class PackedColumn:
             assert self.base is not None
             return np.full(self.length if rows is None else len(rows), self.base)
         chosen = self.rest if rows is None else self.rest[rows]
-        return chosen if self.base is None else chosen.astype(np.int64) + np.int64(self.base)
+        if self.base is None:
+            return chosen
+        whole = chosen.astype(np.int64)
+        whole += np.int64(self.base)
+        return whole
 
     @property
     def nbytes(self) -> int:
@@ -79,10 +86,18 @@ class PackedRows:
 
     def __init__(self, rows: Rows) -> None:
         self._length = len(rows)
-        self.lowest_slot = int(rows.slots.min()) if len(rows) else NO_SLOT
-        self._keys, self._slots, self._shards = (
-            PackedColumn.of(column) for column in (rows.keys, rows.slots, rows.shards)
-        )
+        self.numbers: Numbers = rows.keys.astype(np.uint32)
+        """The number of each row's key."""
+        self.places, self.place_slots, self.place_shards = _places(rows.slots, rows.shards)
+        self._place_rows = np.bincount(self.places, minlength=len(self.place_slots))
+        self.oldest = NO_END
+        """Rows before this slot are no longer held, though still here."""
+        self.lowest_slot = int(self.place_slots.min(initial=NO_SLOT))
+        """The least slot of a row that is held; `NO_SLOT` without any."""
+        self.highest_slot = int(self.place_slots.max(initial=NO_END))
+        """The greatest slot; `NO_END` without any."""
+        self.live_rows = len(rows)
+        """How many rows are held."""
         self._columns: dict[str, PackedColumn] = {}
         integers: list[PackedColumn] = []
         for name, column in rows.columns.items():
@@ -99,21 +114,27 @@ class PackedRows:
     @property
     def keys(self) -> Ints:
         """The number of each row's key."""
-        return self._keys.unpacked()
-
-    @keys.setter
-    def keys(self, keys: Ints) -> None:
-        self._keys = PackedColumn.of(keys)
+        return self.numbers.astype(np.int64)
 
     @property
     def slots(self) -> Ints:
         """The slot of each row."""
-        return self._slots.unpacked()
+        return self.place_slots[self.places]
+
+    def forget(self, oldest: int) -> None:
+        """No longer hold the rows before a slot. Cost: O(places) where there are such rows, else O(1)."""
+        if oldest > self.lowest_slot:
+            self.oldest = oldest
+            is_held = self.place_slots >= oldest
+            self.lowest_slot = int(self.place_slots[is_held].min(initial=NO_SLOT))
+            self.live_rows = int(self._place_rows[is_held].sum())
 
     @property
-    def shards(self) -> Ints:
-        """The number of each row's shard."""
-        return self._shards.unpacked()
+    def live(self) -> Ints | None:
+        """The rows that are held; None for all that are here."""
+        if self.live_rows == self._length:
+            return None
+        return np.flatnonzero((self.place_slots >= self.oldest)[self.places])
 
     def column(self, name: str, rows: Ints | None = None) -> Column:
         """One column of a component, of some rows or of all."""
@@ -121,21 +142,48 @@ class PackedRows:
 
     def unpacked(self, rows: Ints | None = None) -> Rows:
         """Some rows in plain arrays, or all."""
+        places = self.places if rows is None else self.places[rows]
         return Rows(
-            self._keys.unpacked(rows),
-            self._slots.unpacked(rows),
-            self._shards.unpacked(rows),
+            self.keys if rows is None else self.numbers[rows].astype(np.int64),
+            self.place_slots[places],
+            self.place_shards[places],
             {name: column.unpacked(rows) for name, column in self._columns.items()},
             self.multisets if rows is None else {c: runs.take(rows) for c, runs in self.multisets.items()},
         )
 
     def picked(self, rows: Ints | None) -> tuple[Ints, Ints]:
         """The keys and slots of some rows, or of all."""
-        return self._keys.unpacked(rows), self._slots.unpacked(rows)
+        if rows is None:
+            return self.keys, self.slots
+        return self.numbers[rows].astype(np.int64), self.place_slots[self.places[rows]]
 
     @property
     def nbytes(self) -> int:
         """The memory of all columns, those that are shared counted once."""
-        columns = {id(column): column for column in (self._keys, self._slots, self._shards, *self._columns.values())}
-        runs = [array for one in self.multisets.values() for array in (one.items, one.counts, one.offsets)]
-        return sum(column.nbytes for column in columns.values()) + sum(array.nbytes for array in runs)
+        columns = {id(column): column for column in self._columns.values()}
+        arrays: list[Column] = [self.numbers, self.places, self.place_slots, self.place_shards, self._place_rows]
+        arrays += [array for one in self.multisets.values() for array in (one.items, one.counts, one.offsets)]
+        return sum(column.nbytes for column in columns.values()) + sum(array.nbytes for array in arrays)
+
+
+def _places(slots: Ints, shards: Ints) -> tuple[Numbers, Ints, Ints]:
+    """The place of each row, and the slot and the shard of each place."""
+    if not len(slots):
+        nothing = np.empty(0, np.int64)
+        return np.empty(0, np.uint8), nothing, nothing
+    lowest, width = slots.min(), int(shards.max()) + 1
+    span = int(slots.max()) - int(lowest) + 1
+    if span * width <= 4 * len(slots) + 1024:
+        words = (slots - lowest) * width + shards
+        used = np.flatnonzero(np.bincount(words))
+        number = np.zeros(span * width, _narrow(len(used)))
+        number[used] = np.arange(len(used))
+        return number[words], used // width + lowest, used % width
+    different, slot_number = np.unique(slots, return_inverse=True)
+    used, places = np.unique(slot_number * width + shards, return_inverse=True)
+    return places.astype(_narrow(len(used))), different[used // width], used % width
+
+
+def _narrow(count: int) -> type[np.unsignedinteger[Any]]:
+    """The narrowest type for so many places."""
+    return next(width for width in _WIDTHS if count - 1 <= np.iinfo(width).max)

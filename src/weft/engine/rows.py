@@ -17,6 +17,7 @@ from weft.aggregates.components import Component, Kind
 from weft.engine.sketches import combine_stretches
 from weft.kernels.folding import fold_extreme, fold_sum_pairs
 from weft.kernels.multisets import gather_runs, merge_runs
+from weft.kernels.ordering import order_words
 
 Ints = npt.NDArray[np.int64]
 Column = npt.NDArray[Any]
@@ -83,7 +84,7 @@ class Rows:
     def merged(self, components: Iterable[Component]) -> Rows:
         """Sorted by key, then slot, then shard, with one row for all that agree in these.
 
-        Cost: rows that were sorted before are one run, which a stable sort merges; only equal rows are folded.
+        Cost: O(rows) for each digit that keys, slots and shards have; only equal rows are folded.
         """
         if not len(self):
             return self
@@ -114,10 +115,11 @@ class Rows:
         lowest = self.slots.min()
         span = int(self.slots.max() - lowest) + 1
         shards = int(self.shards.max()) + 1
+        keys = int(self.keys.max()) + 1
         is_first = np.ones(len(self), np.bool_)
-        if span < 2**62 // (shards * (int(self.keys.max()) + 1)):
+        if span < 2**62 // (shards * keys):
             word = (self.keys * span + (self.slots - lowest)) * shards + self.shards
-            order = np.argsort(word, kind="stable")
+            order = order_words(word, keys * span * shards)
             word = word[order]
             np.not_equal(word[1:], word[:-1], out=is_first[1:])
             return order, is_first

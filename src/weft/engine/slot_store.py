@@ -1,12 +1,13 @@
 """The slot store: the keyed, columnar state of one execution tree, and the answers of the windows that close.
 
 This is the inner part of the engine and of each Spark bucket: partials are appended, windows are closed, old fragments
-leave. Each partial goes to the fragment of its slot, which is named by its first slot. Rows are kept sorted by (key,
-slot) in packed arrays; a row is the partial of one fragment. Closing folds each window's rows with `kernels.folding`,
-so a combine is done a constant number of times whatever the overlap. New partials wait until a window closes, or until
-they are as many as the rows: so a row is moved a constant number of times for each window that closes.
+leave. Each partial goes to the fragment of its slot, which is named by its first slot. Rows are kept in packed runs,
+each sorted by (key, slot); a row is the partial of one fragment. New partials wait until a window closes, or until they
+are as many as the rows, and become a run then: what is held already stays where it is.
 
-A structure that keeps its own state between closings takes the place of `_fold` and nothing else.
+Windows that end at one edge, or at a few, are folded together with `weft.engine.nested`, over the runs as they are.
+Where many edges have passed at once, and for multisets and sketches, runs are merged into one, and each window is
+folded over its ranges of rows with `kernels.folding`: a combine is done a constant number of times for any overlap.
 """
 
 from __future__ import annotations
@@ -21,30 +22,38 @@ import pyarrow as pa
 from weft.aggregates.components import Component, Kind
 from weft.aggregates.types import Type
 from weft.engine.answers import Groups
-from weft.engine.closed import ClosedWindows, Fold, View
+from weft.engine.closed import ClosedWindows, Fold, Folded, View
 from weft.engine.combine import partials_schema
+from weft.engine.nested import MOST_PIECES, NestedFold, NestedWindows, Reading, can_nest
 from weft.engine.packed_rows import NO_SLOT, PackedRows
 from weft.engine.rows import Multisets, Rows
+from weft.engine.runs import Runs
 from weft.engine.sketches import from_arrow, to_arrow
-from weft.engine.tables import ColumnTable, IntTable, KeyTable
+from weft.engine.tables import ColumnTable, KeyTable
 from weft.kernels.instances import closed_instances
 from weft.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
 from weft.windows import Window
 from weft.windows.slots import instances_closed, lengths_in_slots
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 Column = npt.NDArray[Any]
 
 FEWEST_NEW = 131_072
 """Partials that may wait before they are merged, whatever the number of rows."""
+MOST_EDGES = 4
+"""With more edges than these at once, ranges of rows are folded, which visits a row once for all edges."""
+
+Closing = dict[Window, tuple[int, int]]
+"""The first and the last instance of each window that ends."""
 
 
 class SlotStore:
     """The partials of one tree, from the oldest slot that an open window may need.
 
-    `append` costs O(1) a batch and O(log rows) a partial over time; `close` nothing where no window ends, else one
-    merge of what is new, then O(rows + answers) per different window and predicate. Space: `PackedRows`, and what is
-    new.
+    `append` costs O(1) a batch and O(log rows) a partial over time; `close` nothing where no window ends, else a sort
+    of what is new, then O(rows) per different predicate and O(groups) per different window and predicate. Space:
+    `PackedRows`, and what is new.
     """
 
     def __init__(self, plan: StreamPlan, tree: Tree) -> None:
@@ -59,7 +68,8 @@ class SlotStore:
             for component in tree.components
             if component.kind is Kind.VALUES and plan.inputs[component.input or 0].type is Type.STRING
         }
-        self._rows = PackedRows(self._to_rows([]).take(np.arange(0)))
+        self._runs = Runs(tree.components)
+        self._nests = all(map(can_nest, tree.components))
         self._new: list[pa.RecordBatch] = []
         self._new_rows = 0
         self._lowest_new = NO_SLOT
@@ -77,7 +87,7 @@ class SlotStore:
         """How many partials are held."""
         if self._oldest is not None:
             self._settle()
-        return len(self._rows) + self._new_rows
+        return self._runs.live_rows + self._new_rows
 
     @property
     def live_keys(self) -> int:
@@ -88,7 +98,8 @@ class SlotStore:
     def bytes_held(self) -> int:
         """The memory of all rows, new ones merged, and of the tables of keys and shards."""
         self._settle()
-        return self._rows.nbytes + self._keys.nbytes + self._shards.nbytes
+        self._runs.compact(self._to_rows([]))
+        return self._runs.nbytes + self._keys.nbytes + self._shards.nbytes
 
     def append(self, partials: pa.RecordBatch) -> None:
         """Take in partials of the tree's base, or of the tree itself, of any slots, in any order."""
@@ -100,7 +111,7 @@ class SlotStore:
         self._new_rows += partials.num_rows
         self.fed += partials.num_rows
         self._lowest_new = min(self._lowest_new, int(lowest[0]))
-        if self._new_rows > max(FEWEST_NEW, len(self._rows)):
+        if self._new_rows > max(FEWEST_NEW, self._runs.live_rows):
             self._settle()
 
     def close(
@@ -112,38 +123,35 @@ class SlotStore:
         queries with the same window and predicate share the search for instances and every component that they have in
         common.
         """
-        closing: dict[Window, tuple[int, int]] = {}
-        for window in windows:
-            first, last = instances_closed(window, self.tree.granularity, after, until)
-            if first <= last:
-                closing[window] = first, last
-        if not closing:
+        ending = {window: instances_closed(window, self.tree.granularity, after, until) for window in windows}
+        if all(first > last for first, last in ending.values()):
             return
         self._settle()
-        views: dict[int | None, View] = {}
-        folds: dict[tuple[int | None, Window], Fold] = {}
+        closing = self._covering(ending)
+        asked: dict[int | None, dict[Window, list[PlannedQuery]]] = {}
         for planned in queries:
-            predicate, window = planned.predicate, planned.query.window
-            if window not in closing:
-                continue
-            if predicate not in views:
-                views[predicate] = View(self._rows, self._passing(predicate))
-            if (predicate, window) not in folds:
-                folds[predicate, window] = self._fold(views[predicate], window, *closing[window])
-            fold = folds[predicate, window]
-            if len(fold):
-                yield ClosedWindows(planned, fold)
+            if planned.query.window in closing:
+                asked.setdefault(planned.predicate, {}).setdefault(planned.query.window, []).append(planned)
+        edges = self._edges(closing)
+        reading = Reading()
+        for predicate, by_window in asked.items():
+            if edges is None:
+                folds = self._folds(predicate, {window: closing[window] for window in by_window})
+            else:
+                folds = self._nested_folds(predicate, edges, by_window.keys(), reading)
+            for window, fold in folds:
+                if len(fold):
+                    yield from (ClosedWindows(planned, fold) for planned in by_window[window])
 
     def evict(self, oldest: int) -> None:
         """Forget the fragments before the slot `oldest`, and the keys that have none left."""
-        if oldest > min(self._rows.lowest_slot, self._lowest_new):
+        if oldest > min(self._runs.lowest_slot, self._lowest_new):
             self._oldest = oldest if self._oldest is None else max(oldest, self._oldest)
             self._old_batches = len(self._new)
 
     def partials(self) -> pa.RecordBatch:
         """All that is held, as partials that another store can append: the content of a snapshot."""
-        self._settle()
-        rows = self._rows.unpacked()
+        rows = self._as_one().unpacked()
         columns: list[pa.Array] = [pa.array(rows.slots), *self._keys.decode(rows.keys)]
         columns += self._shards.decode(rows.shards)
         for component in self.tree.components:
@@ -167,17 +175,68 @@ class SlotStore:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def check_invariants(self) -> None:
-        """Rows are sorted by (key, slot, shard), none twice, with a value in every column, and runs lie end to end."""
-        rows = self._rows.unpacked()
-        places = list(zip(rows.keys.tolist(), rows.slots.tolist(), rows.shards.tolist()))
-        assert places == sorted(set(places))
-        assert np.array_equal(self.tree.cuts.starts(rows.slots), rows.slots)
-        assert all(len(column) == len(rows) for column in rows.columns.values())
-        for runs in rows.multisets.values():
-            assert len(runs.offsets) == len(rows) + 1
-            assert runs.offsets[0] == 0
-            assert runs.offsets[-1] == len(runs.items) == len(runs.counts)
-            assert np.all(runs.counts > 0)
+        """Runs are sorted by (key, slot, shard), none twice, with a value in every column; slots are of fragments."""
+        self._runs.check_invariants()
+        for run in self._runs:
+            assert np.array_equal(self.tree.cuts.starts(run.place_slots), run.place_slots)
+            assert run.numbers.max(initial=0) < max(1, len(self._keys))
+
+    def _covering(self, closing: Closing) -> Closing:
+        """Of the instances that end, those that may cover a row: at both ends of time there is nothing to look at."""
+        lowest, highest = self._runs.lowest_slot, self._runs.highest_slot
+        covering: Closing = {}
+        for window, (first, last) in closing.items():
+            length, slide = lengths_in_slots(window, self.tree.granularity)
+            first, last = max(first, (lowest - length) // slide + 1), min(last, highest // slide)
+            if first <= last:
+                covering[window] = first, last
+        return covering
+
+    def _edges(self, closing: Closing) -> dict[int, dict[Window, tuple[int, int]]] | None:
+        """The windows that end at each edge, with the instance and its first slot; None where edges are too many."""
+        if not self._nests or any(last - first >= MOST_EDGES for first, last in closing.values()):
+            return None
+        edges: dict[int, dict[Window, tuple[int, int]]] = {}
+        for window, (first, last) in closing.items():
+            length, slide = lengths_in_slots(window, self.tree.granularity)
+            for instance in range(first, last + 1):
+                edges.setdefault(instance * slide + length, {})[window] = instance, instance * slide
+        return edges if len(edges) <= MOST_EDGES else None
+
+    def _nested_folds(
+        self,
+        predicate: int | None,
+        edges: dict[int, dict[Window, tuple[int, int]]],
+        windows: Iterable[Window],
+        reading: Reading,
+    ) -> Iterator[tuple[Window, Folded]]:
+        """Each window with its instances, all windows of an edge folded together."""
+        holds = None if predicate is None else self._holds(predicate)
+        groups = Groups(self.tree.group_by, self._keys)
+        found: dict[Window, list[tuple[int, NestedWindows, int]]] = {window: [] for window in windows}
+        for end, ending in sorted(edges.items()):
+            starts = sorted({start for window, (_, start) in ending.items() if window in found}, reverse=True)
+            for begin in range(0, len(starts), MOST_PIECES):
+                some = starts[begin : begin + MOST_PIECES]
+                nested = NestedWindows.of(list(self._runs), some, end, holds, len(self._keys), reading)
+                self.folded += nested.visited
+                for window, (instance, start) in ending.items():
+                    if window in found and start in some:
+                        found[window].append((instance, nested, some.index(start)))
+        for window, instances in found.items():
+            fold = NestedFold.of(instances, self.plan, groups)
+            self.folded += len(fold)
+            yield window, fold
+
+    def _folds(self, predicate: int | None, closing: Closing) -> Iterator[tuple[Window, Folded]]:
+        """Each window with its instances, folded over ranges of rows."""
+        rows = self._as_one()
+        chosen = None
+        if predicate is not None:
+            chosen = np.flatnonzero(self._holds(predicate)[rows.place_shards][rows.places])
+        view = View(rows, chosen)
+        for window, (first, last) in closing.items():
+            yield window, self._fold(view, window, first, last)
 
     def _fold(self, view: View, window: Window, first: int, last: int) -> Fold:
         """The instances first .. last of a window, each with its range of the view's rows."""
@@ -197,33 +256,33 @@ class SlotStore:
         groups = Groups(self.tree.group_by, self._keys)
         return Fold(view, view.keys[owner], instances, low, high, self.plan, groups)
 
-    def _passing(self, predicate: int | None) -> Ints | None:
-        """The rows whose shard satisfies a predicate; None for all rows."""
-        if predicate is None:
-            return None
+    def _holds(self, predicate: int) -> Bools:
+        """Which shards satisfy a predicate."""
         words = self._shards.decode(np.arange(len(self._shards)))
         bits = np.asarray(words[predicate // BITS_PER_WORD])
-        holds = ((bits >> (predicate % BITS_PER_WORD)) & 1).astype(np.bool_)
-        return np.flatnonzero(holds[self._rows.shards])
+        return ((bits >> (predicate % BITS_PER_WORD)) & 1).astype(np.bool_)
 
     def _settle(self) -> None:
-        """Merge what is new into the sorted rows, without what is old."""
+        """Make a run of what is new, and let go of what is old."""
         oldest, self._oldest = self._oldest, None
-        if not self._new and oldest is None:
-            return
-        rows = self._rows.unpacked(None if oldest is None else np.flatnonzero(self._rows.slots >= oldest))
-        left = self._rows.lowest_slot
+        has_left = oldest is not None and self._runs.forget(oldest)
         if self._new:
             new = self._to_rows(self._new)
             if oldest is not None:
                 # What came after the eviction stays, whatever its slot.
                 held = sum(batch.num_rows for batch in self._new[: self._old_batches])
-                new = new.take(np.flatnonzero((new.slots >= oldest) | (np.arange(len(new)) >= held)))
-            rows = rows.joined(new).merged(self.tree.components)
+                stays = (new.slots >= oldest) | (np.arange(len(new)) >= held)
+                has_left = has_left or not stays.all()
+                new = new.take(np.flatnonzero(stays))
+            self._runs.add(new)
             self._new, self._new_rows, self._lowest_new = [], 0, NO_SLOT
-        self._rows = PackedRows(rows)
-        if oldest is not None and oldest > left:
+        if has_left:
             self._renumber_keys()
+
+    def _as_one(self) -> PackedRows:
+        """All that is held, in one run."""
+        self._settle()
+        return self._runs.as_one(self._to_rows([]))
 
     def _to_rows(self, batches: list[pa.RecordBatch]) -> Rows:
         table = pa.Table.from_batches(batches, self._schema)
@@ -263,14 +322,17 @@ class SlotStore:
 
     def _renumber_keys(self) -> None:
         """Give the numbers of keys without rows back, once they are the larger part."""
-        used = IntTable()
-        numbers = used.ids(self._rows.keys)
-        if 2 * len(used) >= len(self._keys) or not self.tree.group_by:
+        if not self.tree.group_by:
             return
-        live = self._keys.decode(used.values)
+        used = self._runs.used_keys(len(self._keys))
+        if 2 * len(used) >= len(self._keys):
+            return
+        numbers = np.zeros(len(self._keys), np.uint32)
+        live = self._keys.decode(used)
         self._keys = KeyTable(self._key_types)
-        # Rows are sorted by key and keys are numbered as they appear, so the order of the rows stays.
-        self._rows.keys = self._keys.ids(live, len(used))[numbers]
+        # Keys are numbered as they appear, here from the least number to the greatest, so the order of rows stays.
+        numbers[used] = self._keys.ids(live, len(used))
+        self._runs.renumber(numbers)
 
 
 def _one(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:

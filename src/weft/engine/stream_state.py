@@ -12,7 +12,7 @@ from weft.engine.answers import QueryAnswers
 from weft.engine.changes import Changes
 from weft.engine.corrections import corrected_answers
 from weft.engine.event_log import EventLog, Retention
-from weft.engine.generation import Generation, TreeState, time_answers
+from weft.engine.generation import Generation, TreeState, decided, time_answers
 from weft.engine.having import HavingIndexes
 from weft.engine.lookup import Arrays, lookup_answers, lookup_arrays
 from weft.engine.on_demand.shared import Keys, SharedStructures
@@ -300,7 +300,7 @@ class StreamState:
 
     def _row_answers(self, state: TreeState, rows: int) -> Iterator[QueryAnswers]:
         """The answers of a row tree's windows that are complete; their times are those of their first and last row."""
-        for closed in state.close(self.closed_rows, rows):
+        for closed in decided(state.close(self.closed_rows, rows)):
             length, slide = lengths_of(closed.planned.query.window)
             first = np.maximum(closed.instances * slide, 0) - self._row_times_from
             last = closed.instances * slide + length - 1 - self._row_times_from

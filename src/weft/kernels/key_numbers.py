@@ -63,15 +63,3 @@ def positions_between(
             high[i] = end
             present += 1
     return present
-
-
-@njit(cache=True, nogil=True)
-def positions_of_key(
-    numbers: Ints, offset: Ints, shift: Shifts, first: Ints, length: Ints, key: int, from_number: int, to_number: int
-) -> tuple[int, int]:
-    """The same of one key: the arrays of one element are made in here, where they take next to no time."""
-    low = np.empty(1, np.int64)
-    high = np.empty(1, np.int64)
-    keys, begin, end = np.full(1, key), np.full(1, from_number), np.full(1, to_number)
-    positions_between(numbers, offset, shift, first, length, keys, begin, end, low, high)
-    return low[0], high[0]

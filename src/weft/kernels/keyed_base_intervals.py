@@ -102,23 +102,6 @@ def fold_trees(
 
 
 @njit(cache=True, nogil=True)
-def fold_tree(
-    operation: int,
-    user: Any,
-    identity: Any,
-    nodes: Elements,
-    offset: Ints,
-    shift: Shifts,
-    key: int,
-    low: int,
-    high: int,
-) -> Any:
-    """The same of one key: the arrays of one element are made in here, where they take next to no time."""
-    keys, begin, end = np.full(1, key), np.full(1, low), np.full(1, high)
-    return fold_trees(operation, user, identity, nodes, offset, shift, keys, begin, end)[0]
-
-
-@njit(cache=True, nogil=True)
 def move_trees(
     operation: int,
     user: Any,

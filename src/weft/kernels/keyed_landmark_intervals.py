@@ -196,30 +196,6 @@ def move_landmarks(
 
 
 @njit(cache=True, nogil=True)
-def fold_landmarks_of_key(
-    operation: int,
-    user: Any,
-    identity: Any,
-    suffixes: Elements,
-    prefixes: Elements,
-    size: int,
-    levels: Ints,
-    offset: Ints,
-    shift: Shifts,
-    key: int,
-    low: int,
-    high: int,
-) -> tuple[Any, bool]:
-    """The range of one key, and whether a partition serves it; arrays of one element take next to no time in here."""
-    keys, begin, end = np.full(1, key), np.full(1, low), np.full(1, high)
-    out = np.empty(1, suffixes.dtype)
-    unserved = fold_landmarks_of_keys(
-        operation, user, identity, suffixes, prefixes, size, levels, offset, shift, keys, begin, end, out
-    )
-    return out[0], unserved < 0
-
-
-@njit(cache=True, nogil=True)
 def find_wrong_landmarks(
     operation: int,
     user: Any,

@@ -55,23 +55,6 @@ def fold_rings(
 
 
 @njit(cache=True, nogil=True)
-def fold_ring(
-    operation: int,
-    user: Any,
-    identity: Any,
-    rings: Elements,
-    offset: Ints,
-    shift: Shifts,
-    key: int,
-    low: int,
-    high: int,
-) -> Any:
-    """The same of one key: the arrays of one element are made in here, where they take next to no time."""
-    keys, begin, end = np.full(1, key), np.full(1, low), np.full(1, high)
-    return fold_rings(operation, user, identity, rings, offset, shift, keys, begin, end)[0]
-
-
-@njit(cache=True, nogil=True)
 def _gather_sorted(values: Elements, valid: Bools, at: int, mask: int, low: int, high: int) -> Elements:
     """The values of one range that are not NULL, in order, NaN last."""
     out = np.empty(high - low, values.dtype)

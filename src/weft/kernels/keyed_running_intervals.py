@@ -101,24 +101,6 @@ def fold_running_of_keys(
 
 
 @njit(cache=True, nogil=True)
-def fold_running_of_key(
-    inverse: Any,
-    identity: Any,
-    running: Elements,
-    base: Elements,
-    offset: Ints,
-    shift: Shifts,
-    first: Ints,
-    key: int,
-    low: int,
-    high: int,
-) -> Any:
-    """The same of one key: the arrays of one element are made in here, where they take next to no time."""
-    keys, begin, end = np.full(1, key), np.full(1, low), np.full(1, high)
-    return fold_running_of_keys(inverse, identity, running, base, offset, shift, first, keys, begin, end)[0]
-
-
-@njit(cache=True, nogil=True)
 def _extend_pairs(
     running: Pairs,
     elements: Pairs,
@@ -260,26 +242,6 @@ def fold_running_pairs_of_keys(
                 total_high, total_low = add_pairs(total_high, total_low, element.real, element.imag)
         out[i] = complex(total_high, total_low)
     return out
-
-
-@njit(cache=True, nogil=True)
-def fold_running_pairs_of_key(
-    running: Pairs,
-    elements: Pairs,
-    special: Marks,
-    magnitudes: Pairs,
-    offset: Ints,
-    shift: Shifts,
-    length: Ints,
-    key: int,
-    low: int,
-    high: int,
-) -> Any:
-    """The same of one key: the arrays of one element are made in here, where they take next to no time."""
-    keys, begin, end = np.full(1, key), np.full(1, low), np.full(1, high)
-    return fold_running_pairs_of_keys(running, elements, special, magnitudes, offset, shift, length, keys, begin, end)[
-        0
-    ]
 
 
 @njit(cache=True, nogil=True)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from weft.engine.combine import Combiner
 from weft.engine.projection import project
+from weft.kernels.ordering import order_words
 from weft.planning.plan import Base, StreamPlan
 from weft.spark.buckets import Ints, bucket_places, places_of
 from weft.spark.counts import COMBINED, COMBINED_COLUMNS
@@ -147,7 +148,7 @@ class _Combining:
     def _by_bucket(self, base: int, content: pa.RecordBatch, places: Ints) -> Iterator[tuple[int, int, bytes]]:
         """The rows of a batch packed for each bucket, given the bucket's place of each."""
         ids = self._job.bucket_ids
-        order = np.argsort(places, kind="stable")
+        order = order_words(places, len(ids))
         content = content.take(pa.array(order))
         bounds = np.searchsorted(places[order], np.arange(len(ids) + 1))
         for bucket, low, high in zip(ids, bounds[:-1], bounds[1:]):

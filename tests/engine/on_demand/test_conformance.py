@@ -210,9 +210,11 @@ def identity(value):
 @given(st.data())
 def test_lookups_agree_with_the_oracle(using, data) -> None:
     first = data.draw(st.lists(queries(using), min_size=1, max_size=4))
+    fewest = data.draw(st.sampled_from([1, 256]))
     with (
         patch("weft.engine.on_demand.sequence.MOST_BEHIND", data.draw(st.sampled_from([1, 4096]))),
-        patch("weft.engine.on_demand.shared.FEWEST_TOGETHER", data.draw(st.sampled_from([1, 256]))),
+        patch("weft.engine.on_demand.shared.FEWEST_TOGETHER", fewest),
+        patch("weft.engine.on_demand.short_way.FEWEST_TOGETHER", fewest),
         patch("weft.engine.on_demand.adaptation.FEWEST_USES", 8),
         patch("weft.engine.on_demand.adaptation.MARGIN", 1.0),
     ):

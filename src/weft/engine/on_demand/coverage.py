@@ -29,6 +29,12 @@ class Coverage:
             return self
         return Coverage(self.from_number[rows], self.to_number[rows], self.starts_us[rows], self.ends_us[rows])
 
+    def spread(self, rows: Ints, count: int) -> Coverage:
+        """What is covered of so many keys: of those at `rows` this, one by one, and nothing of the others."""
+        arrays = np.zeros((4, count), np.int64)
+        arrays[:, rows] = self.from_number, self.to_number, self.starts_us, self.ends_us
+        return Coverage(*arrays)
+
 
 def covered_by(window: Window, log: EventLog, at_us: int, since_us: int | None) -> Coverage:
     """What a window without PARTITION BY covers, the same for all groups."""

@@ -1,6 +1,6 @@
 """One group: its answers in one window, from final and pending events, without arrays where that is possible.
 
-Cost: a few kernel calls, one for the positions and one or two for each column.
+Cost: one call of a kernel where the short way leads; without groups a few for each column.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from weft.aggregates.lowering import AnswerOverflowError
 from weft.engine.event_log import EventLog
 from weft.engine.on_demand.columns import HeldColumn
+from weft.engine.on_demand.parts import PlainPart
 from weft.engine.on_demand.scalars import Answer, FoldedOne, Joined, as_scalars, plain_answer
 from weft.engine.on_demand.sequence import Events
 from weft.engine.on_demand.served import Served
@@ -27,31 +28,38 @@ class FoundOne(NamedTuple):
 
 
 def find_one(
-    structures: SharedStructures, served: Served, log: EventLog, at_us: int, since_us: int | None, code: int
+    structures: SharedStructures,
+    served: Served,
+    log: EventLog,
+    pending: Events,
+    at_us: int,
+    since_us: int | None,
+    code: int,
 ) -> FoundOne | None:
     """The answers of one group that there is, for which all is prepared; None when the window's events must be read."""
-    sequence = served.sequence
-    from_number, to_number, start_us, end_us = served.coverage_of_one(log, at_us, since_us, code)
-    low, high = sequence.final.positions_of_one(code, from_number, to_number)
-    pending, pending_low, pending_high = None, 0, 0
-    if to_number > log.final_count:
-        pending = sequence.pending(log)
-        if pending.has(code):
-            pending_low, pending_high = pending.positions_of_one(code, from_number, to_number)
-        if pending_low == pending_high:
-            pending = None
+    coverage, (from_number, to_number, start_us, end_us) = served.coverage_of_one(log, at_us, since_us, code)
+    short = structures.short_way(served)
+    if short is not None:
+        found = short.one(pending, code, coverage)
+        if found is not None:
+            covered, answers = found
+            return FoundOne(start_us, end_us, answers if covered else None)
+    final = served.sequence.final
+    low, high = final.positions_of_one(code, from_number, to_number)
+    pending_low = pending_high = 0
+    if to_number > log.final_count and pending.has(code):
+        pending_low, pending_high = pending.positions_of_one(code, from_number, to_number)
     width = high - low + pending_high - pending_low
-    if not width and sequence.group_by:
+    if not width and served.sequence.group_by:
         return FoundOne(start_us, end_us, None)
-    if not served.is_plain:
-        ranges = low, high, pending_low, pending_high
-        lowered = _lower(structures, served, pending or sequence.pending(log), code, *ranges)
+    if not (served.is_plain and isinstance(final, PlainPart) and isinstance(pending, PlainPart)):
+        lowered = _lower(structures, served, pending, code, low, high, pending_low, pending_high)
         return None if lowered is None else FoundOne(start_us, end_us, lowered)
     folded: dict[HeldColumn, FoldedOne] = {}
     for column in served.columns:
-        own: FoldedOne = sequence.final.fold_one(column, code, low, high)
-        if pending is not None:
-            own = Joined(own, pending.fold_one(column, code, pending_low, pending_high))
+        own: FoldedOne = final.fold_one(column, low, high)
+        if pending_low < pending_high:
+            own = Joined(own, pending.fold_one(column, pending_low, pending_high))
         folded[column] = own
         column.lookups += 1
         column.covered += width

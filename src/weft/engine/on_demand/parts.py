@@ -17,12 +17,13 @@ import numpy.typing as npt
 
 from weft.engine.on_demand.columns import HeldColumn
 from weft.engine.on_demand.scalars import FirstOf, FoldedOne
-from weft.kernels.key_numbers import positions_between, positions_of_key
+from weft.kernels.key_numbers import positions_between
 from weft.kernels.keyed_recompute import write_rings
 from weft.structures import build
 from weft.structures.aggregated import FoldedColumns
 from weft.structures.keyed import KeyedStructure, build_keyed
 from weft.structures.keyed.column import PooledColumn
+from weft.structures.keyed.described import DescribedColumns
 from weft.structures.keyed.pool import Batch, Moves, Pool
 from weft.structures.structure import Structure
 from weft.structures.timed import TimeIndex
@@ -78,10 +79,6 @@ class Part(ABC, Generic[StructureT]):
         """The same as `positions` of one key, 0 and 0 or two equal ones where there are none."""
 
     @abstractmethod
-    def fold_one(self, column: HeldColumn, key: int, low: int, high: int) -> FoldedOne:
-        """The same as `fold` of one range."""
-
-    @abstractmethod
     def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
         """The numbers of events at positions that are there."""
 
@@ -132,7 +129,8 @@ class PlainPart(Part[Structure]):
         low = int(numbers.searchsorted(from_number))
         return low, max(int(numbers.searchsorted(to_number)), low)
 
-    def fold_one(self, column: HeldColumn, key: int, low: int, high: int) -> FoldedOne:
+    def fold_one(self, column: HeldColumn, low: int, high: int) -> FoldedOne:
+        """The same as `fold` of one range."""
         return FirstOf(self._structures[column].fold_ranges(np.array([low]), np.array([high])))
 
     def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
@@ -158,6 +156,7 @@ class KeyedPart(Part[KeyedStructure]):
         super().__init__()
         self._pool = Pool(_MOST)
         self._numbers = _NumbersColumn(self._pool)
+        self.described = DescribedColumns(self._pool, self._numbers)
         self._held = FEWEST
         for column in columns:
             made = build_keyed(
@@ -172,6 +171,7 @@ class KeyedPart(Part[KeyedStructure]):
 
     def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
         pool = self._pool
+        self.described.batches += 1
         pool.cover(codes)
         batch, order = pool.group(codes)
         moves = pool.make_room(batch)
@@ -203,14 +203,24 @@ class KeyedPart(Part[KeyedStructure]):
         return self._structures[column].fold_ranges(keys, low, high)
 
     def positions_of_one(self, key: int, from_number: int, to_number: int) -> tuple[int, int]:
-        pool = self._pool
-        found: tuple[int, int] = positions_of_key(
-            self._numbers.numbers, pool.offset, pool.shift, pool.first, pool.length, key, from_number, to_number
-        )
-        return found
+        low, high = self.positions(np.array([key]), np.array([from_number]), np.array([to_number]))
+        return int(low[0]), int(high[0])
 
-    def fold_one(self, column: HeldColumn, key: int, low: int, high: int) -> FoldedOne:
-        return self._structures[column].fold_one(key, low, high)
+    def follow_columns(self) -> None:
+        """Describe columns as they are now."""
+        self.described.follow(self._structures.values())
+
+    def rows_of(self, column: HeldColumn) -> tuple[int, int, int]:
+        """Where what a column is made of, one or two of them, and its count of NULLs are described; -1 for none."""
+        structure = self._structures[column]
+        rows = [self.described.row_of(one) for one in structure.columns]
+        first, second = [*rows, -1, -1][:2]
+        nulls = structure.null_column
+        return first, second, -1 if nulls is None else self.described.row_of(nulls)
+
+    def drop(self, column: HeldColumn) -> None:
+        super().drop(column)
+        self.described.batches += 1
 
     def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
         return self._numbers.numbers[self._pool.places(keys, positions)]
@@ -221,6 +231,7 @@ class KeyedPart(Part[KeyedStructure]):
 
     def check_invariants(self) -> None:
         self._pool.check()
+        self.described.check(self._structures.values())
         keys = self._pool.live
         assert int(self._pool.length.sum()) == self.elements
         for key in keys.tolist():

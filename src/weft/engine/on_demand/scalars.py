@@ -21,6 +21,7 @@ Values = dict[str, int | float | None]
 """The answers of one group by the names of SELECT; None for NULL."""
 
 NULL: Answer = (None, None)
+SUM_OVERFLOW = "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
 _EXTREMES = {"MIN": Kind.MIN, "MAX": Kind.MAX}
 _SAMPLES = {"VAR_POP": 0, "STDDEV_POP": 0, "VAR_SAMP": 1, "STDDEV_SAMP": 1}
 PLAIN = frozenset({"COUNT", "SUM", "AVG", *_EXTREMES, *_SAMPLES})
@@ -95,9 +96,7 @@ def plain_answer(function: str, folded: FoldedOne) -> Answer:
     if function == "AVG":
         return float(whole) / count, None
     if not -(2**63) <= whole < 2**63:
-        raise AnswerOverflowError(
-            "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
-        )
+        raise AnswerOverflowError(SUM_OVERFLOW)
     return float(whole), whole
 
 

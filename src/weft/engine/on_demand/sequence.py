@@ -108,6 +108,13 @@ class Sequence:
             for column in self.columns:
                 column.updates += added
 
+    def prepare(self, log: EventLog) -> Events:
+        """Bring all up to date for a lookup; returns the pending events."""
+        self.was_asked = True
+        if self._is_stale or self._fed < log.final_count:
+            self.catch_up(log)
+        return self.pending(log)
+
     def pending(self, log: EventLog) -> Events:
         """The pending events of the log."""
         events = log.events

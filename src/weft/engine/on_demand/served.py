@@ -17,9 +17,10 @@ from weft.engine.event_log import EventLog
 from weft.engine.on_demand.columns import HeldColumn
 from weft.engine.on_demand.coverage import Coverage, covered_by, covered_in_partitions
 from weft.engine.on_demand.parts import NO_KEYS
-from weft.engine.on_demand.sequence import Sequence
+from weft.engine.on_demand.sequence import Events, Sequence
 from weft.language.expressions import AggregateCall, aggregates_of
 from weft.language.model import Query
+from weft.language.printer import label_of
 from weft.windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -70,13 +71,11 @@ class Served:
         calls = aggregates_of(self.query.having)
         return tuple(one for one in self.aggregates if one.call in calls)
 
-    def prepare(self, log: EventLog) -> None:
-        """Bring all that a lookup reads up to date."""
-        for sequence in (self.sequence, self.rows):
-            if sequence is not None:
-                sequence.was_asked = True
-                sequence.catch_up(log)
-                sequence.pending(log)
+    def prepare(self, log: EventLog) -> Events:
+        """Bring all that a lookup reads up to date; returns the pending events."""
+        if self.rows is not None:
+            self.rows.prepare(log)
+        return self.sequence.prepare(log)
 
     def codes(self, keys: Keys | None) -> Ints:
         """The codes of groups, -1 of those that there are not; without keys all groups."""
@@ -98,8 +97,17 @@ class Served:
         assert isinstance(window, RowWindow)
         return covered_in_partitions(window, log, at_us, since_us, self.rows, self._partitions(codes))
 
-    def coverage_of_one(self, log: EventLog, at_us: int, since_us: int | None, code: int) -> tuple[int, int, int, int]:
-        """The same of one group: the first number and the one behind the last, the start and the end."""
+    def coverage_of_many(self, log: EventLog, at_us: int, since_us: int | None, codes: Ints) -> Coverage:
+        """The same of groups of which some may not be there, with a code of -1: of those it covers nothing."""
+        if self.rows is None or codes.min(initial=0) >= 0:
+            return self.coverage(log, at_us, since_us, codes)
+        known = np.flatnonzero(codes >= 0)
+        return self.coverage(log, at_us, since_us, codes[known]).spread(known, len(codes))
+
+    def coverage_of_one(
+        self, log: EventLog, at_us: int, since_us: int | None, code: int
+    ) -> tuple[Coverage, tuple[int, int, int, int]]:
+        """The same of one group, and as numbers: the first and the one behind the last, the start and the end."""
         covered = self.coverage(log, at_us, since_us, NO_KEYS if self.rows is None else np.array([code]))
         if covered is not self._last_one:
             self._last_one = covered
@@ -109,7 +117,7 @@ class Served:
                 int(covered.starts_us[0]),
                 int(covered.ends_us[0]),
             )
-        return self._last_bounds
+        return covered, self._last_bounds
 
     def _partitions(self, codes: Ints) -> Ints:
         """The partition of each group, remembered for as long as the codes stay the same."""
@@ -123,3 +131,8 @@ class Served:
             found = tables[1].find([groups[name] for name in self.rows.group_by], count - known)
             self._partition_of = np.concatenate([self._partition_of, found])
         return self._partition_of[codes]
+
+
+def labelled_aggregates(query: Query) -> list[tuple[str, AggregateCall]]:
+    """The aggregates of SELECT with their names."""
+    return [(label_of(item), item.expression) for item in query.select if isinstance(item.expression, AggregateCall)]

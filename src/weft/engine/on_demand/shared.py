@@ -32,6 +32,7 @@ from weft.engine.on_demand.scalars import PLAIN
 from weft.engine.on_demand.sequence import Events, Sequence
 from weft.engine.on_demand.served import Keys as Keys
 from weft.engine.on_demand.served import Served, ServedAggregate
+from weft.engine.on_demand.short_way import FEWEST_TOGETHER, Arrays, ShortWay
 from weft.language.expressions import AggregateCall, Expression
 from weft.language.model import Query, Stream
 from weft.language.printer import print_expression
@@ -40,8 +41,6 @@ from weft.structures.aggregated import FoldedColumns
 from weft.windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
-FEWEST_TOGETHER = 256
-"""Fewer groups than these are looked up one by one, whatever part of all they are."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +118,7 @@ class SharedStructures:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._served: dict[str, Served] = {}
+        self._short: dict[Served, ShortWay] = {}
         self._sequences: dict[tuple[Expression | None, tuple[str, ...]], Sequence] = {}
         self._observed: dict[HeldColumn, Observed] = {}
         self._read = 0
@@ -140,13 +140,17 @@ class SharedStructures:
             aggregates.append(ServedAggregate(choice.call, column, lower))
         columns = dict.fromkeys(one.column for one in aggregates if one.column is not None)
         is_plain = all(one.column is None or one.call.function in PLAIN for one in aggregates)
-        self._served[query.name] = Served(query, sequence, rows, tuple(aggregates), tuple(columns), is_plain)
+        served = Served(query, sequence, rows, tuple(aggregates), tuple(columns), is_plain)
+        self._served[query.name] = served
+        if ShortWay.leads_to(served):
+            self._short[served] = ShortWay(served)
 
     def remove(self, name: str) -> None:
         """Answer one query less; what only it needed goes with it."""
         served = self._served.pop(name, None)
         if served is None:
             return
+        self._short.pop(served, None)
         for column in served.columns:
             column.functions.pop(name)
             column.forced.discard(name)
@@ -173,6 +177,20 @@ class SharedStructures:
     def served(self, name: str) -> Served | None:
         """A query that structures answer; None for the others."""
         return self._served.get(name)
+
+    def short_way(self, served: Served) -> ShortWay | None:
+        """The short way to a query's answers; None where there is none."""
+        return self._short.get(served)
+
+    def lookup_arrays(self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Arrays | None:
+        """The answers of the given groups, an element for each; None where the short way does not lead there."""
+        served = self._served.get(query.name)
+        short = None if served is None else self._short.get(served)
+        if served is None or short is None:
+            return None
+        pending = served.prepare(log)
+        codes = served.codes(keys)
+        return short.many(pending, codes, served.coverage_of_many(log, at_us, since_us, codes))
 
     def lookup(
         self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys | None

@@ -96,13 +96,13 @@ class SingleLookups:
         served = self._structures.served(self.query.name)
         if served is None:
             return None
-        served.prepare(log)
+        pending = served.prepare(log)
         code = self._code(served, key)
         if code < 0:
             # A lookup that needs what is not held must say so, whatever the key.
             served.coverage(log, at_us, since_us, np.empty(0, np.int64))
             return _NOTHING
-        return find_one(self._structures, served, log, at_us, since_us, code)
+        return find_one(self._structures, served, log, pending, at_us, since_us, code)
 
     def values(self, found: FoundOne) -> Values | None:
         """Answers by the names of SELECT."""

@@ -7,11 +7,12 @@ this too is O(1) an element.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from weft.kernels.keyed_base_intervals import append_trees, find_wrong_tree, fold_tree, fold_trees, move_trees
+from weft.kernels.key_folds import TREE
+from weft.kernels.keyed_base_intervals import append_trees, find_wrong_tree, fold_trees, move_trees
 from weft.structures.base_intervals import BaseIntervals
 from weft.structures.column import Elements, Ints, Operation
 from weft.structures.keyed.column import KeyedColumn
@@ -22,6 +23,8 @@ from weft.structures.sheet import FIXED_SIZE, DataSheet
 
 class KeyedTreesColumn(KeyedColumn):
     """Two places for each of the pool's: a segment's leaves, and before them its inner nodes."""
+
+    fold_way: ClassVar[int] = TREE
 
     def __init__(self, operation: Operation, pool: Pool) -> None:
         super().__init__(operation, pool)
@@ -54,10 +57,6 @@ class KeyedTreesColumn(KeyedColumn):
             low,
             high,
         )
-
-    def fold_one(self, key: int, low: int, high: int) -> Any:
-        o, pool = self.operation, self.pool
-        return fold_tree(o.code, o.user, o.identity, self._nodes, pool.offset, pool.shift, key, low, high)
 
     def relocate(self, moves: Moves) -> None:
         target = self._nodes if moves.size is None else np.zeros(2 * moves.size, self._nodes.dtype)

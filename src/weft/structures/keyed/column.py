@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from weft.kernels.key_folds import DOUBLE, PAIR, WHOLE
 from weft.kernels.keyed_pool import move_rings
 from weft.structures.column import Bools, Elements, Ints, Operation, Windows, most_frequent_value
 from weft.structures.keyed.pool import Batch, Moves, Pool
+
+_ELEMENTS: dict[type, int] = {np.int64: WHOLE, np.float64: DOUBLE, np.complex128: PAIR}
 
 
 class PooledColumn(ABC):
@@ -49,6 +52,9 @@ class PooledColumn(ABC):
 class KeyedColumn(PooledColumn):
     """Elements that combine. A range [low, high) of a key is held, or empty: then the key may be unknown."""
 
+    fold_way: ClassVar[int]
+    """The way in which `kernels.key_folds` folds its arrays, which are in the order that it says."""
+
     def __init__(self, operation: Operation, pool: Pool) -> None:
         super().__init__(pool)
         self.operation = operation
@@ -61,9 +67,14 @@ class KeyedColumn(PooledColumn):
     def fold(self, keys: Ints, low: Ints, high: Ints) -> Elements:
         """The elements of each key's range combined; the neutral element of an empty one."""
 
-    @abstractmethod
-    def fold_one(self, key: int, low: int, high: int) -> Any:
-        """The same of one key, as a plain number: without the arrays, which take longer than the fold."""
+    def way(self) -> tuple[int, int, int]:
+        """How `kernels.key_folds` folds its arrays: the way, and the type and the operation of elements.
+
+        Columns of a user's functions have none.
+        """
+        operation = self.operation
+        assert operation.user is None, "a user's function is not called from there"
+        return self.fold_way, _ELEMENTS[operation.dtype.type], operation.code
 
     def elements(self, keys: Ints, positions: Ints) -> Elements:
         """The elements at some positions."""

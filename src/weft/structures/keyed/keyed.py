@@ -129,9 +129,15 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
         """The folded columns over positions low .. high - 1 of keys, for any aggregate that is made of them."""
         return FoldedKeys(self, keys, low, high)
 
-    def fold_one(self, key: int, low: int, high: int) -> FoldedKey:
-        """The folded columns over positions low .. high - 1 of one key, as plain numbers."""
-        return FoldedKey(self, key, low, high)
+    @property
+    def columns(self) -> list[KeyedColumn]:
+        """The columns of its components, in order; an integer sum may have one more after the next batch."""
+        return [column for several in self._columns.values() for column in several]
+
+    @property
+    def null_column(self) -> KeyedColumn | None:
+        """The column that counts NULLs; None while there was none."""
+        return self._nulls
 
     def hold(self, elements: int) -> None:
         """Serve any window within so many of each key's newest elements, besides its own windows."""
@@ -336,26 +342,6 @@ class FoldedKeys(FoldedColumns):
     def mode(self) -> Elements:
         assert self._structure._values is not None
         return self._structure._values.mode(self._keys, self._low, self._high)
-
-
-class FoldedKey:
-    """The folded columns of one range of a key, as plain numbers."""
-
-    __slots__ = ("_high", "_key", "_low", "_structure", "count", "is_float")
-
-    def __init__(self, structure: KeyedStructure, key: int, low: int, high: int) -> None:
-        self._structure = structure
-        self._key, self._low, self._high = key, low, high
-        nulls = structure._nulls
-        self.is_float = structure._type is Type.DOUBLE
-        """Whether the values are doubles."""
-        self.count: int = high - low if nulls is None else high - low - nulls.fold_one(key, low, high)
-        """How many values are not NULL."""
-
-    def columns(self, kind: Kind) -> tuple[Any, ...]:
-        """The folded columns of a component."""
-        key, low, high = self._key, self._low, self._high
-        return tuple([column.fold_one(key, low, high) for column in self._structure._columns[kind]])
 
 
 def restore_keyed(blob: bytes, *, aggregate: UserAggregate | None = None) -> KeyedStructure:

@@ -8,14 +8,14 @@ for suffix windows too.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from weft.kernels.key_folds import LANDMARKS
 from weft.kernels.keyed_landmark_intervals import (
     append_landmarks,
     find_wrong_landmarks,
-    fold_landmarks_of_key,
     fold_landmarks_of_keys,
     move_landmarks,
     rebuild_landmarks,
@@ -31,6 +31,7 @@ from weft.structures.sheet import FIXED_SIZE, DataSheet
 class KeyedLandmarksColumn(KeyedColumn):
     """The elements, and for each partition as many suffixes and prefixes."""
 
+    fold_way: ClassVar[int] = LANDMARKS
     _suffixes: Elements
     _prefixes: Elements
 
@@ -78,16 +79,6 @@ class KeyedLandmarksColumn(KeyedColumn):
             raise self._unserved(int(keys[unserved]), int(low[unserved]), int(high[unserved]))
         return out
 
-    def fold_one(self, key: int, low: int, high: int) -> Any:
-        o, pool = self.operation, self.pool
-        found, is_served = fold_landmarks_of_key(
-            o.code, o.user, o.identity, self._suffixes, self._prefixes, len(self._elements), self._levels,
-            pool.offset, pool.shift, key, low, high,
-        )  # fmt: skip
-        if not is_served:
-            raise self._unserved(key, low, high)
-        return found
-
     def elements(self, keys: Ints, positions: Ints) -> Elements:
         return self._elements[self.pool.places(keys, positions)]
 
@@ -107,7 +98,7 @@ class KeyedLandmarksColumn(KeyedColumn):
         self._rebuild(self.pool.live)
 
     def arrays(self) -> list[Elements]:
-        return [self._elements, self._suffixes, self._prefixes]
+        return [self._elements, self._suffixes, self._prefixes, self._levels]
 
     def check(self, keys: Ints) -> None:
         pool = self.pool

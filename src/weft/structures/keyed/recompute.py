@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weft.kernels.keyed_recompute import count_distinct_in_rings, fold_ring, fold_rings, select_in_rings, write_rings
+from weft.kernels.key_folds import RING
+from weft.kernels.keyed_recompute import count_distinct_in_rings, fold_rings, select_in_rings, write_rings
 from weft.structures.column import Bools, Elements, Ints, Operation
 from weft.structures.keyed.column import KeyedColumn, KeyedValuesColumn
 from weft.structures.keyed.keyed import KeyedStructure
@@ -17,6 +18,8 @@ from weft.structures.sheet import DataSheet
 
 class KeyedRingColumn(KeyedColumn):
     """A ring of elements a key."""
+
+    fold_way: ClassVar[int] = RING
 
     def __init__(self, operation: Operation, pool: Pool) -> None:
         super().__init__(operation, pool)
@@ -39,10 +42,6 @@ class KeyedRingColumn(KeyedColumn):
             low,
             high,
         )
-
-    def fold_one(self, key: int, low: int, high: int) -> Any:
-        o, pool = self.operation, self.pool
-        return fold_ring(o.code, o.user, o.identity, self._rings, pool.offset, pool.shift, key, low, high)
 
     def relocate(self, moves: Moves) -> None:
         self._rings = self._moved_rings(self._rings, moves)

@@ -6,18 +6,17 @@ segment, with the elements beside them, so that a window that a difference might
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from weft.kernels.key_folds import RUNNING, RUNNING_PAIRS
 from weft.kernels.keyed_running_intervals import (
     advance_base,
     append_running,
     append_running_pairs,
     find_wrong_sums,
-    fold_running_of_key,
     fold_running_of_keys,
-    fold_running_pairs_of_key,
     fold_running_pairs_of_keys,
     rebuild_pairs,
 )
@@ -31,6 +30,8 @@ from weft.structures.sheet import DataSheet
 
 class KeyedRunningColumn(KeyedColumn):
     """Exact running combinations, and for each key that of all before its first held position."""
+
+    fold_way: ClassVar[int] = RUNNING
 
     def __init__(self, operation: Operation, pool: Pool) -> None:
         super().__init__(operation, pool)
@@ -68,12 +69,6 @@ class KeyedRunningColumn(KeyedColumn):
             high,
         )
 
-    def fold_one(self, key: int, low: int, high: int) -> Any:
-        o, pool = self.operation, self.pool
-        return fold_running_of_key(
-            o.inverse, o.identity, self._running, self._base, pool.offset, pool.shift, pool.first, key, low, high
-        )
-
     def relocate(self, moves: Moves) -> None:
         self._running = self._moved_rings(self._running, moves)
 
@@ -96,6 +91,8 @@ class KeyedRunningColumn(KeyedColumn):
 
 class KeyedRunningPairsColumn(KeyedColumn):
     """Running sums of doubles as pairs, with the elements beside them."""
+
+    fold_way: ClassVar[int] = RUNNING_PAIRS
 
     def __init__(self, operation: Operation, pool: Pool) -> None:
         super().__init__(operation, pool)
@@ -137,13 +134,6 @@ class KeyedRunningPairsColumn(KeyedColumn):
             low,
             high,
         )
-
-    def fold_one(self, key: int, low: int, high: int) -> Any:
-        pool = self.pool
-        return fold_running_pairs_of_key(
-            self._running, self._elements, self._special, self._magnitudes,
-            pool.offset, pool.shift, pool.length, key, low, high,
-        )  # fmt: skip
 
     def relocate(self, moves: Moves) -> None:
         self._elements = self._moved_rings(self._elements, moves)
