@@ -9,9 +9,12 @@ from weft.aggregates.types import Type
 from weft.engine.tables import ByteTable, CodeTable, ColumnTable, IntTable, KeyTable
 
 
-@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5), max_size=300), max_size=4))
-def test_integers_get_ids_in_order_of_first_appearance(batches: list[list[int]]) -> None:
-    table, seen = IntTable(), {}
+@given(
+    st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 5), max_size=300), max_size=4),
+    st.sampled_from([0, 1, 65, 100]),
+)
+def test_integers_get_ids_in_order_of_first_appearance(batches: list[list[int]], expected: int) -> None:
+    table, seen = IntTable(expected), {}
     for batch in batches:
         ids = table.ids(np.array(batch, np.int64))
         assert ids.tolist() == [seen.setdefault(value, len(seen)) for value in batch]

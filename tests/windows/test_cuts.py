@@ -28,7 +28,10 @@ def test_a_slot_belongs_to_the_fragment_of_the_last_edge(windows: list[tuple[int
     slots = np.arange(-100, 100)
     edges = edges_up_to(windows, 100)
     expected = [max(edge for edge in edges if edge <= slot) for slot in slots.tolist()]
-    assert Cuts.of(windows).starts(slots).tolist() == expected
+    cuts = Cuts.of(windows)
+    assert cuts.starts(slots).tolist() == expected
+    # Few of them, far apart and in no order: those between are not looked at.
+    assert cuts.starts(slots[[190, 0, 95, 0]]).tolist() == [expected[place] for place in (190, 0, 95, 0)]
 
 
 @given(windows)

@@ -276,5 +276,5 @@ def _dense(values: Ints, size: int) -> tuple[Ints, int]:
     if size <= 4 * len(values) + 1024:
         ids = np.empty(len(values), np.int64)
         return ids, find_small_ints(values, np.full(size, -1), ids)
-    table = IntTable()
+    table = IntTable(expected=len(values) // 4)
     return table.ids(values), len(table)

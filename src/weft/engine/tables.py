@@ -33,9 +33,9 @@ _SMALLEST = 64
 class _Numbered:
     """Values that have ids, in the order in which they came, and a table of places that finds them."""
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, room: int = _SMALLEST) -> None:
         self._table = np.full(places, -1, np.int64)
-        self._stored = np.empty(_SMALLEST, np.int64)
+        self._stored = np.empty(room, np.int64)
         self._count = 0
 
     def __len__(self) -> int:
@@ -53,10 +53,11 @@ class _Numbered:
 
 
 class IntTable(_Numbered):
-    """int64 values to ids. Cost: O(1) expected a value."""
+    """int64 values to ids; `expected` different ones have room from the start. Cost: O(1) expected a value."""
 
-    def __init__(self) -> None:
-        super().__init__(places=2 * _SMALLEST)
+    def __init__(self, expected: int = _SMALLEST) -> None:
+        room = max(_SMALLEST, 1 << max(0, expected - 1).bit_length())
+        super().__init__(places=2 * room, room=room)
 
     def ids(self, values: Ints) -> Ints:
         """The id of each value; values not seen before are stored."""
