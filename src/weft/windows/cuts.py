@@ -65,7 +65,7 @@ class Cuts:
         return float(bounds.lower + bounds.upper) / 2
 
     def starts(self, slots: Ints) -> Ints:
-        """The first slot of the fragment of each slot. Cost: O(slots between the first and the last x edges), or sorted.
+        """The first slot of the fragment of each slot. Cost: O(slots from the first to the last x edges), or a sort.
 
         >>> Cuts.of([(12, 9), (10, 6)]).starts(np.arange(13)).tolist()
         [0, 0, 0, 3, 4, 4, 6, 6, 6, 9, 10, 10, 12]
