@@ -40,7 +40,7 @@ check: env ## Everything a change must pass: ruff, mypy, the import rule, tests
 	$(BIN)/lint-imports
 	$(PYTEST)
 
-kills: env ## Kill a job on Spark 22 times and compare its answers; takes a quarter of an hour
+kills: env ## Kill a job on Spark 22 times and compare its answers; takes about twenty minutes
 	WEFT_MANY_KILLS=1 WEFT_INSIST_ON_KAFKA=1 $(BIN)/pytest tests/kafka/test_exactly_once.py
 
 bench: env ## Measure Weft beside plain Spark, as JSON lines

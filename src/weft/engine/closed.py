@@ -1,9 +1,10 @@
 """Closed windows: the folded partials of the instances that closed, lowered to answers when asked.
 
-`Folded` is what all ways of folding have in common: the closed (key, instance) pairs of one window and predicate, and
-the answers that queries share. `Fold` is one way: it knows the range of rows that each pair covers in a `View`, the
-rows that pass the predicate. `weft.engine.nested` is another. Columns are picked and components folded the first
-time that some query needs them, and kept for the other queries with the same predicate, and with the same window.
+`Lowering` makes answers of folded components, each once for all queries that share it. `Folded` is what all ways of
+folding have in common: the closed (key, instance) pairs of one window and predicate. `Fold` is one way: it knows the
+range of rows that each pair covers in a `View`, the rows that pass the predicate. `weft.engine.nested` is another.
+Columns are picked and components folded the first time that some query needs them, and kept for the other queries with
+the same predicate, and with the same window.
 """
 
 from __future__ import annotations
@@ -82,21 +83,19 @@ class View:
         return self._runs[component]
 
 
-class Folded(ABC):
-    """The instances of one window over the rows of one predicate: for each, its key's number, and what it folds to."""
+class Lowering(ABC):
+    """Folded components, and the answers that are made of them: each is made once for all queries."""
 
-    keys: Ints
-    instances: Ints
     plan: StreamPlan
-    groups: Groups
     _lowered: dict[tuple[str, int | None, float | None], Lowered]
-    """The answers of all instances, by aggregate, input and parameter."""
+    """All answers, by aggregate, input and parameter."""
 
-    def __len__(self) -> int:
-        return len(self.instances)
+    @abstractmethod
+    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
+        """The folded columns of a component, one value for each answer, of some answers or of all."""
 
     def lowered(self, aggregate: PlannedAggregate, rows: Ints | None = None) -> Lowered:
-        """The answers of an aggregate, of some instances or of all; those of all are kept for other queries."""
+        """The answers of an aggregate, some or all; all are kept for other queries."""
         call = aggregate.call
         key = call.function, aggregate.input, call.parameter
         if key in self._lowered:
@@ -110,19 +109,23 @@ class Folded(ABC):
         call = aggregate.call
         return CATALOGUE[call.function].lower(_FoldedInput(self, aggregate.input, rows), call.parameter)
 
+
+class Folded(Lowering):
+    """The instances of one window over the rows of one predicate: for each, its key's number, and what it folds to."""
+
+    keys: Ints
+    instances: Ints
+    groups: Groups
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
     @abstractmethod
-    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
-        """The folded columns of a component, one value per instance, of some instances or of all."""
-
-    def runs(self, component: Component, rows: Ints | None = None) -> tuple[Multisets, Ints, Ints]:
-        """The multisets of a component, and the range of them that each instance covers."""
-        raise NotImplementedError(component)
-
     def chosen(self, rows: Ints) -> Folded:
         """Some of the instances; `rows` rise."""
-        raise NotImplementedError
 
-    def expect(self, rows: Ints) -> None:  # noqa: B027 - only some ways can make use of it
+    @abstractmethod
+    def expect(self, rows: Ints) -> None:
         """Take note that components of some instances will be asked for."""
 
 
@@ -158,6 +161,9 @@ class Fold(Folded):
         runs = self.view.runs(component)
         return (runs, self.low, self.high) if rows is None else (runs, self.low[rows], self.high[rows])
 
+    def expect(self, rows: Ints) -> None:
+        """There is nothing to prepare: each instance has its own range."""
+
     def chosen(self, rows: Ints) -> Fold:
         """Some of the instances."""
         return replace(
@@ -188,10 +194,10 @@ class Fold(Folded):
 class _FoldedInput:
     """The folded components of one input, as an aggregate's lowering reads them."""
 
-    fold: Folded
+    fold: Lowering
     input: int | None
     rows: Ints | None
-    """The instances that are asked for; None for all."""
+    """The answers that are asked for; None for all."""
 
     @property
     def is_float(self) -> bool:
@@ -219,6 +225,7 @@ class _FoldedInput:
         return most_frequent(runs.items, runs.counts, runs.offsets, low, high)
 
     def _multisets(self) -> tuple[Multisets, Ints, Ints]:
+        assert isinstance(self.fold, Fold), "trees with multisets are folded over ranges of rows"
         return self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
 
 

@@ -22,7 +22,7 @@ from weft.engine.having import HavingIndexes
 from weft.engine.on_demand.scalars import Values, as_scalars
 from weft.engine.on_demand.served import Keys, labelled_aggregates
 from weft.engine.on_demand.shared import SharedStructures
-from weft.engine.on_demand.short_way import Arrays as Arrays
+from weft.engine.on_demand.short_way import Arrays
 from weft.engine.projection import project
 from weft.engine.slot_store import SlotStore
 from weft.engine.tables import KeyTable

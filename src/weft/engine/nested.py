@@ -20,7 +20,7 @@ import numpy.typing as npt
 from weft.aggregates.components import Component, Kind
 from weft.aggregates.lowering import AnswerOverflowError, Lowered
 from weft.engine.answers import Groups
-from weft.engine.closed import FEW, Folded, picked
+from weft.engine.closed import FEW, Folded, Lowering, picked
 from weft.engine.packed_rows import PackedRows
 from weft.kernels.key_ranges import rows_of_ranges
 from weft.kernels.nested_windows import accumulate_pairs, add_doubles, add_integers, keep_extremes, mark_covered
@@ -225,7 +225,7 @@ class NestedWindows:
         return _accumulated(self._lines_of(best), np.maximum if greatest else np.fmin)
 
 
-class _Cells(Folded):
+class _Cells(Lowering):
     """All windows of an edge and all keys, one line after the other, covered or not."""
 
     def __init__(self, windows: NestedWindows, plan: StreamPlan) -> None:

@@ -14,8 +14,9 @@ from weft.engine.corrections import corrected_answers
 from weft.engine.event_log import EventLog, Retention
 from weft.engine.generation import Generation, TreeState, decided, time_answers
 from weft.engine.having import HavingIndexes
-from weft.engine.lookup import Arrays, lookup_answers, lookup_arrays
+from weft.engine.lookup import lookup_answers, lookup_arrays
 from weft.engine.on_demand.shared import Keys, SharedStructures
+from weft.engine.on_demand.short_way import Arrays
 from weft.engine.within import TimeGrams
 from weft.errors import WeftError
 from weft.language.model import Query, Stream

@@ -230,22 +230,3 @@ def answer_keys(
         if went != ANSWERED:
             return went, present, covered
     return ANSWERED, present, covered
-
-
-@njit(cache=True, nogil=True)
-def places_by_key(keys: Ints, count: int) -> Ints:
-    """The places of keys, in order of the keys, which are below `count`, or -1: those come first."""
-    newest = np.full(count + 1, -1, np.int64)
-    previous = np.empty(len(keys), np.int64)
-    for i in range(len(keys)):
-        previous[i] = newest[keys[i] + 1]
-        newest[keys[i] + 1] = i
-    out = np.empty(len(keys), np.int64)
-    found = 0
-    for key in range(count + 1):
-        place = newest[key]
-        while place >= 0:
-            out[found] = place
-            found += 1
-            place = previous[place]
-    return out

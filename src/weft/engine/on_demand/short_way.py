@@ -34,8 +34,8 @@ from weft.kernels.key_answers import (
     UNSERVED,
     VARIANCE,
     answer_keys,
-    places_by_key,
 )
+from weft.kernels.ordering import order_words
 
 Ints = npt.NDArray[np.int64]
 Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
@@ -105,7 +105,8 @@ class ShortWay:
         time.
         """
         groups, size = len(self._served.sequence.table), len(codes)
-        order = places_by_key(codes, groups) if size >= max(FEWEST_TOGETHER, groups // 2) else _NO_ORDER
+        # Codes begin at -1.
+        order = order_words(codes + 1, groups) if size >= max(FEWEST_TOGETHER, groups // 2) else _NO_ORDER
         values, masked = _room(len(self._asked), size)
         if self._answer(pending, pending.elements > 0, codes, order, coverage, values, masked) is None:
             return None
