@@ -21,6 +21,8 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+SUM_OVERFLOW = "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
+
 
 class AnswerOverflowError(WeftError):
     """An exact integer answer does not fit in 64 bits."""
@@ -90,9 +92,7 @@ def _exact_sum(high: Ints, low: Ints) -> Ints:
     """high * 2**32 + low, or an error where that is no int64. `low` may exceed 32 bits: it is itself a sum."""
     carried = high + (low >> 32)
     if np.any(carried != carried.astype(np.int32)):
-        raise AnswerOverflowError(
-            "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
-        )
+        raise AnswerOverflowError(SUM_OVERFLOW)
     return (carried << 32) | (low & 0xFFFFFFFF)
 
 

@@ -10,7 +10,7 @@ from math import isfinite, sqrt
 from typing import Any, Protocol
 
 from weft.aggregates.components import Kind
-from weft.aggregates.lowering import AnswerOverflowError, Lowered
+from weft.aggregates.lowering import SUM_OVERFLOW, AnswerOverflowError, Lowered
 from weft.kernels.keyed_pairs import add_two_pairs, variance_of_one
 from weft.structures.aggregated import FoldedColumns
 
@@ -21,7 +21,6 @@ Values = dict[str, int | float | None]
 """The answers of one group by the names of SELECT; None for NULL."""
 
 NULL: Answer = (None, None)
-SUM_OVERFLOW = "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
 _EXTREMES = {"MIN": Kind.MIN, "MAX": Kind.MAX}
 _SAMPLES = {"VAR_POP": 0, "STDDEV_POP": 0, "VAR_SAMP": 1, "STDDEV_SAMP": 1}
 PLAIN = frozenset({"COUNT", "SUM", "AVG", *_EXTREMES, *_SAMPLES})

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.aggregates.lowering import AnswerOverflowError
+from weft.aggregates.lowering import SUM_OVERFLOW, AnswerOverflowError
 from weft.aggregates.types import Type
 from weft.engine.on_demand.coverage import Coverage
 from weft.engine.on_demand.parts import KeyedPart
-from weft.engine.on_demand.scalars import NULL, SUM_OVERFLOW, Answer
+from weft.engine.on_demand.scalars import NULL, Answer
 from weft.engine.on_demand.sequence import Events
 from weft.engine.on_demand.served import Served, ServedAggregate, labelled_aggregates
 from weft.kernels.key_answers import (
