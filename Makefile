@@ -3,20 +3,20 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.weft-ready
-EXTRAS := java,sketches,plots,demo,dev
+READY := $(VENV)/.ready
+EXTRAS := spark,java,sketches,plots,demo,docs,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check kills bench lock
+.PHONY: help env demo test check kills bench dist docs lock
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-env: $(READY) ## Make .venv with Weft in it, once
+env: $(READY) ## Make .venv with Panewise in it, once
 
 $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
-	  { echo "Weft needs Python 3.11 or newer as '$(PYTHON)'; choose another with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	  { echo "Panewise needs Python 3.11 or newer as '$(PYTHON)'; choose another with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "'$(PYTHON)' cannot make environments: it lacks venv or ensurepip. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
@@ -24,7 +24,7 @@ $(READY): pyproject.toml requirements.lock
 	@touch $@
 
 demo: env ## A hundred sliding-window queries over a year of flights, on Spark
-	$(BIN)/weft demo
+	$(BIN)/panewise demo
 
 # A file's tests stay together, so that those of Spark share a session. On two cores this halves the time: most of it is
 # numba compiling, one kernel at a time.
@@ -40,11 +40,35 @@ check: env ## Everything a change must pass: ruff, mypy, the import rule, tests
 	$(BIN)/lint-imports
 	$(PYTEST)
 
-kills: env ## Kill a job on Spark 22 times and compare its answers; takes about twenty minutes
-	WEFT_MANY_KILLS=1 WEFT_INSIST_ON_KAFKA=1 $(BIN)/pytest tests/kafka/test_exactly_once.py
+docs: env ## Build the documentation site into build/site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: env ## Measure Weft beside plain Spark, as JSON lines
-	$(BIN)/weft bench spark --json
+kills: env ## Kill a job on Spark 22 times and compare its answers; takes about twenty minutes
+	PANEWISE_MANY_KILLS=1 PANEWISE_INSIST_ON_KAFKA=1 $(BIN)/pytest tests/kafka/test_exactly_once.py
+
+# Each version in an environment of its own under .venvs/. MATRIX chooses, for example: make spark-matrix MATRIX=4.0
+spark-matrix: ## Run the tests that start Spark against each minor version of it; takes an hour or more
+	$(MATRIX_ENV) $(PYTHON) tools/matrix.py spark $(MATRIX) --write docs/versions.md
+
+python-matrix: ## Run the tests without Spark with each version of Python
+	$(PYTHON) tools/matrix.py python $(MATRIX) --write docs/versions.md
+
+oldest: ## Run the engine's tests with the oldest libraries that pyproject.toml allows
+	$(PYTHON) tools/matrix.py oldest --write docs/versions.md
+
+delta: ## Kill a stream from a Delta table into a Delta table, and compare its answers
+	$(MATRIX_ENV) $(PYTHON) tools/matrix.py spark 4.0 4.1 --tests Delta
+
+# What a matrix is for must not be skipped.
+MATRIX_ENV := PANEWISE_INSIST_ON_KAFKA=1 PANEWISE_INSIST_ON_DELTA=1
+
+bench: env ## Measure Panewise beside plain Spark, as JSON lines
+	$(BIN)/panewise bench spark --json
+
+dist: env ## Build the source distribution and the wheel into dist/, and check them
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
 
 # `pip list` knows versions only, where `pip freeze` would write down where a package came from.
 lock: env ## Rewrite requirements.lock from what is installed

@@ -1,4 +1,4 @@
-"""What a Weft job on Spark keeps, beside what is alive of it, which is counted in the events by plain Spark."""
+"""What a Panewise job on Spark keeps, and how much of it is alive. Plain Spark counts what is alive in the events."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from weft.language.model import Workload
-from weft.language.printer import print_expression
-from weft.planning.optimize import optimize
-from weft.planning.plan import DEFAULT_RATE, Base, StreamPlan
-from weft.spark.batch_metrics import BatchMetrics
-from weft.windows.slots import lengths_of
+from panewise.language.model import Workload
+from panewise.language.printer import print_expression
+from panewise.planning.optimize import optimize
+from panewise.planning.plan import DEFAULT_RATE, Base, StreamPlan
+from panewise.spark.batch_metrics import BatchMetrics
+from panewise.windows.slots import lengths_of
 
 
 def touched(batch: BatchMetrics) -> int:
-    """How many buckets a batch found in some way."""
+    """How many buckets a batch touched: found in the cache, caught up, or rebuilt."""
     return sum(batch.counts[name] for name in ("cache_hits", "catch_ups", "rebuilds"))
 
 
 def last_whole(batches: Iterable[BatchMetrics]) -> BatchMetrics:
-    """The last of the batches that touched the most buckets: what it says of the state, it says of all of it."""
+    """The last of the batches that touched the most buckets: what it reports holds for the whole state."""
     return max(batches, key=lambda batch: (touched(batch), batch.number))
 
 
 def live_of(events: DataFrame, plan: StreamPlan, base: Base, closed_us: int) -> tuple[int, int]:
-    """How many (slot, key) pairs, and how many partials, a base needs once windows are closed up to an instant."""
+    """How many (slot, key) pairs and how many partials a base needs once windows are closed up to an instant."""
     longest_us = max(lengths_of(window)[0] for tree in plan.fed_by(base) for window in tree.windows)
     slot = F.floor(F.unix_micros(plan.stream.timestamp) / base.granularity).alias("slot")
     bits = [F.expr(print_expression(plan.predicates[bit])).alias(f"p{bit}") for bit in base.predicates]
@@ -43,7 +43,7 @@ def live_of(events: DataFrame, plan: StreamPlan, base: Base, closed_us: int) -> 
 
 
 def state_of(events: DataFrame, workload: Workload, batches: Sequence[BatchMetrics]) -> dict[str, Any]:
-    """The durable state at the end of a run, and after the last batch with events, and what of it is alive."""
+    """The durable state at the end of a run and after the last batch with events, and how much of it is alive."""
     plans = optimize(workload, rate=DEFAULT_RATE, in_bulk=True).streams.values()
     with_events = [batch for batch in batches if batch.rows_in]
     at_end, running = (state_after(events, plans, last_whole(some)) for some in (batches, with_events))
@@ -51,7 +51,7 @@ def state_of(events: DataFrame, workload: Workload, batches: Sequence[BatchMetri
 
 
 def state_after(events: DataFrame, plans: Iterable[StreamPlan], batch: BatchMetrics) -> dict[str, Any]:
-    """The durable state after a batch by which all events have come."""
+    """The durable state after a batch, when all events have come."""
     live = [live_of(events, plan, base, batch.watermark_us or 0) for plan in plans for base in plan.bases]
     pairs, partials = (sum(counted) for counted in zip(*live, strict=True))
     return {

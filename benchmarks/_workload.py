@@ -1,7 +1,7 @@
 """Workloads that several benchmarks measure: mixed sliding-window queries, and the events they are about.
 
-`trades` are generated; `flights` are the real departures from New York City of the demo. Both give the first `count` of
-an endless list of queries in which windows, groups, aggregates, WHERE and HAVING change from query to query.
+`trades` are generated; `flights` are the demo's real departures from New York City. Both give the first `count` of an
+endless list of queries in which windows, groups, aggregates, WHERE and HAVING change from query to query.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import weft
-from weft.aggregates.types import Type
-from weft.language.expressions import AggregateCall, Comparison, Literal
-from weft.language.model import Workload
-from weft.language.printer import print_expression
-from weft.windows import TimeWindow
+import panewise
+from panewise.aggregates.types import Type
+from panewise.language.expressions import AggregateCall, Comparison, Literal
+from panewise.language.model import Workload
+from panewise.language.printer import print_expression
+from panewise.windows import TimeWindow
 
 TRADES = """
 CREATE STREAM trades (at TIMESTAMP, symbol STRING, market STRING, price DOUBLE, volume BIGINT)
@@ -29,7 +29,7 @@ SPAN_HOURS = 4
 START_US = 1_767_225_600_000_000
 MARKETS = 8
 FILES_PER_BATCH = 2
-"""So that two cores read a micro-batch in equal shares."""
+"""Two, so that two cores read a micro-batch in equal shares."""
 
 TRADE_WINDOWS = [(10, 5), (60, 2), (60, 5), (30, 5), (120, 5), (25, 5), (60, 4), (50, 5), (100, 5), (30, 1)]
 """Range and slide in minutes: overlaps from 2 to 30, 15 on average."""
@@ -44,11 +44,11 @@ TRADE_AGGREGATES = [
 TRADE_GROUPS = ["symbol", "symbol", "market", "symbol", "symbol", "", "symbol", "market, symbol"]
 TRADE_PREDICATES = ["", "", "volume > 50", "", "market = 'm3'", "", "price >= 100.0"]
 TRADES_PASSING = {"": 1.0, "volume > 50": 49 / 99, "market = 'm3'": 1.0, "price >= 100.0": 0.396}
-"""The share of a symbol's trades that satisfy a predicate: those of one market do all, or none."""
+"""The share of a symbol's trades that satisfy a predicate. A symbol is in one market: all its trades pass, or none."""
 TRADE_QUERIES = 840
-"""After so many queries over trades, windows, groups, aggregates and predicates come together as before."""
+"""After this many queries over trades, the combinations of windows, groups, aggregates and predicates repeat."""
 ALERT_DEVIATIONS = 4
-"""An alert is for symbols with at least so many standard deviations more trades than others: few of 10,000."""
+"""An alert is for symbols whose trades are at least this many standard deviations above others: few of 10,000."""
 
 FLIGHTS = """
 CREATE STREAM flights (scheduled TIMESTAMP, origin STRING, dest STRING, carrier STRING, distance BIGINT, delay DOUBLE)
@@ -87,14 +87,14 @@ def make_trade_queries(count: int) -> Workload:
         # Every third query is an alert: only groups above a threshold are reported.
         having = f"COUNT(*) > {10 * length}" if number % 3 == 2 and "symbol" in group else ""
         statements.append(_statement(number, "trades", aggregates, (length, slide), where, group, having))
-    return weft.read("\n".join(statements))
+    return panewise.read("\n".join(statements))
 
 
 def make_alert_queries(count: int, events: int, keys: int) -> Workload:
     """The queries over trades as alerts: those that group by symbol report only symbols traded unusually often.
 
-    So answers are few however many keys and queries there are. Where the list of queries begins anew, windows are
-    longer by one minute more, so that thousands of queries are not a few hundred repeated.
+    So answers are few for any number of keys and queries. When the list of queries starts again, windows are one minute
+    longer, so that thousands of queries are not repetitions of a few hundred.
     """
     workload = make_trade_queries(count)
     per_us = events / (SPAN_HOURS * 3_600_000_000 * keys)
@@ -126,7 +126,7 @@ def make_flight_queries(count: int) -> Workload:
         busy = FLIGHTS_PER_HOUR[group] * length // 60
         having = f"COUNT(*) > {busy}" if number % 3 else ""
         statements.append(_statement(number, "flights", aggregates, (length, slide), where, group, having))
-    return weft.read("\n".join(statements))
+    return panewise.read("\n".join(statements))
 
 
 def _statement(
@@ -169,7 +169,7 @@ def write_trades(
 
 
 def write_in_order(table: pa.Table, folder: Path, place: int) -> None:
-    """One file of a stream, as old as its place: Spark takes the files of a folder by their age."""
+    """One file of a stream; its age shows its place, because Spark reads the files of a folder by age."""
     path = folder / f"events-{place:03}.parquet"
     pq.write_table(table, path)
     os.utime(path, (1_000_000_000 + place,) * 2)

@@ -1,16 +1,17 @@
-"""The engine in one process: events a second in, lookups a second, bytes for each live (slot, key), and the choice of
-structures beside each of them forced.
+"""The engine in one process: events a second in, lookups a second, bytes for each live (slot, key), and the planner's
+choice of structures beside each forced structure.
 
 One core. Events have a time (10,000 a second), a key, the region that the key belongs to (8 of them), a DOUBLE and a
-BIGINT; an eighth of the keys is drawn half of the time. Queries are drawn from windows of 1 to 15 minutes, 8 predicates
-and none, grouped by key, by region or not at all, with one to three aggregates; those by key report the groups that
-pass a HAVING. `ingest` pushes batches and advances the watermark after each, answers fetched; `push` is the part of
-that without advancing. `lookup` asks as many on-demand queries, over 5 to 60 seconds: one key at a time, as a table and
-as plain values (`value_...`, which the target is about), and many keys at once. `bytes` fills a window with five
-partials for each slot and key. `grid` runs updates and lookups for each structure and for the automatic choice, in
-turns in one run, and compares medians of the time on a core. `--quick` is a tenth of the events, and fewer points.
+BIGINT; half of all events have one of an eighth of the keys. Queries are drawn from windows of 1 to 15 minutes, 8
+predicates and none, grouped by key, by region or not at all, with one to three aggregates; those by key report the
+groups that pass a HAVING. `ingest` pushes batches, advances the watermark after each and fetches the answers; `push` is
+the part of that without advancing. `lookup` asks the same number of on-demand queries, over 5 to 60 seconds: one key at
+a time, as a table and as plain values (`value_...`, for which there is a target), and many keys at once. `bytes` fills
+a window with five partials for each slot and key. `grid` runs updates and lookups for each structure and for the
+automatic choice, in turns in one run, and compares medians of the time on a core. `--quick` is a tenth of the events,
+and fewer points.
 
-Prints a JSON line per measurement with --json, a table otherwise. Run: weft bench engine --json
+Prints a JSON line per measurement with --json, a table otherwise. Run: panewise bench engine --json
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import weft
+import panewise
 
 Ints = npt.NDArray[np.int64]
 Events = dict[str, npt.NDArray[Any]]
@@ -45,7 +46,7 @@ PREDICATES = ["price > 25", "price > 50", "price > 90", "volume >= 500", "region
               "price > 75 AND region <> 'r2'", "volume < 100"]  # fmt: skip
 AGGREGATES = ["COUNT(*)", "SUM(volume)", "AVG(price)", "MIN(price)", "MAX(price)", "STDDEV_SAMP(price)", "MAX(volume)"]
 ALONE = 5
-"""How many queries are run by themselves for the rate of one."""
+"""How many queries run alone to measure the rate of one."""
 FIVE = "SUM({0}), COUNT({0}), MIN({0}), MAX({0}), VAR_POP({0})"
 GRID_STRUCTURES = {
     "MAX": ["base_intervals", "landmark_intervals", "recompute"],
@@ -114,7 +115,7 @@ def as_arrow(events: Events) -> Any:
 
 
 def mixed_queries(count: int, seed: int, *, slides: bool) -> tuple[str, list[str]]:
-    """A statement a line for each of so many queries of many kinds, and the names of those by key."""
+    """`count` queries of many kinds, one statement a line, and the names of those by key."""
     random = np.random.default_rng(seed)
     text, by_key = [], []
     for place in range(count):
@@ -130,7 +131,7 @@ def mixed_queries(count: int, seed: int, *, slides: bool) -> tuple[str, list[str
         query += f" WHERE {where}" if where else ""
         query += f" GROUP BY {group}" if group else ""
         if slides and group == "key":
-            # The groups that stand out, as a watcher asks for them.
+            # Only the groups that stand out, as an alert reports them.
             query += f" HAVING MAX(price) > {int(random.integers(250, 400))}"
         if group == "key":
             by_key.append(f"q{place}")
@@ -138,13 +139,13 @@ def mixed_queries(count: int, seed: int, *, slides: bool) -> tuple[str, list[str
     return "\n".join(text), by_key
 
 
-def make_engine(statements: str, keys: int) -> weft.Engine:
-    return weft.Engine(weft.read(STREAM + statements), rate=RATE, groups={"key": keys, "region": REGIONS})
+def make_engine(statements: str, keys: int) -> panewise.Engine:
+    return panewise.Engine(panewise.read(STREAM + statements), rate=RATE, groups={"key": keys, "region": REGIONS})
 
 
 @dataclass(frozen=True)
 class Ingested:
-    """What it took to take events in."""
+    """The time it took to take in events."""
 
     push: Clock
     advance: Clock
@@ -189,7 +190,7 @@ class Bench:
                 if queries > 1:
                     self._rates[keys, queries] = self._ingest(keys, queries, statements)
                     continue
-                # One query is the median of several, each by itself: what it asks matters more than that it is alone.
+                # The rate of one query is the median of several, each run alone: what a query asks matters a lot.
                 several = mixed_queries(ALONE, options.seed, slides=True)[0].splitlines()
                 self._rates[keys, 1] = float(np.median([self._ingest(keys, 1, statement) for statement in several]))
         for keys in options.keys:
@@ -202,7 +203,7 @@ class Bench:
     def _ingest(self, keys: int, queries: int, statements: str) -> float:
         """Events a second."""
         options = self._options
-        # Kernels are compiled on the first use of each kind of column; this run is not counted.
+        # Kernels are compiled on the first use of each kind of column; this run does not count.
         ingest(statements, min(keys, 100), 16 * 60 * RATE // 50, 20_000, options.seed)
         done = ingest(statements, keys, options.events, options.batch, options.seed)
         wall, cpu = done.push.wall_s + done.advance.wall_s, done.push.cpu_s + done.advance.cpu_s
@@ -359,17 +360,17 @@ class Turns:
                 self._ask_alone(min(self._lookups, options.grid_calls))
             else:
                 self._ask_keys(wanted)
-        # The time on a core: ways take turns, and what else runs must not decide which is best.
+        # The time on a core: ways take turns, and other programs must not decide which is best.
         return clock.cpu_s
 
     def _ask_alone(self, lookups: int) -> None:
-        """A call a lookup; more of them than `--grid-calls` would only measure calls."""
+        """One call for each lookup; more of them than `--grid-calls` would only measure calls."""
         for _ in range(lookups):
             self._engine.lookup(f"q{self._asked % self._queries}")
             self._asked += 1
 
     def _ask_keys(self, wanted: Ints) -> None:
-        """The lookups dealt out to the queries, each asked at most once."""
+        """Spread the lookups over the queries, each asked at most once."""
         calls = min(self._queries, self._lookups, self._options.grid_calls)
         for keys in np.array_split(wanted, calls):
             self._engine.lookup_many(f"q{self._asked % self._queries}", keys)
@@ -377,13 +378,13 @@ class Turns:
 
     @property
     def structure(self) -> str:
-        """What answers now."""
+        """The structure that answers now."""
         held = self._engine.statistics()["structures"]["s"]
         return held[0]["structure"] if held else "log"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="weft bench engine", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="panewise bench engine", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument("--quick", action="store_true", help="a tenth of the events, fewer keys and queries")
     parser.add_argument("--events", type=int)

@@ -1,4 +1,4 @@
-"""Windowed indexes in the setting of their paper (Indexing, section 6), and what it claims of them.
+"""Windowed indexes in the setting of their paper (Indexing, section 6), and what it claims about them.
 
 A window of 100,000 tuples in 50, 100 and 500 basic windows; 1,000 and 10,000 values, uniform or by a power law with
 coefficient 1, in random order of popularity; 5 buckets in HASH, 100 in the H-INDEX and as many as values in "h_index";
@@ -10,14 +10,14 @@ maintenance   Figure 7: append and attach, no question asked. "none" is LIST wit
 histogram     Figure 8 (a): the same, and the histogram after each basic window. "none" sorts the window each time, or
               merges basic windows that are sorted and counted when they are complete.
 intersection  Figure 8 (b): two windows, each side's basic windows in turn, an intersection after each pair.
-deletion      Figure 9 (a): what it costs a ring that the oldest basic window leaves, over the T-INDEX.
+deletion      Figure 9 (a): what it costs a ring to let the oldest basic window leave, over the T-INDEX.
 sorted_scan   Figure 9 (b): append, attach, and the rows by value after each basic window; "none" sorts with NumPy,
-              stable as ties are in the order of arrival.
+              with a stable sort, as ties are in the order of arrival.
 scan_alone    The same, and only the answers are timed.
 roll_overs    A window of ever new values is replaced a million times: nodes and bytes at the start and at the end.
 
-After the measurements the claims are printed, each true or false with the ratios it rests on: the least, which decides,
-and the greatest. Prints a JSON line each with --json, a table otherwise. Run: weft bench indexes --json
+After the measurements it prints the claims, each true or false with the ratios behind it: the least, which decides, and
+the greatest. Prints a JSON line each with --json, a table otherwise. Run: panewise bench indexes --json
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.indexes import EVERY_INDEX, EVERY_RING, EVERY_STORAGE, RingWindow, SetWindow, TwoSetWindow
+from panewise.indexes import EVERY_INDEX, EVERY_RING, EVERY_STORAGE, RingWindow, SetWindow, TwoSetWindow
 
 Ints = npt.NDArray[np.int64]
 
@@ -119,7 +119,7 @@ def set_window(load: Load, answers: bool, **options: Any) -> Step:
 
 
 def list_alone(load: Load) -> Step:
-    """LIST without an index: the G-INDEX takes keys as they are, and is never told of them."""
+    """LIST without an index: the G-INDEX takes keys as they are, and never counts them."""
     storage, index = STORAGES["list"](load.basic_windows), INDEXES["g_index"]()
 
     def step(piece: Ints) -> None:
@@ -170,7 +170,7 @@ def two_windows(load: Load, **options: Any) -> Step:
 
 
 def intersect_each_time(load: Load) -> Step:
-    """No index: the distinct values of both windows, then what they share."""
+    """No index: the distinct values of both windows, then those that both have."""
     sides: list[deque[Ints]] = [deque(maxlen=load.basic_windows) for _ in range(2)]
 
     def step(piece: Ints) -> Any:
@@ -217,7 +217,7 @@ def argsort_each_time(load: Load) -> Step:
 
 
 def deletion(load: Load, name: str, seed: int) -> float:
-    """The time in which the oldest basic windows leave a ring, and nothing else."""
+    """Only the time in which the oldest basic windows leave a ring."""
     ring = RINGS[name](INDEXES["t_index"]())
     spent, size = 0.0, 0
     for number, piece in enumerate(load.pieces(load.stream(seed))):
@@ -250,7 +250,7 @@ def scan_alone(load: Load, name: str | None, seed: int) -> float:
 
 
 def check(measure: str, load: Load) -> None:
-    """Stop when exact ways of doing the same thing do not give the same answers; compiles them all on the way."""
+    """Stop if exact ways of doing the same thing do not give the same answers; this also compiles them all."""
     expected: list[list[int]] | None = None
     for way, make in ways(measure, load):
         step, answer = make(), None
@@ -268,7 +268,7 @@ def check(measure: str, load: Load) -> None:
 
 
 def set_ways(load: Load) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Storage and index by name, and the options of a window that has them."""
+    """Storage and index by name, and the options of a window with them."""
     for storage in ("list", "aggr", "hash"):
         for index, options in (("l_index", {}), ("t_index", {}), ("h_index", {}), ("h_index", {"index_buckets": 100})):
             label = f"{index} 100" if options else index
@@ -279,7 +279,7 @@ def set_ways(load: Load) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def ways(measure: str, load: Load) -> Iterator[tuple[str, Callable[[], Step]]]:
-    """What to measure: a name, and what makes the step of one basic window."""
+    """What to measure: a name, and the function that makes the step of one basic window."""
     if measure == "maintenance":
         yield "none over list", lambda: list_alone(load)
         for ring in RINGS:
@@ -355,7 +355,7 @@ def ratios(rows: list[Measurement], measure: str, slow: str, fast: str, **where:
 
 
 def claims(rows: list[Measurement]) -> Iterator[Claim]:
-    """The claims, as far as what they rest on was measured."""
+    """The claims for which there are measurements."""
 
     def over(text: str, pairs: list[list[float]], least: float = 1.0) -> Iterator[Claim]:
         every = [ratio for pair in pairs for ratio in pair]
@@ -403,7 +403,7 @@ def claims(rows: list[Measurement]) -> Iterator[Claim]:
 
 
 def targets(rows: list[Measurement]) -> Iterator[Claim]:
-    """What this project wants of them: ratios of the limit to what was measured, above one when it is kept."""
+    """The project's own targets: ratios of the limit to the measured time, above one if the target is met."""
     for way, limit_ns in (("t_index over list", 100.0), ("h_index over list", 100.0), ("ring dirty_bits", 150.0)):
         kept = [limit_ns / row.ns_per_tuple for row in rows if row.measure == "maintenance" and row.way == way]
         if kept:

@@ -1,9 +1,9 @@
-"""Lookups from the folder of a running job: how long one takes, and how old what it shows is.
+"""Lookups from the folder of a running job: how long one takes, and how old its answer is.
 
-A process of its own feeds the folder: a Spark stream (`--feed spark`, Spark's own rate source, which stamps events with
-the time at which they are made), or the same slot log written without Spark (`--feed plain`), which shows what Weft
+Another process feeds the folder: a Spark stream (`--feed spark`, Spark's own rate source, which stamps events with the
+time at which they are made), or the same slot log written without Spark (`--feed plain`), which shows what Panewise
 alone costs. This process looks up random keys, one at a time, as fast as it can, for `--seconds`, while events keep
-coming; each lookup also looks for new files when the last look is 20 ms ago, and then reads them.
+coming; each lookup also looks for new files if the last look is 20 ms ago, and then reads them.
 
 Sections, each a JSON line with --json and a line of text otherwise:
   lookup   one key of one query: median, 99th percentile and longest time, and lookups a second
@@ -12,7 +12,7 @@ Sections, each a JSON line with --json and a line of text otherwise:
   lag      how old the newest and the oldest event of a batch are when a lookup first sees them: slots are 10 ms long
   memory   partials and bytes held, and files in the folder
 
-Run: weft bench lookups --json
+Run: panewise bench lookups --json
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import weft
+import panewise
 
 SLOT_MS = 10
 WARM_UP_S = 10.0
 """Feeding goes on for this long before anything is measured: compiled code is loaded, and batches become regular."""
 
 FEWEST_BATCHES = 50
-"""Batches that the lag is taken from; lookups go on for as long again where there were fewer."""
+"""The lag is taken from this many batches; if fewer came, lookups go on for as long again."""
 
 
 def statements() -> str:
@@ -80,20 +80,20 @@ def main() -> None:
                 found = {"feed": arguments.feed, "events_per_s": arguments.events, "keys": arguments.keys, **found}
                 print(json.dumps(found) if arguments.json else _text(found), flush=True)
         finally:
-            # The feeding process ends when nobody holds its standard input any more.
+            # The feeding process ends when no process holds its standard input any more.
             assert feeding.stdin is not None
             feeding.stdin.close()
             feeding.wait(120)
 
 
 def measure(arguments: argparse.Namespace, folder: Path, feeding: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
-    """What a client of the folder sees."""
+    """Measure what a client of the folder sees."""
     until_s = time.monotonic() + 180
     while not (folder / "log" / "job.json").exists():
         if feeding.poll() is not None or time.monotonic() > until_s:
             raise SystemExit("the feeding process did not start")
         time.sleep(0.1)
-    client = weft.LookupClient(folder / "log")
+    client = panewise.LookupClient(folder / "log")
     client.wait_for(batch=1, timeout_s=180)
     warm_until_s = time.monotonic() + (2.0 if arguments.quick else WARM_UP_S)
     keys = np.random.default_rng(7)
@@ -133,7 +133,7 @@ def measure(arguments: argparse.Namespace, folder: Path, feeding: subprocess.Pop
         lag.look(client)
     found.append({"section": "lag", "trigger_ms": arguments.trigger_ms, **lag.found()})
     held = client.statistics()
-    files = [file for file in (folder / "log" / "slots").rglob("*.weft") if file.exists()]
+    files = [file for file in (folder / "log" / "slots").rglob("*.panewise") if file.exists()]
     found.append(
         {
             "section": "memory",
@@ -154,7 +154,7 @@ class Lag:
         self.newest_ms: list[float] = []
         self.oldest_ms: list[float] = []
 
-    def look(self, client: weft.LookupClient) -> None:
+    def look(self, client: panewise.LookupClient) -> None:
         """Note the ages when there is something new."""
         seen_us = client.seen_us.get("measurements")
         if seen_us is None or seen_us == self._seen_us:
@@ -180,11 +180,11 @@ def feed_spark(arguments: argparse.Namespace) -> None:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
-    from weft import spark as weft_spark
+    from panewise import spark as panewise_spark
 
-    weft_spark.ensure_java()
-    weft_spark.choose_worker_python()
-    settings = weft_spark.SETTINGS | {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    panewise_spark.ensure_java()
+    panewise_spark.choose_worker_python()
+    settings = panewise_spark.SETTINGS | {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     session = SparkSession.builder.master("local[2]").appName("lookups").config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     events = (
@@ -198,8 +198,8 @@ def feed_spark(arguments: argparse.Namespace) -> None:
             F.rand(1).alias("x"),
         )
     )
-    answers = weft_spark.answers(
-        events, weft.read(statements()), rate=arguments.events, folder=arguments.folder / "log"
+    answers = panewise_spark.answers(
+        events, panewise.read(statements()), rate=arguments.events, folder=arguments.folder / "log"
     )
     query = (
         answers.writeStream.format("noop")
@@ -216,15 +216,15 @@ def feed_plain(arguments: argparse.Namespace) -> None:
     """The same slot log without Spark, until standard input ends."""
     import select
 
-    from weft.engine.combine import Combiner
-    from weft.engine.ingest import to_batch
-    from weft.engine.projection import project
-    from weft.spark.buckets import bucket_places
-    from weft.spark.job import Job
-    from weft.spark.packing import Part, pack
-    from weft.spark.slot_log import Entry, SlotLog, write_job
+    from panewise.engine.combine import Combiner
+    from panewise.engine.ingest import to_batch
+    from panewise.engine.projection import project
+    from panewise.spark.buckets import bucket_places
+    from panewise.spark.job import Job
+    from panewise.spark.packing import Part, pack
+    from panewise.spark.slot_log import Entry, SlotLog, write_job
 
-    workload = weft.read(statements())
+    workload = panewise.read(statements())
     stream = workload.streams["measurements"]
     job = Job.of(workload, [0, 1, 2, 3], rate=arguments.events)
     folder = arguments.folder / "log"

@@ -6,14 +6,15 @@ Sections:
   whole seconds up to 2000 queries, whole minutes beyond.
 - templates: a million queries that each repeat one of a few windows;
 - any: random ranges and slides of whole seconds up to a day, with the peak of memory, in a process of its own;
-- public path: from the text of random queries to the plan, its words, its data and its picture, as users call them;
+- public path: from the text of random queries to the plan, its explanation, its data and its picture, as users call
+  them;
 - figure14: the work that the optimizations of section 8 save, added one after the other, and each left out;
 - changes: single additions and removals among many queries, the slowest as well as the median;
-- factors: what bases that no query asked for save;
-- grouping: what trees over unions of group-by attributes save.
+- factors: the savings of bases that no query asked for;
+- grouping: the savings of trees over unions of group-by attributes.
 
 Ranges and slides are in seconds, costs in operations per second. Prints a JSON line per measurement with --json.
-Run: weft bench optimizer --json
+Run: panewise bench optimizer --json
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ from typing import Any
 
 import numpy as np
 
-import weft
-from weft.planning.sharing import EVERY_METHOD, Method, Queries, SharingPlan, Weights
-from weft.planning.sharing.factor_windows import factor_windows
-from weft.planning.sharing.grouping import plan_grouping
-from weft.planning.sharing.incremental_weave_share import IncrementalWeaveShare
-from weft.planning.sharing.no_share import NoShare
-from weft.planning.sharing.shared import Shared
-from weft.planning.sharing.weave_share import WeaveShare
+import panewise
+from panewise.planning.sharing import EVERY_METHOD, Method, Queries, SharingPlan, Weights
+from panewise.planning.sharing.factor_windows import factor_windows
+from panewise.planning.sharing.grouping import plan_grouping
+from panewise.planning.sharing.incremental_weave_share import IncrementalWeaveShare
+from panewise.planning.sharing.no_share import NoShare
+from panewise.planning.sharing.shared import Shared
+from panewise.planning.sharing.weave_share import WeaveShare
 
 SLIDES_MINUTES = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440]
 DAY = 86_400
 WHOLE_SECONDS = 2000
-"""Up to so many queries, ranges are whole seconds."""
+"""Up to this many queries, ranges are whole seconds."""
 MOST_EDGE_SETS = {
     "exhaustive": 16,
     "local_search_from_no_share": 1000,
     "local_search_from_random": 1000,
 }
 MOST_QUERIES = {"random": 100_000, "incremental_weave_share": 10_000}
-"""Methods that would take too long on more."""
+"""The most queries for methods that would take too long on more."""
 SECTIONS = ["paper", "templates", "any", "public_path", "figure14", "changes", "factors", "grouping"]
 HOUR = 3600
 UNIT = Weights()
@@ -90,7 +91,7 @@ def timed(method: Method, queries: Queries, rate: float) -> tuple[SharingPlan, f
 
 
 def load() -> None:
-    """The first call compiles, or loads what was compiled before."""
+    """Make the first call, which compiles, or loads what was compiled before."""
     for method in EVERY_METHOD:
         method.share(Queries.of([(16, 4), (10, 5), (8, 4)]), 1.2, UNIT)
     WeaveShare().share(any_queries(50, 1), 1.0, UNIT)
@@ -128,7 +129,7 @@ def templates(options: argparse.Namespace) -> None:
 
 
 def any_windows(options: argparse.Namespace) -> None:
-    """Each rate in a process of its own, so that the peak of memory is its own."""
+    """Each rate in its own process, so that the peak of memory is its own."""
     for rate in options.any_rates:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             for line in pool.apply(measure_any, (options.any, rate, options.seed)):
@@ -151,7 +152,7 @@ def measure_any(size: int, rate: float, seed: int) -> list[dict[str, Any]]:
 
 
 def public_path(options: argparse.Namespace) -> None:
-    """Each size in a process of its own, so that the peak of memory is its own."""
+    """Each size in its own process, so that the peak of memory is its own."""
     for size in options.public:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             show(options, pool.apply(measure_public_path, (size, options.seed)))
@@ -174,8 +175,8 @@ def measure_public_path(size: int, seed: int) -> dict[str, Any]:
         seconds[f"{name}_seconds"] = time.perf_counter() - began
         return result
 
-    workload = step("read", lambda: weft.read(text))
-    plan = step("optimize", lambda: weft.optimize(workload))
+    workload = step("read", lambda: panewise.read(text))
+    plan = step("optimize", lambda: panewise.optimize(workload))
     step("explain", plan.explain)
     data = step("to_dict", plan.to_dict)
     step("json", lambda: json.dumps(data))
@@ -219,7 +220,7 @@ def figure_14(options: argparse.Namespace) -> None:
 def changes(options: argparse.Namespace) -> None:
     """One addition and one removal at a time among many queries.
 
-    The queries that come have edges that those there have not: windows of whole seconds among whole minutes.
+    The new queries have edges that the others do not have: windows of whole seconds among whole minutes.
     """
     queries = paper_queries(options.incremental, 50, 0.6, 60, options.seed)
     windows = dict(enumerate(zip(queries.ranges.tolist(), queries.slides.tolist())))
@@ -260,7 +261,7 @@ def changes(options: argparse.Namespace) -> None:
                 "median_ms": 1000 * float(np.median(seconds)),
                 "p99_ms": 1000 * float(np.quantile(seconds, 0.99)),
                 "longest_ms": 1000 * max(seconds),
-                # What the change itself computed, without waiting for the processor or for the thread.
+                # Only the time of the change itself, without waiting for the processor or for the thread.
                 "longest_work_ms": 1000 * max(worked[change]),
                 "reconstructions": online.reconstructions,
                 "layouts": online.layouts,
@@ -333,7 +334,7 @@ def show(options: argparse.Namespace, line: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="weft bench optimizer", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="panewise bench optimizer", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS, help="only these sections")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that all works")

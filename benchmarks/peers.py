@@ -1,15 +1,15 @@
-"""Weft beside what else one would take for sliding windows: the same queries, events and answers, in one run.
+"""Panewise beside other tools for sliding windows: the same queries, events and answers, in one run.
 
 Batch: DuckDB, Polars, pandas `rolling`, Spark's `window()`, Spark's OVER frames without and with its segment tree.
-Streaming: Spark's `window()`, Flink's HOP, Pathway. Beside them Weft in one process and on Spark. 1, 10, 100 and 1,000
-mixed queries over real flights and over generated trades; docs/peers.md shows each peer's form.
+Streaming: Spark's `window()`, Flink's HOP, Pathway. Beside them Panewise in one process and on Spark. There are 1, 10,
+100 and 1,000 mixed queries over real flights and over generated trades; docs/peers.md shows each peer's form.
 
-Each way is a program of its own, run one after the other, each peer in an environment that this command makes. The time
-includes planning, reading events, computing and writing answers; starting and a warm-up on a tenth of the events come
-before. A point that misses the limit is stopped, and larger ones are not tried. Checksums of all answers must agree, or
-the program ends with an error.
+Each way is a program of its own. They run one after the other, each peer in an environment that this command makes. The
+time includes planning, reading events, computing and writing answers; starting and a warm-up on a tenth of the events
+come before. A point that misses the limit is stopped, and larger ones are not tried. Checksums of all answers must
+agree, or the program ends with an error.
 
-Prints a JSON line per measurement with --json, a table otherwise. Run: weft bench peers --json
+Prints a JSON line per measurement with --json, a table otherwise. Run: panewise bench peers --json
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from _peers.environments import NotInstalledError, default_folder, interpreter
 from _peers.picture import draw, lines_of
 from _peers.processes import STARTING_LIMIT_S, FailedError, NotFinishedError, Program
 from _peers.ways import EVERY_WAY, Way
-from weft.errors import WeftError
-from weft.spark import ensure_java
+from panewise.errors import PanewiseError
+from panewise.spark import ensure_java
 
 WARM_QUERIES = 10
 REPEAT_WITHIN_S = 20.0
-"""A point is repeated only while its runs together took less."""
+"""A point is repeated only while its runs together took less than this."""
 QUICK_EVENTS, QUICK_KEYS, QUICK_QUERIES = 20_000, 20, [1, 12]
 AHEAD_FROM, WANTED_AT = 10, (100, 20.0)
-"""Targets: ahead of each peer from so many queries on, and by so much at so many."""
+"""Targets: from how many queries Panewise is ahead of each peer, and by how much at a larger number."""
 
 
 class Output:
@@ -140,7 +140,7 @@ class Bench:
         total = overall(checksum)
         self._emit(
             way, count, "finished", version=version, seconds=round(seconds, 4), runs=len(ended["seconds"]),
-            times_weft=self._times(way, count), peak_mb=round(program.peak_bytes / 1e6), answers=total.rows,
+            times_panewise=self._times(way, count), peak_mb=round(program.peak_bytes / 1e6), answers=total.rows,
             equal=not differing, hash=f"{total.hash:016x}", total=total.total,
             note=f"first to differ: {' '.join(differing[0])}" if differing else None,
         )  # fmt: skip
@@ -148,9 +148,9 @@ class Bench:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _times(self, way: Way, count: int) -> float | None:
-        """How many times as long as the way of Weft that it is compared with."""
-        weft = self._seconds.get((way.against or way.name, count))
-        return None if weft is None else float(f"{self._seconds[way.name, count] / weft:.3g}")
+        """How many times as long as the way of Panewise that it is compared with."""
+        panewise = self._seconds.get((way.against or way.name, count))
+        return None if panewise is None else float(f"{self._seconds[way.name, count] / panewise:.3g}")
 
     def _give_up(self, way: Way, counts: list[int], status: str, note: str, program: Program | None = None) -> None:
         for count in counts:
@@ -160,31 +160,31 @@ class Bench:
     def _emit(self, way: Way, count: int, status: str, **fields: Any) -> None:
         self._output.emit(
             "point", data=self._dataset.name, events=self._dataset.count, mode=way.mode, way=way.name, label=way.label,
-            is_weft=way.is_weft, queries=count, status=status, **fields,
+            is_panewise=way.is_panewise, queries=count, status=status, **fields,
         )  # fmt: skip
 
     def targets(self, ways: list[Way]) -> None:
-        """For each peer, whether Weft is ahead from ten queries on, and by how much at a hundred."""
+        """For each peer, whether Panewise is ahead from ten queries on, and by how much at a hundred."""
         at, wanted = WANTED_AT
         for way in ways:
             if way.against is None:
                 continue
             for count in self._options.queries:
-                weft = self._seconds.get((way.against, count))
-                if weft is None or count < AHEAD_FROM:
+                panewise = self._seconds.get((way.against, count))
+                if panewise is None or count < AHEAD_FROM:
                     continue
                 mine = self._seconds.get((way.name, count))
                 least = mine if mine is not None else self._missed(way, count)
                 if least is None:
                     continue
-                times, want = least / weft, wanted if count == at else 1.0
+                times, want = least / panewise, wanted if count == at else 1.0
                 self._output.emit(
                     "target", data=self._dataset.name, way=way.name, against=way.against, queries=count,
                     times=float(f"{times:.3g}"), at_least=mine is None, wanted=want, met=times > want,
                 )  # fmt: skip
 
     def _missed(self, way: Way, count: int) -> float | None:
-        """The limit, if the way missed it at so many queries or fewer."""
+        """The limit, if the way missed it at this many queries or fewer."""
         stopped = [
             line["queries"]
             for line in self._output.lines
@@ -200,13 +200,13 @@ def facts(options: argparse.Namespace) -> dict[str, Any]:
         if line.startswith("model name"):
             processor = line.partition(":")[2].strip()
             break
-    command = shlex.join(["weft", "bench", "peers", *sys.argv[1:]])
+    command = shlex.join(["panewise", "bench", "peers", *sys.argv[1:]])
     known = {"processor": processor, "cores": options.cores, "python": platform.python_version()}
     return {"command": command, **known, "limit_s": options.limit, "keys": options.keys, "seed": options.seed}
 
 
 def chosen_ways(names: list[str]) -> list[Way]:
-    """The ways of these names, and those of Weft that they are compared with."""
+    """The ways of these names, and those of Panewise that they are compared with."""
     wanted = {*names, *(way.against for way in EVERY_WAY if way.name in names)}
     return [way for way in EVERY_WAY if way.name in wanted]
 
@@ -219,7 +219,7 @@ def _positive(text: str) -> int:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="weft bench peers", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="panewise bench peers", description=__doc__.splitlines()[0])
     names = [way.name for way in EVERY_WAY]
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument("--peers", nargs="+", choices=names, default=names, metavar="WAY", help=", ".join(names))
@@ -253,15 +253,15 @@ def main() -> None:
     if options.lines is not None:
         draw(lines_of(options.lines.read_text().splitlines()), options.picture)
         return
-    # Asked to end, it ends what it started and removes what it wrote, as it does on Ctrl-C.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("weft bench peers: ended"))
+    # When it is told to end, it ends what it started and removes what it wrote, as on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("panewise bench peers: ended"))
     output = Output(options.json)
     output.emit("facts", **facts(options))
     ensure_java()
     differed = []
     ways = chosen_ways(options.peers)
     for name in ["flights", "generated"] if options.data == "both" else [options.data]:
-        with tempfile.TemporaryDirectory(prefix="weft-peers-") as folder:
+        with tempfile.TemporaryDirectory(prefix="panewise-peers-") as folder:
             scratch = Path(folder)
             dataset = make_dataset(name, scratch / "data", options.events, options.keys, options.seed, options.flights)
             bench = Bench(dataset, options, output, scratch)
@@ -278,5 +278,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except WeftError as error:
-        sys.exit(f"weft bench peers: {error}")
+    except PanewiseError as error:
+        sys.exit(f"panewise bench peers: {error}")

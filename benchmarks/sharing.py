@@ -1,13 +1,13 @@
 """Response time of TimeGram, OrderedSharing, B-INT and R-INT beside the naive approach of STREAM, as in TR1536.
 
-One core. A stream of doubles, queries with random windows of up to `--largest` elements, and a lookup after every so
-many updates: the update-to-lookup ratio. A lookup asks one query, each in its turn; in section `all` it asks every
-query, the largest first. Everything starts with full windows. `seconds` is the time for all events and lookups; the
-naive approach evaluates every query at every event whatever the ratio, and is stopped after `--limit` seconds: then its
-time is extrapolated and flagged. B-INT, R-INT and TimeGram answer the lookups of 10,000 events in one call, over the
-positions that each lookup had; the answers are those of lookups in between, and are compared with B-INT's.
+One core. A stream of doubles, queries with random windows of up to `--largest` elements, and a lookup after a number of
+updates: the update-to-lookup ratio. A lookup asks one query, each in its turn; in section `all` it asks every query,
+the largest first. Everything starts with full windows. `seconds` is the time for all events and lookups; the naive
+approach evaluates every query at every event whatever the ratio, and is stopped after `--limit` seconds: then its time
+is extrapolated and flagged. B-INT, R-INT and TimeGram answer the lookups of 10,000 events in one call, over the
+positions that each lookup had; the answers equal those of lookups in between, and are compared with B-INT's.
 
-Prints a JSON line per measurement with --json, a table otherwise. Run: weft bench sharing --json
+Prints a JSON line per measurement with --json, a table otherwise. Run: panewise bench sharing --json
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.structures import build
-from weft.structures.ordered_sharing import OrderedSharing
-from weft.structures.stream_naive import StreamNaive
-from weft.structures.timegram import TimeGram
+from panewise.structures import build
+from panewise.structures.ordered_sharing import OrderedSharing
+from panewise.structures.stream_naive import StreamNaive
+from panewise.structures.timegram import TimeGram
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -35,18 +35,18 @@ USUAL_RATIO, USUAL_QUERIES = 100, 1_000
 BUCKETS = [16, 64, 256]
 CHUNK = 10_000
 MOST_EVENTS_FOR_ALL = 100_000
-"""In section `all` there are a million lookups at 100:1 with so many events."""
+"""In section `all` there are a million lookups at 100:1 with this many events."""
 DATA = ["uniform", "gaussian", "drifting"]
 ALGORITHMS = {
     "MAX": ["base_intervals", "naive", "timegram-16", "timegram-64", "timegram-256", "ordered_sharing"],
     "SUM": ["base_intervals", "naive", "timegram-16", "timegram-64", "timegram-256", "running_intervals"],
 }
-"""B-INT first: the others are compared with its answers."""
+"""B-INT comes first: the others are compared with its answers."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured: the stream, the windows, and which window is asked after how many events."""
+    """What is measured: the stream, the windows, and which window is looked up after how many events."""
 
     data: str
     queries: int
@@ -65,7 +65,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Run:
-    """One measurement: how long for each event, with which answers, and what else is worth showing."""
+    """One measurement: the time for each event, the answers, and what else is worth showing."""
 
     seconds_per_event: float
     low: Floats | None = None
@@ -170,7 +170,7 @@ def run(case: Case, algorithm: str, aggregate: str, limit_s: float) -> Run:
 
 
 def check(name: str, exact: Run, measured: Run, aggregate: str) -> None:
-    """Stop when an interval does not contain the exact answer, or an exact answer is another."""
+    """Stop if an interval does not contain the exact answer, or if an exact answer is wrong."""
     if measured.low is None or measured.high is None:
         return
     assert exact.low is not None
@@ -227,7 +227,7 @@ class Bench:
         return self._naive[key]
 
     def targets(self) -> None:
-        """The figures that the project asks for, as far as they were measured."""
+        """The project's targets, as far as they were measured."""
         for data in self._options.data:
             for aggregate, algorithms in ALGORITHMS.items():
                 at = (data, USUAL_QUERIES, USUAL_RATIO, aggregate)
@@ -248,7 +248,7 @@ class Bench:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="weft bench sharing", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="panewise bench sharing", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--largest", type=int, default=10_000, help="elements of the largest window")

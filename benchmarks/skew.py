@@ -1,16 +1,17 @@
 """A hot key on Spark: the same stream with uniform keys, and with half of its events in one key.
 
-The combine step turns events into one partial per slot and key before anything is shuffled, so a hot key reaches its
-bucket as no more rows than a cold one. What has to keep values (a quantile) is the exception: its partials grow with
-the distinct values of a slot and key, so its hot key's bucket gets more. Both are measured, as `sums` and `quantiles`.
+The combine step turns events into one partial per slot and key before anything is shuffled, so a hot key sends no more
+rows to its bucket than a cold one. An aggregate that must keep values (a quantile) is the exception: its partials grow
+with the distinct values of a slot and key, so its hot key's bucket gets more. Both are measured, as `sums` and
+`quantiles`.
 
 A line per case: the median time of a micro-batch, what all batches put into the shuffle (a row is one bucket's packed
-partials), partials fed to trees (`fed`, those included that a worker fed again to rebuild its cache), and the longest
+partials), partials fed to trees (`fed`, including those that a worker fed again to rebuild its cache), and the longest
 task of the combine stages and of the stages that hold the state; then the ratio of hot to uniform. The hot stream has
 fewer partials in all, so a ratio below 1 is no surprise. Tasks are read from Spark's event log. Each case first runs
 once over the same events, to warm up.
 
-Prints a JSON line per measurement with --json, a table otherwise. Run: weft bench skew --json
+Prints a JSON line per measurement with --json, a table otherwise. Run: panewise bench skew --json
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-import weft
-from weft import spark as weft_spark
+import panewise
+from panewise import spark as panewise_spark
 
 STREAM = """
 CREATE STREAM trades (at TIMESTAMP, symbol STRING, price DOUBLE, volume BIGINT)
@@ -48,13 +49,13 @@ START_US = 1_767_225_600_000_000
 COLUMNS = "at timestamp, symbol string, price double, volume bigint"
 
 
-def workload_of(name: str) -> weft.Workload:
+def workload_of(name: str) -> panewise.Workload:
     """The queries of a case: its aggregates over a short and a long window, by key."""
     queries = (
         f"CREATE QUERY q{number} AS SELECT {WORKLOADS[name]} FROM trades {window} GROUP BY symbol;"
         for number, window in enumerate(WINDOWS)
     )
-    return weft.read(STREAM + "\n".join(queries))
+    return panewise.read(STREAM + "\n".join(queries))
 
 
 def write_events(folder: Path, keys: str, options: argparse.Namespace) -> None:
@@ -99,7 +100,7 @@ def run(spark: SparkSession, folder: Path, workload: str, keys: str, options: ar
     source = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", options.cores).parquet(str(folder))
     with tempfile.TemporaryDirectory() as checkpoint:
         query = (
-            weft_spark.answers(source, workload_of(workload))
+            panewise_spark.answers(source, workload_of(workload))
             .writeStream.format("noop")
             .option("checkpointLocation", checkpoint)
             .trigger(availableNow=True)
@@ -107,7 +108,7 @@ def run(spark: SparkSession, folder: Path, workload: str, keys: str, options: ar
         )
         query.awaitTermination()
     batches = [progress for progress in query.recentProgress if progress.numInputRows]
-    counts = [progress.observedMetrics["weft"] for progress in query.recentProgress]
+    counts = [progress.observedMetrics["panewise"] for progress in query.recentProgress]
     return Run(
         workload,
         keys,
@@ -120,7 +121,7 @@ def run(spark: SparkSession, folder: Path, workload: str, keys: str, options: ar
 
 @dataclass
 class Tasks:
-    """What the event log tells of one query's tasks."""
+    """What the event log says about one query's tasks."""
 
     shuffled_rows: int = 0
     shuffled_bytes: int = 0
@@ -155,9 +156,9 @@ def read_tasks(log: Path) -> dict[str, Tasks]:
 
 
 def start_session(cores: int, log: Path) -> SparkSession:
-    weft_spark.ensure_java()
-    weft_spark.choose_worker_python()
-    settings = weft_spark.SETTINGS | {
+    panewise_spark.ensure_java()
+    panewise_spark.choose_worker_python()
+    settings = panewise_spark.SETTINGS | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(cores),
@@ -167,13 +168,15 @@ def start_session(cores: int, log: Path) -> SparkSession:
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
     }
-    session = SparkSession.builder.master(f"local[{cores}]").appName("weft bench").config(map=settings).getOrCreate()
+    session = (
+        SparkSession.builder.master(f"local[{cores}]").appName("panewise bench").config(map=settings).getOrCreate()
+    )
     session.sparkContext.setLogLevel("OFF")
     return session
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="weft bench skew", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="panewise bench skew", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument("--events", type=int, default=2_000_000)
     parser.add_argument("--keys", type=int, default=1000)
@@ -197,7 +200,7 @@ def main() -> None:
 
 
 def measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> list[Run]:
-    """Run every case once to warm up and once for good; the session ends, so that its log is whole."""
+    """Run every case once to warm up and once to measure; the session ends, so that its log is complete."""
     for keys in KEYS:
         write_events(folder / keys, keys, options)
     runs = []
@@ -211,7 +214,7 @@ def measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> l
 
 
 def figures(run: Run, tasks: Tasks) -> dict[str, float]:
-    """What is shown of a case."""
+    """The numbers to show for a case."""
     return {
         "seconds_per_batch": round(run.seconds_per_batch, 3),
         "shuffled_rows": tasks.shuffled_rows,

@@ -1,27 +1,27 @@
-"""Weft on Spark against plain Spark: the same queries, the same stream, the same answers, in one run.
+"""Panewise on Spark against plain Spark: the same queries, the same stream, the same answers, in one run.
 
 Ways, over generated events, for each number of keys:
 
-- `weft`: all queries in streaming mode, with state and checkpoints; with --batch also as a batch job.
+- `panewise`: all queries in streaming mode, with state and checkpoints; with --batch also as a batch job.
 - `plain spark`: the same queries, each as a streaming aggregation of its own (Spark allows one window an operator).
-- `null`: the same source through an identity `mapInArrow`; the price of Spark, of the files and of the way to Python.
+- `null`: the same source through an identity `mapInArrow`; the cost of Spark, of the files and of the way to Python.
 
-Everything ends in a noop sink and is warm: each way first runs twice over fewer events. The answers of all ways are
-summed up by the same native expressions (rows, a hash of identities and exact values, the sum of values) and must
-agree. --scale sets the sizes, `usual` is some minutes and `issue` hours; any size can be given beside it. Workloads:
+Everything ends in a noop sink and is warm: each way first runs twice over fewer events. The same native expressions
+sum up the answers of all ways (rows, a hash of identities and exact values, the sum of values), and the sums must
+agree. --scale sets the sizes, `usual` takes some minutes and `issue` hours; any size can be given beside it. Workloads:
 `mixed` reports every group in most queries; in `alerts` queries by symbol report unusual groups only, so that
-thousands of queries over many keys have answers that can be counted.
+thousands of queries over many keys have few enough answers to count.
 
-`planning_s` is the time to plan the queries, once, and is not part of `seconds`. `stages_s` is time in Weft's own
+`planning_s` is the time to plan the queries, once, and is not part of `seconds`. `stages_s` is time in Panewise's own
 code by stage, summed over tasks; `stages_share` is its share of all cores' time. `log_bytes` is the durable state after
-the last batch that touched all buckets: at the end, when all that could close has closed, and `while_running`, after
-the last batch with events. `live_slot_keys` are the different (slot, key) pairs of each base that some window may still
-need at that batch's watermark, `live_partials` those pairs times the combinations of predicates that their events
-satisfy. Both are counted in the events by plain Spark, from the plan's bases, and not taken from Weft. Partials leave
+the last batch that touched all buckets: at the end, when everything that could close has closed, and `while_running`,
+after the last batch with events. `live_slot_keys` are the different (slot, key) pairs of each base that some window may
+still need at that batch's watermark, `live_partials` those pairs times the combinations of predicates that their events
+satisfy. Plain Spark counts both in the events, from the plan's bases; they do not come from Panewise. Partials leave
 the log by whole batches, so at the end it also holds older ones: the larger the batches, the more.
 
-Lines `target` say what the project wants, and whether this run met it. For a line per measurement as JSON: --json.
-Run: weft bench spark --json
+Lines `target` say what the project wants, and whether this run met it. Prints a JSON line per measurement with --json.
+Run: panewise bench spark --json
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from pyspark.sql import functions as F
 
 from _spark_state import last_whole, state_of
 from _workload import FILES_PER_BATCH, make_alert_queries, make_trade_queries, write_trades
-from weft import spark as weft_spark
-from weft.language.expressions import AggregateCall
-from weft.language.model import Query, Workload
-from weft.language.printer import label_of, print_expression
-from weft.spark.batch_metrics import STAGES, BatchMetrics, is_batch
-from weft.windows import TimeWindow
+from panewise import spark as panewise_spark
+from panewise.language.expressions import AggregateCall
+from panewise.language.model import Query, Workload
+from panewise.language.printer import label_of, print_expression
+from panewise.spark.batch_metrics import STAGES, BatchMetrics, is_batch
+from panewise.windows import TimeWindow
 
 SCALES: dict[str, dict[str, Any]] = {
     "quick": {"events": 200_000, "keys": [100], "batches": 2, "queries": [1, 10], "workload": "mixed", "repeat": 1},
@@ -66,20 +66,22 @@ SCALES: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 WARM_UP_EVENTS = 1_000_000
-"""At most so many events, a quarter of those measured if these are fewer, warm a way up."""
+"""A way is warmed up with at most this many events, and with at most a quarter of those measured."""
 
 
 def start_session(cores: int) -> SparkSession:
-    weft_spark.ensure_java()
-    weft_spark.choose_worker_python()
-    settings = weft_spark.SETTINGS | {
+    panewise_spark.ensure_java()
+    panewise_spark.choose_worker_python()
+    settings = panewise_spark.SETTINGS | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.sql.streaming.numRecentProgressUpdates": "10000",
         "spark.driver.memory": "6g",
     }
-    session = SparkSession.builder.master(f"local[{cores}]").appName("weft bench").config(map=settings).getOrCreate()
+    session = (
+        SparkSession.builder.master(f"local[{cores}]").appName("panewise bench").config(map=settings).getOrCreate()
+    )
     session.sparkContext.setLogLevel("OFF")
     return session
 
@@ -99,7 +101,7 @@ class Events:
         folder = data / f"trades-{count}-{keys}-{batches}x{files_per_batch}-{seed}"
         if not folder.exists():
             data.mkdir(parents=True, exist_ok=True)
-            # A run that is interrupted leaves nothing under the name that is looked for.
+            # An interrupted run leaves nothing under the final name.
             with tempfile.TemporaryDirectory(dir=data) as begun:
                 write_trades(Path(begun) / "trades", count, keys, batches, seed, files_per_batch)
                 (Path(begun) / "trades").rename(folder)
@@ -121,7 +123,7 @@ IDENTITY = ["query", "window_start", "window_end", "symbol", "market", "aggregat
 
 
 def with_checksum(answers: DataFrame, observation: str | Observation = "checksum") -> DataFrame:
-    """Observe what identifies a set of answers whatever their order: rows, hashed identities and integers, values."""
+    """Observe what identifies a set of answers in any order: rows, hashed identities and integers, values."""
     columns = [F.col(name) if name in answers.columns else F.lit(None).cast("string") for name in IDENTITY]
     return answers.observe(
         observation,
@@ -184,7 +186,7 @@ def run_streams(frames: list[DataFrame]) -> Run:
 
 
 def run_batch(answers: DataFrame, closed_us: int) -> Run:
-    """Run a batch job of answers; of these, only windows that a stream has closed are summed up."""
+    """Run a batch job of answers, and sum up only the windows that a stream has closed."""
     closed = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=closed_us)
     observation = Observation()
     began = time.perf_counter()
@@ -197,7 +199,7 @@ def run_batch(answers: DataFrame, closed_us: int) -> Run:
 
 
 def run_null(events: DataFrame) -> Run:
-    """The same source through Python and back, and nothing done to it."""
+    """The same source through Python and back, unchanged."""
 
     def identity(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
@@ -208,7 +210,7 @@ def run_null(events: DataFrame) -> Run:
 
 
 def plain_answers(events: DataFrame, query: Query) -> DataFrame:
-    """One query as plain Spark users write it, its answers in Weft's long form so that both can be compared."""
+    """One query as plain Spark users write it, its answers in Panewise's long form so that both can be compared."""
     assert isinstance(query.window, TimeWindow)
     window = F.window("at", f"{query.window.range_us} microseconds", f"{query.window.slide_us} microseconds")
     frame = events.withWatermark("at", "1 minute")
@@ -260,7 +262,7 @@ def work_of(run: Run, cores: int) -> dict[str, Any]:
     return {
         "stages_s": stages,
         "stages_share": shares,
-        "share_in_weft": sum(shares.values()),
+        "share_in_panewise": sum(shares.values()),
         "steps_s": dict(sorted(steps.items())),
         **found,
     }
@@ -268,26 +270,26 @@ def work_of(run: Run, cores: int) -> dict[str, Any]:
 
 @dataclass
 class Figures:
-    """What the targets for one number of keys are about: seconds, by the number of queries, and bytes of state."""
+    """The measurements for the targets of one number of keys: seconds by the number of queries, and bytes of state."""
 
-    weft_s: dict[int, float] = field(default_factory=dict)
+    panewise_s: dict[int, float] = field(default_factory=dict)
     plain_s: dict[int, float] = field(default_factory=dict)
     null_s: float | None = None
     bytes_per_live: dict[int, float] = field(default_factory=dict)
 
 
 def targets(figures: Figures) -> Iterator[dict[str, Any]]:
-    """The figures that the project asks for, as far as they were measured."""
-    weft, plain = figures.weft_s, figures.plain_s
-    if 100 in weft and plain:
+    """The project's targets, as far as they were measured."""
+    panewise, plain = figures.panewise_s, figures.plain_s
+    if 100 in panewise and plain:
         measured = max(plain)
-        times = plain[measured] / measured * 100 / weft[100]
+        times = plain[measured] / measured * 100 / panewise[100]
         how = f"plain Spark one by one: measured on {measured} queries, scaled per query to 100"
         yield _at_least("100 queries: times faster than plain Spark", times, 100, how=how)
-    if 1 in weft and 1000 in weft:
-        yield _at_least("throughput of 1,000 queries against 1", weft[1] / weft[1000], 0.5)
-    if 1 in weft and figures.null_s is not None:
-        yield _at_least("throughput of 1 query against the null pipeline", figures.null_s / weft[1], 0.5)
+    if 1 in panewise and 1000 in panewise:
+        yield _at_least("throughput of 1,000 queries against 1", panewise[1] / panewise[1000], 0.5)
+    if 1 in panewise and figures.null_s is not None:
+        yield _at_least("throughput of 1 query against the null pipeline", figures.null_s / panewise[1], 0.5)
     if figures.bytes_per_live:
         worst = max(figures.bytes_per_live, key=lambda queries: figures.bytes_per_live[queries])
         value = figures.bytes_per_live[worst]
@@ -308,7 +310,7 @@ class Bench:
         self._options = options
 
     def measure(self, keys: int) -> None:
-        """Every way over the events of so many keys, and the targets."""
+        """Every way over the events of `keys` keys, and the targets."""
         options = self._options
         files = max(FILES_PER_BATCH, options.cores)
         events = Events.of(self._data, options.events, keys, options.batches, options.seed, files)
@@ -319,7 +321,7 @@ class Bench:
             null = self._median(lambda one: run_null(one.stream(self._spark)), events, warm_up)
             figures.null_s = null.seconds
             self._emit("null", events, null)
-        checksums = {count: self._weft(count, events, warm_up, figures) for count in options.queries}
+        checksums = {count: self._panewise(count, events, warm_up, figures) for count in options.queries}
         for count in options.plain:
             self._plain(count, events, warm_up, figures, checksums.get(count))
         for target in targets(figures):
@@ -338,32 +340,32 @@ class Bench:
             return make_alert_queries(count, events.count, events.keys)
         return make_trade_queries(count)
 
-    def _weft(self, count: int, events: Events, warm_up: Events, figures: Figures) -> Checksum:
-        """Measure Weft; its answers in streaming mode."""
+    def _panewise(self, count: int, events: Events, warm_up: Events, figures: Figures) -> Checksum:
+        """Measure Panewise; returns its answers in streaming mode."""
         options, spark = self._options, self._spark
         workload = self._workload(count, events)
         different = len({replace(query, name="") for query in workload.queries.values()})
         sizes = {"queries": count, "different_queries": different}
-        run = self._median(lambda one: self._stream_weft(one, workload), events, warm_up)
+        run = self._median(lambda one: self._stream_panewise(one, workload), events, warm_up)
         state = state_of(events.table(spark), workload, run.batches)
-        figures.weft_s[count] = run.seconds
+        figures.panewise_s[count] = run.seconds
         if state["bytes_per_live_slot_key"] is not None:
             figures.bytes_per_live[count] = state["bytes_per_live_slot_key"]
         work = work_of(run, options.cores)
-        self._emit("weft", events, run, **sizes, planning_s=run.planning_s, **work, **state)
+        self._emit("panewise", events, run, **sizes, planning_s=run.planning_s, **work, **state)
         if options.batch:
             closed_us = last_whole(run.batches).watermark_us or 0
             batch = self._median(
-                lambda one: run_batch(weft_spark.answers(one.table(spark), workload), closed_us), events, warm_up
+                lambda one: run_batch(panewise_spark.answers(one.table(spark), workload), closed_us), events, warm_up
             )
-            self._emit("weft batch", events, batch, **sizes)
-            self._check(count, "weft batch", batch.checksum, run.checksum)
+            self._emit("panewise batch", events, batch, **sizes)
+            self._check(count, "panewise batch", batch.checksum, run.checksum)
         return run.checksum
 
-    def _stream_weft(self, events: Events, workload: Workload) -> Run:
+    def _stream_panewise(self, events: Events, workload: Workload) -> Run:
         source = events.stream(self._spark)
         began = time.perf_counter()
-        answers = weft_spark.answers(source, workload)
+        answers = panewise_spark.answers(source, workload)
         planning_s = time.perf_counter() - began
         return replace(run_streams([answers]), planning_s=planning_s)
 
@@ -374,15 +376,15 @@ class Bench:
             run_streams([plain_answers(warm_up.stream(spark), queries[0])])
         run = run_streams([plain_answers(events.stream(spark), query) for query in queries])
         figures.plain_s[count] = run.seconds
-        ratio = run.seconds / figures.weft_s[count] if count in figures.weft_s else None
+        ratio = run.seconds / figures.panewise_s[count] if count in figures.panewise_s else None
         equal = None if checksum is None else run.checksum.agrees(checksum)
         self._emit("plain spark", events, run, queries=count, times_slower=ratio, equal_answers=equal)
         if checksum is not None:
             self._check(count, "plain spark", run.checksum, checksum)
 
-    def _check(self, count: int, way: str, found: Checksum, weft: Checksum) -> None:
-        if not found.agrees(weft):
-            sys.exit(f"the answers of {count} queries differ: {found} by {way}, {weft} by weft")
+    def _check(self, count: int, way: str, found: Checksum, panewise: Checksum) -> None:
+        if not found.agrees(panewise):
+            sys.exit(f"the answers of {count} queries differ: {found} by {way}, {panewise} by panewise")
 
     def _emit(self, way: str, events: Events, run: Run, queries: int | None = None, **more: Any) -> None:
         options = self._options
@@ -414,20 +416,22 @@ def _rounded(value: Any) -> Any:
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The options; sizes that are not given are those of the scale."""
-    parser = argparse.ArgumentParser(prog="weft bench spark", description=__doc__.splitlines()[0])
+    """The options; the scale sets the sizes that are not given."""
+    parser = argparse.ArgumentParser(prog="panewise bench spark", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument("--scale", choices=list(SCALES), default="usual", help="all sizes that are not given")
     parser.add_argument("--events", type=int)
     parser.add_argument("--keys", type=int, nargs="+", help="numbers of keys, each measured by itself")
     parser.add_argument("--batches", type=int, help="micro-batches")
-    parser.add_argument("--queries", type=int, nargs="+", help="numbers of queries for Weft")
+    parser.add_argument("--queries", type=int, nargs="+", help="numbers of queries for Panewise")
     parser.add_argument("--workload", choices=["mixed", "alerts"])
     parser.add_argument("--plain", type=int, nargs="*", default=[1, 10], help="numbers of queries for plain Spark")
     parser.add_argument("--null", action=argparse.BooleanOptionalAction, default=True, help="the null pipeline")
-    parser.add_argument("--batch", action="store_true", help="also Weft as a batch job over the same files")
+    parser.add_argument("--batch", action="store_true", help="also Panewise as a batch job over the same files")
     parser.add_argument("--data", type=Path, help="folder that keeps generated events for further runs")
-    parser.add_argument("--repeat", type=int, help="runs of Weft and of the null pipeline of which the median is taken")
+    parser.add_argument(
+        "--repeat", type=int, help="runs of Panewise and of the null pipeline of which the median is taken"
+    )
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)

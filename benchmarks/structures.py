@@ -5,7 +5,7 @@ and a lookup; `times` is the ratio to the yardstick: `np.cumsum` for an update, 
 as many positions for a lookup. Further sections: answers at every event, quantile lookups a second, memory, and with
 --long a billion doubles through R-INT with the error against exact sums.
 
-Prints a JSON line per measurement with --json, a table otherwise. Run: weft bench structures --json
+Prints a JSON line per measurement with --json, a table otherwise. Run: panewise bench structures --json
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.structures import EVERY_STRUCTURE, Structure, build
-from weft.structures.sheet import Lookups, Shape
+from panewise.structures import EVERY_STRUCTURE, Structure, build
+from panewise.structures.sheet import Lookups, Shape
 
 Ints = npt.NDArray[np.int64]
 
@@ -33,7 +33,7 @@ WIDTHS = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
 DEFAULT_LARGEST = 100_000
 SECTIONS = ["costs", "every_event", "memory"]
 SLOWEST_LOOKUP_S = 2.0
-"""A batch of lookups is made smaller until it takes no longer: recomputation and sorted intervals are slow."""
+"""A batch of lookups is made smaller until it takes no longer than this: recomputation and sorting are slow."""
 
 
 def nanoseconds(run: Callable[[], Any], count: int, repeat: int) -> float:
@@ -62,7 +62,7 @@ class Output:
 
 
 class Yardsticks:
-    """What NumPy takes on the same machine at the same time."""
+    """The time that NumPy takes on the same machine at the same time."""
 
     def __init__(self, random: np.random.Generator, repeat: int) -> None:
         self._random, self._repeat = random, repeat
@@ -84,7 +84,7 @@ def windows_of_width(random: np.random.Generator, largest: int, width: int, coun
 
 
 def registered(kind: type[Structure], largest: int) -> list[tuple[int, int]]:
-    """Windows by which a structure serves every width in WIDTHS at any place."""
+    """Windows with which a structure serves every width in WIDTHS at any place."""
     if kind.sheet.lookups is Lookups.REGISTERED:
         return [(largest, 0)]
     return [(largest, largest - width) for width in WIDTHS if width < largest] + [(largest, 0)]
@@ -150,7 +150,7 @@ def measure_every_event(output: Output, random: np.random.Generator, repeat: int
         lefts[0] = DEFAULT_LARGEST
         for aggregate, is_float in (("SUM", False), ("SUM", True), ("MAX", False), ("MAX", True)):
             values = random.normal(size=BATCH) if is_float else random.integers(-1000, 1000, BATCH)
-            # The answers come from the elements, so the structure that holds nothing else is the cheapest.
+            # The answers come from the elements, so the structure that holds only elements is the cheapest.
             name = "recompute"
             structure = build(name, aggregate, [(int(left), 0) for left in lefts])
             structure.update(values)
@@ -163,7 +163,7 @@ def measure_every_event(output: Output, random: np.random.Generator, repeat: int
 
 
 def measure_memory(output: Output, random: np.random.Generator) -> None:
-    """Bytes an element, beside what the formula of the data sheet implies for the type that is stored."""
+    """Bytes an element, beside what the data sheet's formula implies for the stored type."""
     for kind in EVERY_STRUCTURE:
         aggregate = "SUM" if kind.sheet.why_not("SUM") is None else "MEDIAN"
         for largest in LARGEST[:3]:
@@ -195,13 +195,21 @@ def measure_long_run(output: Output, random: np.random.Generator, elements: int)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="weft bench structures", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="panewise bench structures", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument(
-        "--sections", nargs="*", choices=SECTIONS, default=SECTIONS, help="all unless said; none for none"
+        "--sections",
+        nargs="*",
+        choices=SECTIONS,
+        default=SECTIONS,
+        help="which sections to measure, all by default; an empty list for none",
     )
     parser.add_argument(
-        "--long", type=int, nargs="?", const=1_000_000_000, help="doubles through R-INT, a billion unless said"
+        "--long",
+        type=int,
+        nargs="?",
+        const=1_000_000_000,
+        help="how many doubles to send through R-INT, a billion by default",
     )
     parser.add_argument("--repeat", type=int, default=7, help="runs of which the median is taken")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,17 +1,17 @@
 """Substream filters against asking every key: the same events, the same lookups, the same answers, in one run.
 
-Keys have Zipf activity and codes in random order. Windows are 15 minutes to 3 hours; the threshold of each lookup is
-such that a share of all keys drawn from 0.03 to 0.05 passes. After the windows are full, the benchmark times updates
-alone, then updates and lookups one by one in turn, in one call per way. Inputs are both. The scan gets the first of the
-same steps, before the others and after them, and its answers must be the same; the faster of its two runs counts.
-Times are processor time, as everything is one thread that waits for nothing; medians of five parts.
+Keys have Zipf activity and codes in random order. Windows are 15 minutes to 3 hours; the threshold of each lookup lets
+a share of all keys pass, drawn from 0.03 to 0.05. After the windows are full, the benchmark times updates alone, then
+updates and lookups one by one in turn, in one call per way. An input is an update or a lookup. The scan gets the first
+of the same steps, before the others and after them, and its answers must be the same; the faster of its two runs
+counts. Times are processor time, as everything is one thread that waits for nothing; medians of five parts.
 
 `scan_substreams` searches each key for the start of the window, as R-INT per key does. For counts it is also measured
-with a probe, one look at the event that decides, which is this project's own and a harder rival. `least` is a filter
-that was told the least threshold and keeps no levels below it. The large run has 1,000,000 live keys, of which one in
+with a probe: one look at the event that decides. The probe is this project's own and a harder rival. `least` is a
+filter that knows the least threshold and keeps no levels below it. The large run has 1,000,000 live keys, and one in
 10,000 passes.
 
-Prints a JSON line per measurement with --json, a table otherwise. Run: weft bench substreams --json
+Prints a JSON line per measurement with --json, a table otherwise. Run: panewise bench substreams --json
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.substreams import Matches, SubstreamFilter, build
+from panewise.substreams import Matches, SubstreamFilter, build
 
 MINUTE_US = 60_000_000
 HOUR_US = 60 * MINUTE_US
@@ -111,7 +111,7 @@ class Load:
         return np.rint(np.abs(found)).astype(np.int64)
 
     def _aggregates(self, end: int, range_us: int) -> Numbers:
-        """Every key's aggregate over a window; turned around for the least value."""
+        """Every key's aggregate over a window; with the sign changed for the least value."""
         start = int(np.searchsorted(self.times, self.times[end] - range_us, "right"))
         keys, values = self.keys[start:end], self.values[start:end]
         if self.aggregate == "count":
@@ -168,7 +168,7 @@ def sets_of(answers: list[Matches], count: int) -> list[list[int]]:
 
 
 def ways(aggregate: str, load: Load, large: bool) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The filters to measure: name, options, and what the options are called."""
+    """The filters to measure: name, options, and a name for the options."""
     yield "scan_substreams", {"aggregate": aggregate}, ""
     if aggregate == "count":
         yield "scan_substreams", {"aggregate": "count", "by_probe": True}, "by probe"
@@ -185,7 +185,7 @@ def ways(aggregate: str, load: Load, large: bool) -> Iterator[tuple[str, dict[st
 
 
 def measure_one(load: Load, name: str, options: dict[str, Any], label: str) -> tuple[Measurement, list[Matches]]:
-    """One filter, not yet compared with the scan; and its answers."""
+    """Measure one filter, not yet compared with the scan; also returns its answers."""
     scale = load.scale
     warm(name, options)
     tested = build(name, LARGEST_US, **options)

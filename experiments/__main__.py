@@ -1,4 +1,4 @@
-"""The program behind `weft reproduce`: figures of the papers, measured on this machine."""
+"""The program behind `panewise reproduce`: figures of the papers, measured on this machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from experiments.run import reproduce
 from rich.console import Console
 from rich.text import Text
 
-from weft.errors import WeftError
+from panewise.errors import PanewiseError
 
 
 def main() -> int:
     """Reproduce what the command line names; without a name, list the figures."""
-    parser = argparse.ArgumentParser(prog="weft reproduce", description=__doc__)
+    parser = argparse.ArgumentParser(prog="panewise reproduce", description=__doc__)
     parser.add_argument("figure", nargs="?", help="a figure, or all")
     parser.add_argument("--scale", choices=SCALES, default="small")
     parser.add_argument("--output", type=Path, default=Path("reproduced"))
@@ -32,7 +32,7 @@ def main() -> int:
     try:
         figures = chosen(options.figure)
         reproduce(figures, options.scale, options.output, console, seed=options.seed, redraw=options.redraw)
-    except WeftError as error:
+    except PanewiseError as error:
         if options.traceback:
             raise
         Console(stderr=True).print(Text(f"error: {error}", style="red"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What a paper claims, as data: a sentence, a ratio to be found in a figure's rows, and the bounds it must lie in."""
+"""What a paper claims, as data: a sentence, a ratio from a figure's rows, and the bounds in which it must lie."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.tables import NotMeasuredError, Table
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that holds if its ratio lies within the bounds. `of` says what the ratio is of."""
+    """A sentence that holds if its ratio lies within the bounds. `of` names what the ratio compares."""
 
     text: str
     of: str
@@ -22,7 +22,7 @@ class Claim:
     at_most: float = inf
 
     def check(self, table: Table) -> Verdict:
-        """What the rows say of it."""
+        """What the rows say about it."""
         try:
             ratio = self.ratio(table)
         except NotMeasuredError as missing:
@@ -41,7 +41,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, and the ratio that was found; None where the scale does not measure it."""
+    """A claim, and the measured ratio; None if the scale does not measure it."""
 
     claim: Claim
     ratio: float | None
@@ -55,7 +55,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The verdict in a word or three."""
+        """The verdict in one to three words."""
         if self.ratio is None:
             return "not measured"
         return "holds" if self.holds else "does not hold"
@@ -68,7 +68,7 @@ class Verdict:
 
 
 def number(value: float) -> str:
-    """A ratio as text: three digits, or all before the point."""
+    """A ratio as text: three digits, or all digits before the point."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 

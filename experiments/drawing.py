@@ -1,6 +1,6 @@
 """How the figures look: one style, panels side by side, the paper's claim as the caption below.
 
-Everything drawn comes from a table: the title, the source and the claim are among its facts.
+Everything in a drawing comes from a table: the title, the source and the claim are among its facts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.tables import Table
 
-from weft.errors import WeftError
+from panewise.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,13 +27,8 @@ CAPTION_COLUMNS = 88
 
 
 def require_matplotlib() -> None:
-    """Stop before anything is measured if nothing could be drawn."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise WeftError(
-            "drawing needs matplotlib, which is not installed.\n  Install it with: pip install 'weft[plots]'"
-        ) from None
+    """Stop before measuring if drawing is not possible."""
+    require("plots", "drawing")
 
 
 def sheet(table: Table, panels: int = 1) -> tuple[Drawing, list[Axes]]:
@@ -79,9 +74,9 @@ def lines(
     names: Mapping[Any, str] | None = None,
     faint: str = "",
 ) -> None:
-    """One line for each value of a column, through the means of what has the same x. `names` chooses and orders.
+    """One line for each value of a column, through the means of rows with the same x. `names` chooses and orders.
 
-    Lines that are there to compare with are `faint`, which names them too.
+    Lines in `faint` are for comparison only; it names them too.
     """
     kinds = [kind for kind in (names or table.distinct(by)) if table.has(**{by: kind})]
     every = list(names or table.distinct(by))

@@ -1,4 +1,4 @@
-"""What a measurement was made with: the commit, the machine, and the versions that matter."""
+"""The circumstances of a measurement: the commit, the machine, and the versions that matter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def facts() -> dict[str, str]:
-    """Facts by name. The machine's own name is not among them."""
+    """Facts by name, without the machine's own name."""
     return {
         "commit": commit(),
         "measured": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -22,7 +22,7 @@ def facts() -> dict[str, str]:
         "memory": memory(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        **{name: version(name) for name in ("weft", "numpy", "numba")},
+        **{name: version(name) for name in ("panewise", "numpy", "numba")},
     }
 
 
@@ -32,11 +32,11 @@ def commit() -> str:
         found = _git("rev-parse", "--short=12", "HEAD")
         return f"{found} with changes" if _git("status", "--porcelain", "--untracked-files=no") else found
     except (OSError, subprocess.CalledProcessError):
-        return "unknown: this is no git checkout"
+        return "unknown: this is not a git checkout"
 
 
 def processor() -> str:
-    """The model of the processor where the system tells it (Linux), or its kind."""
+    """The model of the processor if the system shows it (Linux), otherwise its kind."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
         for line in cpuinfo.read_text(encoding="utf-8").splitlines():

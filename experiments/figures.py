@@ -1,9 +1,9 @@
 """The figures: each is a folder with parameters.toml, measure.py, plot.py and claims.py.
 
 - `parameters.toml`: title, source and claim of the figure, a seed, what all scales share in [every], and the scales.
-- `measure.py`: `measure(parameters)` gives the cases; each is timed work that gives rows.
+- `measure.py`: `measure(parameters)` returns the cases; each is timed work that gives rows.
 - `claims.py`: `CLAIMS`, functions of the rows.
-- `plot.py`: `plot(table)` draws the rows of the CSV, and knows nothing else.
+- `plot.py`: `plot(table)` draws the rows of the CSV and sees nothing else.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.claims import Claim
 from experiments.tables import Row, Table
 
-from weft.cli.nearest import did_you_mean
-from weft.errors import WeftError
+from panewise.cli.nearest import did_you_mean
+from panewise.errors import PanewiseError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -32,7 +32,7 @@ Parameters = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One step of a measurement: what a progress bar calls it, and the work that gives its rows."""
+    """One step of a measurement: its name in the progress bar, and the work that gives its rows."""
 
     label: str
     run: Callable[[], Iterable[Row]]
@@ -59,7 +59,7 @@ class Figure:
     def parameters(self, scale: str, seed: int | None = None) -> dict[str, Any]:
         """The parameters of a scale, with those of every scale and a seed."""
         if scale not in self.about:
-            raise WeftError(f"{self.name} has no scale {scale}{did_you_mean(scale, SCALES)}")
+            raise PanewiseError(f"{self.name} has no scale {scale}{did_you_mean(scale, SCALES)}")
         seed = self.about["seed"] if seed is None else seed
         return {"seed": seed, **self.about.get("every", {}), **self.about[scale]}
 
@@ -69,11 +69,11 @@ class Figure:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """What the paper claims of it."""
+        """What the paper claims about it."""
         return tuple(self._part("claims").CLAIMS)
 
     def draw(self, table: Table) -> Drawing:
-        """The picture of a table."""
+        """Draw the picture of a table."""
         drawn: Drawing = self._part("plot").plot(table)
         return drawn
 
@@ -93,12 +93,12 @@ def every_figure() -> dict[str, Figure]:
 
 
 def chosen(name: str) -> list[Figure]:
-    """The figure of a name, or all of them for `all`."""
+    """The figure with this name, or all of them for `all`."""
     figures = every_figure()
     if name == "all":
         return list(figures.values())
     if name not in figures:
-        raise WeftError(f"there is no figure {name}{did_you_mean(name, [*figures, 'all'])}")
+        raise PanewiseError(f"there is no figure {name}{did_you_mean(name, [*figures, 'all'])}")
     return [figures[name]]
 
 

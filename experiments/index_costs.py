@@ -1,4 +1,4 @@
-"""What windowed indexes cost a tuple, as rows: the loads and ways of `weft bench indexes`.
+"""What windowed indexes cost a tuple, as rows: the loads and ways of `panewise bench indexes`.
 
 A window is filled, then the next window's length of tuples is timed, one basic window a call; the L-INDEX gets the
 first tenth of them, once. Times are processor time, the least of the runs. Exact ways must give the same answers before
@@ -20,12 +20,12 @@ TIME = "processor time (nanoseconds per tuple)"
 LOADS = "basic windows, and below them distinct values"
 SLOW_SHARE = 0.1
 CHECKED = 20
-"""Answers are compared for basic windows of so many tuples."""
+"""Answers are compared for basic windows of this many tuples."""
 SETTING = ("basic_windows", "values", "distribution")
 
 
 def cases(parameters: Parameters, chosen: Mapping[str, Collection[str]]) -> Iterator[Case]:
-    """A case for each load and each thing to measure, which has the names of the ways to do it."""
+    """A case for each load and each thing to measure, given with the names of the ways to do it."""
     for measure, names in chosen.items():
         for basic_windows in parameters["basic_windows"]:
             for values in parameters["values"]:

@@ -1,4 +1,4 @@
-"""Claims that several figures of the sharing paper have in common."""
+"""Claims that several figures of the sharing paper share."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _times(table: Table, method: str) -> float:
 
 
 def orders_of_magnitude(orders: int) -> list[Claim]:
-    """How much less Weave Share costs at 1,000 queries."""
+    """By how much Weave Share costs less at 1,000 queries."""
     return [
         Claim(
             f"at 1,000 queries Weave Share costs {orders} orders of magnitude less than {text}",

@@ -1,9 +1,9 @@
 """Plans of the sharing paper's workloads: what each method's plan costs, as rows.
 
-Workloads are those of `weft bench optimizer`: ranges of whole seconds up to 2,000 queries and of whole minutes beyond,
-so figures with fewer and with more queries than that have different edges and are not to be compared. A plan's cost is
-in operations per second; `normalized` is its ratio to the cost of Shared for the same queries and rate. Costs depend on
-no machine, the seconds of planning do.
+Workloads are those of `panewise bench optimizer`: ranges of whole seconds up to 2,000 queries and of whole minutes
+beyond. So figures with fewer and with more queries than that have different edges and cannot be compared. A plan's
+cost is in operations per second; `normalized` is its ratio to the cost of Shared for the same queries and rate. Costs
+do not depend on the machine, the seconds of planning do.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from benchmarks.optimizer import MOST_EDGE_SETS, MOST_QUERIES, UNIT, load, paper
 from experiments.figures import Case, Parameters
 from experiments.tables import Row, Table
 
-from weft.errors import WeftError
-from weft.planning.sharing import EVERY_METHOD, Queries
-from weft.planning.sharing.shared import Shared
+from panewise.errors import PanewiseError
+from panewise.planning.sharing import EVERY_METHOD, Queries
+from panewise.planning.sharing.shared import Shared
 
 NAMES = {
     "weave_share": "Weave Share",
@@ -41,14 +41,14 @@ def workload(queries: int, overlap: float, skew: float, seed: int) -> Queries:
 
 
 def costs(methods: Iterable[str], queries: int, rate: float, overlap: float, skew: float, seed: int) -> Iterator[Row]:
-    """A row for the plan of each method, but those that would not finish."""
+    """A row for the plan of each method, except those that would not finish."""
     load_once()
     every = {method.name: method for method in EVERY_METHOD}
     asked = workload(queries, overlap, skew, seed)
     shared = Shared().share(asked, rate, UNIT).cost
     for name in methods:
         if name not in every:
-            raise WeftError(f"there is no method {name}; known are {', '.join(every)}")
+            raise PanewiseError(f"there is no method {name}; choose from {', '.join(every)}")
         if len(asked.classes) > MOST_EDGE_SETS.get(name, len(asked)) or queries > MOST_QUERIES.get(name, queries):
             continue
         plan, seconds = timed(every[name], asked, rate)
@@ -73,12 +73,12 @@ def cases(parameters: Parameters, methods: Sequence[str] = ("weave_share",)) -> 
 
 
 def seeds(parameters: Parameters) -> list[int]:
-    """The seeds of the workloads: as many as there are to be averaged."""
+    """The seeds of the workloads: one for each workload in the average."""
     return [parameters["seed"] + number for number in range(parameters["workloads"])]
 
 
 def small_sets(parameters: Parameters) -> Iterator[Case]:
-    """Sets of queries that are small enough for Exhaustive, beside Weave Share and Shared."""
+    """Sets of queries small enough for Exhaustive, beside Weave Share and Shared."""
     for rate, queries in parameters["small_sets"]:
         for seed in seeds(parameters):
             yield Case(f"exhaustive, {queries} queries", partial(_small, queries, rate, seed))

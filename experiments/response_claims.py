@@ -9,7 +9,7 @@ from experiments.response_time import ALL, ONE, time_us, times_faster
 from experiments.tables import Table
 
 NOISE = 1.5
-"""Times that should be equal may differ by so much."""
+"""Times that should be equal may differ by this factor."""
 MUCH = 2.0
 
 
@@ -69,7 +69,7 @@ def against_ratio(data: str) -> tuple[Claim, ...]:
 
 
 def growth(table: Table, algorithm: str, data: str, asked: str, first: int | None = None) -> float:
-    """The time for most queries to that for `first` queries, or for the fewest."""
+    """The ratio of the time for most queries to that for `first` queries, or for the fewest."""
     sizes = table.distinct("queries")
     few, many = (
         time_us(table, algorithm, data=data, asked=asked, queries=size) for size in (first or sizes[0], sizes[-1])
@@ -78,7 +78,7 @@ def growth(table: Table, algorithm: str, data: str, asked: str, first: int | Non
 
 
 def flatter(algorithm: str, name: str, data: str, asked: str) -> Claim:
-    """That an algorithm grows less with the number of queries than the naive approach does."""
+    """The claim that an algorithm grows less with the number of queries than the naive approach does."""
     return Claim(
         f"the response time of {name} grows less with the number of queries, a lookup asks {asked}",
         f"growth of naive to growth of {name}, fewest queries to most",
@@ -88,7 +88,7 @@ def flatter(algorithm: str, name: str, data: str, asked: str) -> Claim:
 
 
 def faster_at_most_queries(algorithm: str, name: str, data: str, asked: str) -> Claim:
-    """That an algorithm is faster than the naive approach where there are most queries."""
+    """The claim that an algorithm is faster than the naive approach at the largest number of queries."""
     return Claim(
         f"{name} is much faster than the naive approach for most queries, a lookup asks {asked}",
         f"naive to {name}",
@@ -98,7 +98,7 @@ def faster_at_most_queries(algorithm: str, name: str, data: str, asked: str) -> 
 
 
 def naive_grows(data: str) -> Claim:
-    """That the naive approach takes longer for more queries."""
+    """The claim that the naive approach takes longer for more queries."""
     return Claim(
         "the response time of the naive approach grows with the number of queries",
         "time for most queries to time for fewest",

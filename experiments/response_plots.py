@@ -1,4 +1,4 @@
-"""Plots of TR1536, which are drawn once for uniform and once for skewed data."""
+"""Plots of TR1536, drawn once for uniform and once for skewed data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def against_ratio(table: Table, data: str) -> Drawing:
 
 
 def against_queries(table: Table, data: str) -> Drawing:
-    """A panel for each way to ask. Other data of the same figure are drawn faintly, to compare."""
+    """A panel for each way to ask. Other data of the same figure appear faintly, for comparison."""
     drawing, panels = sheet(table, 2)
     for axes, asked in zip(panels, (ONE, ALL)):
         shown = table.where(asked=asked)

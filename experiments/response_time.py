@@ -1,8 +1,9 @@
 """Response time of TimeGram and OrderedSharing beside the naive approach of STREAM, as rows.
 
-Streams, windows and runs are those of `weft bench sharing`. The time is that of all events and lookups, divided by the
-events: `us_per_event`. A lookup asks one query, each in its turn, or all of them. Answers are compared with those of
-base intervals, and a wrong one stops the run. A naive run that takes too long is stopped and flagged `extrapolated`.
+Streams, windows and runs are those of `panewise bench sharing`. `us_per_event` is the time of all events and lookups,
+divided by the number of events. A lookup asks one query, each in its turn, or all of them. Answers are compared with
+those of base intervals, and a wrong one stops the run. A naive run that takes too long is stopped and flagged
+`extrapolated`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def cases(parameters: Parameters) -> Iterator[Case]:
 def _rows(parameters: Parameters, data: str, queries: int, ratio: int, asked: str) -> Iterator[Row]:
     events = parameters["events"]
     if asked == ALL:
-        # Not more lookups than there is time for; the time is given by event.
+        # No more lookups than there is time for; the result is a time by event.
         events = min(events, max(10 * ratio, parameters["most_lookups"] * ratio // queries))
     load = make_case(data, queries, ratio, events, parameters["largest"], parameters["seed"], asked == ALL)
     for aggregate in parameters["aggregates"]:

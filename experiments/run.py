@@ -1,4 +1,4 @@
-"""Reproduce figures: measure, write the CSV, check the claims, draw. The first failure stops everything."""
+"""Reproduce figures: measure, write the CSV, check the claims, draw. The first failure stops the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from weft.errors import WeftError
+from panewise.errors import PanewiseError
 
 STYLES = {"holds": "green", "does not hold": "yellow", "not measured": "dim"}
 
@@ -30,12 +30,12 @@ def reproduce(
     seed: int | None = None,
     redraw: bool = False,
 ) -> list[Verdict]:
-    """Reproduce figures one after the other; with `redraw` from the CSV files that are there."""
+    """Reproduce figures one after the other; with `redraw`, from the existing CSV files."""
     require_matplotlib()
     output.mkdir(parents=True, exist_ok=True)
     verdicts: list[Verdict] = []
     with _bar(console) as bar:
-        # Everything is loaded and the cases are made now: a mistake in any figure stops the run before it takes time.
+        # Load everything and make the cases now: a mistake in any figure stops the run before it takes time.
         for figure in figures:
             figure.load()
         work = [(one, [] if redraw else one.cases(one.parameters(scale, seed))) for one in figures]
@@ -74,7 +74,7 @@ def _measured(
         try:
             rows += case.run()
         except (Exception, SystemExit) as error:
-            raise WeftError(f"{figure.name} stopped at {case.label!r}: {type(error).__name__}: {error}") from error
+            raise PanewiseError(f"{figure.name} stopped at {case.label!r}: {type(error).__name__}: {error}") from error
         bar.advance(task)
     return Table.of(rows, {**stated, **facts(), "parameters": json.dumps(parameters)})
 

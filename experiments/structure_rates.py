@@ -1,7 +1,7 @@
 """How many updates and lookups a second R-INT, B-INT and B-INT-QNT take, in batches; medians of several.
 
-A batch of updates is no longer than the largest window: of a longer one a structure would skip what nobody can ask for.
-The largest windows begin at 10,000 elements, as for shorter batches the calls of Python would be measured.
+A batch of updates is no longer than the largest window: with a longer one, a structure would skip the elements that no
+lookup can reach. The largest windows begin at 10,000 elements: shorter batches would measure the calls of Python.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from benchmarks.structures import BATCH, nanoseconds, windows_of_width
 
-from weft.structures import Structure, build
+from panewise.structures import Structure, build
 
 AGGREGATES = {"running_intervals": "SUM", "base_intervals": "MAX", "sorted_base_intervals": "QUANTILE"}
 NAMES = {
@@ -23,7 +23,7 @@ NAMES = {
 
 
 def values(seed: int) -> npt.NDArray[np.int64]:
-    """A batch of elements. The rates do not depend on the values, but for the order of those that are sorted."""
+    """A batch of elements. The rates do not depend on the values, except for the order of those that are sorted."""
     return np.random.default_rng(seed).integers(-1_000_000, 1_000_000, BATCH)
 
 

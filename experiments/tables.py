@@ -1,7 +1,7 @@
-"""A figure's measurements: rows of named values, with the facts they were measured under, as a CSV file.
+"""A figure's measurements: rows of named values, with the facts of the measurement, as a CSV file.
 
-The file begins with a line `# name: value` for each fact (commit, seed, machine, parameters), then comes the CSV. A
-table that was written and read again is the same table: plots and claims see nothing else.
+The file begins with a line `# name: value` for each fact (commit, seed, machine, parameters); the CSV follows. A table
+that is written and read again is the same table: plots and claims see nothing else.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft.errors import WeftError
+from panewise.errors import PanewiseError
 
 Row = Mapping[str, Any]
 
 
-class NotMeasuredError(WeftError):
-    """Rows that a claim or a plot asks for and that this scale did not measure."""
+class NotMeasuredError(PanewiseError):
+    """A claim or a plot needs rows that this scale did not measure."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Table:
         return Table(tuple(kept), self.facts)
 
     def distinct(self, name: str) -> list[Any]:
-        """The different values of a column, in order; there must be one."""
+        """The different values of a column, in order; there must be at least one."""
         found = {row[name] for row in self.rows if row.get(name) is not None}
         if not found:
             raise NotMeasuredError(f"no row has a {name}")
         return sorted(found)
 
     def mean(self, name: str, **values: Any) -> float:
-        """The mean of a column over the rows with these values, which differ in the seed at most."""
+        """The mean of a column over the rows with these values; such rows may differ only in the seed."""
         found = [float(row[name]) for row in self.where(**values).rows if row.get(name) is not None]
         if not found:
             raise NotMeasuredError(f"no row has {', '.join(f'{k} {v}' for k, v in values.items())} and a {name}")
@@ -61,7 +61,7 @@ class Table:
         return len(self.where(**values)) > 0
 
     def text(self) -> str:
-        """As it is written to a file. A row without a value of some column has an empty cell."""
+        """The text of the file. A row without a value in some column has an empty cell."""
         names = list(dict.fromkeys(name for row in self.rows for name in row))
         out = io.StringIO()
         for name, value in self.facts.items():
@@ -81,7 +81,7 @@ class Table:
     def read(cls, file: Path) -> Table:
         """The table in a file."""
         if not file.is_file():
-            raise WeftError(f"there is no {file}; measure the figure before drawing it again")
+            raise PanewiseError(f"there is no {file}; measure the figure before drawing it again")
         facts: dict[str, str] = {}
         lines = file.read_text(encoding="utf-8").splitlines()
         while lines and lines[0].startswith("# "):

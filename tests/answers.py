@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from tests.oracle import Answer
 
-from weft.language.model import Workload
-from weft.language.printer import label_of
+from panewise.language.model import Workload
+from panewise.language.printer import label_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Settings for all tests: those of hypothesis and of Java, and which files begin first."""
+"""Settings for all tests: of hypothesis, of Java, and which files begin first."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("weft", deadline=None, derandomize=os.environ.get("CI") == "true")
-settings.load_profile("weft")
+settings.register_profile("panewise", deadline=None, derandomize=os.environ.get("CI") == "true")
+settings.load_profile("panewise")
 
 # Jobs here are short: compiling Java well would take longer than it saves.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 LONGEST = ("cli", "kafka", "spark", "cluster", "connect", "test_docs.py", "benchmarks", "experiments")
-"""What starts Spark: while one process waits for it another has work, unless it comes last and alone."""
+"""The tests that start Spark: while one process waits for Spark, another can work, unless these come last."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

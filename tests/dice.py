@@ -1,4 +1,4 @@
-"""Dice: where random choices of tests come from, a seed or hypothesis."""
+"""Dice: the source of random choices in tests, a seed or hypothesis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Dice(Protocol):
     """Where choices come from. Hypothesis shrinks to the first option and to the lowest integer."""
 
     def integer(self, low: int, high: int) -> int:
-        """An integer of low .. high."""
+        """An integer from low to high."""
 
     def pick(self, options: Sequence[T]) -> T:
         """One of the options."""

@@ -8,7 +8,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.cli.demo.flights import load_flights
+from panewise.cli.demo.flights import load_flights
 
 STREAM = """
 CREATE STREAM flights (

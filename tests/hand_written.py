@@ -13,15 +13,15 @@ from tests.oracle import (
     evaluate,
 )
 
-from weft.aggregates.types import Type
-from weft.language.expressions import (
+from panewise.aggregates.types import Type
+from panewise.language.expressions import (
     AggregateCall,
     Attribute,
     Expression,
     Literal,
 )
-from weft.language.model import Query, SelectItem
-from weft.windows.window import TimeWindow, Window
+from panewise.language.model import Query, SelectItem
+from panewise.windows.window import TimeWindow, Window
 
 NAN, INF = math.nan, math.inf
 X, Y, K = Attribute("x"), Attribute("y"), Attribute("k")
@@ -43,7 +43,7 @@ def string(value: str) -> Literal:
 
 
 def query(window: Window, *calls: AggregateCall, by: tuple[str, ...] = (), **clauses: Any) -> Query:
-    """A query named q over the stream s; COUNT(*) when no aggregate is named."""
+    """A query named q over the stream s; COUNT(*) if no aggregate is named."""
     items = tuple(SelectItem(call) for call in calls or (COUNT,))
     return Query("q", "s", window, items, group_by=by, **clauses)
 

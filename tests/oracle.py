@@ -1,6 +1,6 @@
 """The oracle: every answer from the raw events, in plain Python, by the definition.
 
-It shares nothing with Weft: it imports none of it, and knows a node of an expression by its class name. It is
+It shares nothing with Panewise: it imports none of it, and knows a node of an expression by its class name. It is
 written to be obviously right, not fast. An event is a dict from attribute to Python value: a BIGINT or a
 TIMESTAMP (in microseconds) is an int, a DOUBLE is a float and never an int, NULL is None.
 """
@@ -18,11 +18,10 @@ Event = Mapping[str, Any]  # of Value, but then every use of a value would need 
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-# An answer may be off the exact one by TOLERANCE * scale + TINY, and by nothing at all when its scale is 0.
+# An answer may differ from the exact one by TOLERANCE * scale + TINY, and must not differ at all if its scale is 0.
 TOLERANCE = 8 * 2.0**-53
 TINY = 2.0**-1060
-# What a variance may be off, relative to itself.
-VARIANCE_TOLERANCE = 1e-9
+Scale = float | Fraction  # a fraction where it is greater than any float
 
 
 class Answer(NamedTuple):
@@ -37,7 +36,7 @@ class Answer(NamedTuple):
     group: tuple[tuple[str, Value], ...]
     item: int
     value: Value
-    scale: float = 0.0
+    scale: Scale = 0.0
 
 
 # Windows
@@ -46,7 +45,7 @@ class Answer(NamedTuple):
 def closed_answers(
     query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None = None
 ) -> list[Answer]:
-    """The answers of the windows that closed when the watermark went from `previous` to `watermark`.
+    """The answers of the windows that closed when the watermark moved from `previous` to `watermark`.
 
     `previous` None is the beginning of the stream, `watermark` None its end, when everything closes.
     `events` are all that were accepted, in order of arrival.
@@ -126,7 +125,7 @@ def _by_time(events: Iterable[Event], timestamp: str) -> list[Event]:
 
 
 def _substreams(query: Any, timestamp: str, events: Iterable[Event]) -> list[list[Event]]:
-    """The sequences in which rows are counted: the whole stream, or one for each partition."""
+    """The sequences within which rows are counted: the whole stream, or one for each partition."""
     ordered = _by_time(events, timestamp)
     return _split(ordered, query.window.partition_by) if query.window.partition_by else [ordered]
 
@@ -143,7 +142,7 @@ def _look_back(window: Any, rows: list[Event], m: int) -> list[Event]:
 def _answers_of_window(
     query: Any, covered: Sequence[Event], start: int, end: int, even_when_empty: bool = False
 ) -> list[Answer]:
-    """WHERE, GROUP BY, HAVING, and the aggregates of SELECT of the groups that pass."""
+    """Apply WHERE, GROUP BY and HAVING, then the aggregates of SELECT for the groups that pass."""
     kept = [event for event in covered if query.where is None or evaluate(query.where, event) is True]
     groups = _split(kept, query.group_by)
     if even_when_empty and not groups and not query.group_by:
@@ -173,7 +172,7 @@ def _split(events: Iterable[Event], attributes: Sequence[str]) -> list[list[Even
 
 
 def _identity(value: Value) -> object:
-    """Something that is equal for values that are the same: NULL is NULL, NaN is NaN, and -0.0 is 0.0."""
+    """A value that is equal for values that count as the same: NULL is NULL, NaN is NaN, and -0.0 is 0.0."""
     return ("NaN",) if _is_nan(value) else _without_sign_of_zero(value)
 
 
@@ -229,7 +228,7 @@ def evaluate(node: Any, event: Event, members: Sequence[Event] = ()) -> Any:
 
 
 def _arithmetic(operator: str, left: int | float | None, right: int | float | None) -> float | None:
-    """In floats, whatever the operands were."""
+    """Compute in floats, for operands of any type."""
     if left is None or right is None:
         return None
     x, y = float(left), float(right)
@@ -275,7 +274,7 @@ def _sort_key(value: Any) -> tuple[bool, Any]:
 
 
 def _logical(operator: str, left: bool | None, right: bool | None) -> bool | None:
-    """Three-valued: what decides is FALSE for AND and TRUE for OR; without it, NULL makes NULL."""
+    """Three-valued logic: FALSE decides AND, TRUE decides OR; without the deciding value, a NULL gives NULL."""
     if operator not in ("AND", "OR"):
         raise ValueError(f"the oracle knows no operator {operator}")
     decisive = operator == "OR"
@@ -353,13 +352,13 @@ def aggregate(call: Any, members: Sequence[Event]) -> tuple[Value, float]:
 
 
 def _quantile(values: list[Any], phi: Fraction) -> Value:
-    """The element at position max(1, floor(phi * n)), phi being the decimal number that was written."""
+    """The element at position max(1, floor(phi * n)), where phi is the decimal number that was written."""
     position = max(1, math.floor(phi * len(values)))
     element: Value = sorted(values, key=_sort_key)[position - 1]
     return element
 
 
-def _sum(values: list[Any]) -> tuple[int | float, float]:
+def _sum(values: list[Any]) -> tuple[int | float, Scale]:
     if all(isinstance(value, int) for value in values):
         total = sum(values)
         if not INT64_MIN <= total <= INT64_MAX:
@@ -371,12 +370,13 @@ def _sum(values: list[Any]) -> tuple[int | float, float]:
     return _to_float(sum(map(Fraction, values))), _sum_of_magnitudes(values)
 
 
-def _average(values: list[Any]) -> tuple[float, float]:
+def _average(values: list[Any]) -> tuple[float, Scale]:
     special = _sum_with_specials(values)
     if special is not None:
         return special, 0.0
     n = len(values)
-    return _to_float(sum(map(Fraction, values)) / n), _sum_of_magnitudes(values) / n
+    scale = _sum_of_magnitudes(values) / n
+    return _to_float(sum(map(Fraction, values)) / n), scale
 
 
 def _sum_with_specials(values: list[Any]) -> float | None:
@@ -387,41 +387,43 @@ def _sum_with_specials(values: list[Any]) -> float | None:
     return specials.pop() if specials in ({math.inf}, {-math.inf}) else math.nan
 
 
-def _sum_of_magnitudes(values: list[Any]) -> float:
-    return _to_float(sum(abs(Fraction(value)) for value in values))
+def _sum_of_magnitudes(values: list[Any]) -> Scale:
+    total = sum(abs(Fraction(value)) for value in values)
+    return total if math.isinf(_to_float(total)) else float(total)
 
 
 def _variance(values: list[Any], divisor: int) -> tuple[float | None, float]:
-    """The sum of squared distances from the mean over `divisor`, which is n for POP and n - 1 for SAMP.
-
-    Off by VARIANCE_TOLERANCE of itself is fine. So is the rounding of a mean of squares minus a squared mean,
-    where the first may be off by TOLERANCE of the mean square, and the second by twice that: 4 covers both.
-    """
-    if divisor == 0:
-        return None, 0.0
-    if not all(math.isfinite(value) for value in values):
-        return math.nan, 0.0
-    exact = [Fraction(float(value)) for value in values]
-    mean = sum(exact) / len(exact)
-    variance = _to_float(sum((value - mean) ** 2 for value in exact) / divisor)
-    mean_square = _to_float(sum(value**2 for value in exact) / divisor)
-    return variance, (VARIANCE_TOLERANCE * variance + TINY) / TOLERANCE + 4 * mean_square
+    """The sum of squared distances from the mean over `divisor`, which is n for POP and n - 1 for SAMP."""
+    exact = _exact_variance(values, divisor)
+    if exact is None or isinstance(exact, float):
+        return exact, 0.0
+    variance = _to_float(exact)
+    return variance, 0.0 if math.isinf(variance) else variance
 
 
 def _deviation(values: list[Any], divisor: int) -> tuple[float | None, float]:
-    """The root of the variance. Its error is the smaller of two bounds on |sqrt(a) - sqrt(b)|."""
-    variance, variance_scale = _variance(values, divisor)
-    if variance is None or math.isnan(variance) or math.isinf(variance_scale):
-        return (None if variance is None else math.sqrt(variance)), variance_scale
-    deviation = math.sqrt(variance)
-    error = math.sqrt(TOLERANCE * variance_scale)
-    if deviation > 0.0:
-        error = min(error, TOLERANCE * variance_scale / deviation)
-    return deviation, error / TOLERANCE
+    """The root of the variance, also where that is no double."""
+    exact = _exact_variance(values, divisor)
+    if exact is None or isinstance(exact, float):
+        return exact, 0.0
+    # The root of an integer with so many digits that cutting off the rest does not show.
+    places = max(0, 128 - (exact.numerator.bit_length() - exact.denominator.bit_length()) // 2)
+    root = Fraction(math.isqrt((exact.numerator << 2 * places) // exact.denominator), 1 << places)
+    return _to_float(root), _to_float(root)
+
+
+def _exact_variance(values: list[Any], divisor: int) -> Fraction | float | None:
+    if divisor == 0:
+        return None
+    if not all(math.isfinite(value) for value in values):
+        return math.nan
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    return Fraction(sum((value - mean) ** 2 for value in exact)) / divisor
 
 
 def _to_float(number: Any) -> float:
-    """The float nearest to a fraction, infinite when it is beyond them all."""
+    """The float nearest to a fraction; infinite if the fraction is beyond all floats."""
     try:
         return float(number)
     except OverflowError:
@@ -432,7 +434,7 @@ def _to_float(number: Any) -> float:
 
 
 def differences(actual: Iterable[Answer], expected: Iterable[Answer]) -> list[str]:
-    """What is missing, what should not be there, and which values are off: empty when all are the same.
+    """What is missing, what should not be there, and which values are off; empty if all are the same.
 
     The order of the answers does not matter. Row windows may share query, start, end and group; the values of
     such answers are paired in ascending order.
@@ -448,7 +450,7 @@ def differences(actual: Iterable[Answer], expected: Iterable[Answer]) -> list[st
         found += [f"{_place(one)}: expected no answer, got {one.value!r}" for one in got[len(wanted) :]]
         for one, other in zip(got, wanted):
             if not same_value(one.value, other.value, other.scale):
-                allowed = f" (may be off by {TOLERANCE * other.scale:.3g})" if other.scale else ""
+                allowed = f" (may be off by {float(_allowed(other.scale)):.3g})" if other.scale else ""
                 found.append(f"{_place(other)}: expected {other.value!r}, got {one.value!r}{allowed}")
     return found
 
@@ -462,19 +464,28 @@ def assert_same_answers(actual: Iterable[Answer], expected: Iterable[Answer], co
         raise AssertionError(f"{len(found)} answers differ:\n  {shown}{rest}\n{context}".rstrip())
 
 
-def same_value(actual: Value, expected: Value, scale: float = 0.0) -> bool:
-    """Equal, or within the tolerance that the scale allows; NaN is NaN, and NULL is nothing but NULL."""
+def _allowed(scale: Scale) -> Fraction:
+    return Fraction(TOLERANCE) * Fraction(scale) + Fraction(TINY)
+
+
+def same_value(actual: Value, expected: Value, scale: Scale = 0.0) -> bool:
+    """Equal, or within the tolerance that the scale allows; NaN equals NaN, and NULL equals only NULL."""
     if actual is None or expected is None:
         return actual is None and expected is None
     if isinstance(actual, str) or isinstance(expected, str):
         return actual == expected
-    if scale == math.inf:
-        return True
     if _is_nan(actual) or _is_nan(expected):
         return _is_nan(actual) and _is_nan(expected)
     if actual == expected:
         return True
-    return scale > 0.0 and abs(actual - expected) <= TOLERANCE * scale + TINY
+    if not scale:
+        return False
+    # What is beyond all floats lies behind the greatest.
+    actual, expected = (
+        Fraction(math.copysign(1, value)) * 2**1024 if math.isinf(value) else Fraction(value)
+        for value in (actual, expected)
+    )
+    return abs(actual - expected) <= _allowed(scale)
 
 
 def _by_place(answers: Iterable[Answer]) -> dict[object, list[Answer]]:

@@ -4,7 +4,8 @@ In README.md and docs/*.md:
 - a ```python block runs; the blocks of a file share one namespace, in order;
 - a ```text block right after a ```python block is what that block prints;
 - a ```python block that names pyspark runs in tests/spark/test_docs_spark.py, after the others of its file;
-- the ```sql blocks of a file, one after the other, are one workload; what is meant to fail stands in another block;
+- the ```sql blocks of a file, one after the other, are one workload; a statement that is meant to fail is in another
+  kind of block;
 - a ```toml block is a job file.
 """
 
@@ -19,14 +20,14 @@ from typing import Any
 
 import pytest
 
-import weft
-from weft.cli.job import read_job
-from weft.structures import EVERY_STRUCTURE
-from weft.structures.sheet import sheets_table
+import panewise
+from panewise.cli.job import read_job
+from panewise.structures import EVERY_STRUCTURE
+from panewise.structures.sheet import sheets_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+LINKED = [*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
@@ -34,7 +35,7 @@ _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its content, the line it begins on, and what it prints when that is shown."""
+    """A fenced block: its language, its content, the line it begins on, and what it prints if the page shows it."""
 
     language: str
     content: str
@@ -89,7 +90,7 @@ def test_sql_examples(page: Path) -> None:
     text = ""
     for block in blocks_of(page, "sql"):
         text += block.content + "\n"
-        assert weft.read(text).streams, f"{page.name}, line {block.line}"
+        assert panewise.read(text).streams, f"{page.name}, line {block.line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
@@ -125,7 +126,7 @@ def test_the_data_sheets_are_those_of_the_code() -> None:
 
 
 def test_there_are_examples() -> None:
-    """A fence that is written differently would go unnoticed."""
+    """The tests would miss a fence that is written differently."""
     count = {language: sum(len(blocks_of(page, language)) for page in PAGES) for language in ("python", "sql", "toml")}
     assert count["python"] >= 15
     assert count["sql"] >= 4
@@ -134,7 +135,7 @@ def test_there_are_examples() -> None:
 
 
 def test_the_table_of_aggregates_is_whole() -> None:
-    from weft.language.functions import FUNCTIONS
+    from panewise.language.functions import FUNCTIONS
 
     text = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
     table = text[text.index("## Aggregates") : text.index("## Expressions")]

@@ -1,4 +1,4 @@
-"""`import weft` is quick and starts nothing."""
+"""`import panewise` is quick and starts nothing."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import pytest
 
 def test_import_starts_neither_spark_nor_numba_nor_arrow() -> None:
     program = (
-        "import sys, weft; print([name for name in ('pyspark', 'numba', 'pyarrow', 'numpy') if name in sys.modules])"
+        "import sys, panewise; heavy = ('pyspark', 'numba', 'pyarrow', 'numpy'); "
+        "print([name for name in heavy if name in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "[]"
 
 
 def test_every_public_name_can_be_had() -> None:
-    import weft
+    import panewise
 
-    assert all(getattr(weft, name) is not None for name in weft.__all__)
-    assert set(weft.__all__) <= set(dir(weft))
+    assert all(getattr(panewise, name) is not None for name in panewise.__all__)
+    assert set(panewise.__all__) <= set(dir(panewise))
 
 
 SLIDING = """
@@ -33,11 +34,12 @@ WITHIN = "CREATE QUERY r AS SELECT MAX(x) FROM s [RANGE 1 HOUR SLIDE 1 MINUTE] W
 
 @pytest.mark.parametrize(("queries", "loads"), [("", False), (ON_DEMAND, True), (WITHIN, True)])
 def test_structures_are_loaded_only_for_the_queries_that_need_them(queries: str, loads: bool) -> None:
-    """Spark's workers plan sliding queries, and have no use for the compiled code of structures and filters."""
+    """Spark's workers plan sliding queries, and do not need the compiled code of structures and filters."""
     program = (
-        f"import sys, weft; weft.optimize(weft.read({SLIDING + queries!r})); "
-        "parts = ('weft.structures', 'weft.indexes', 'weft.substreams', 'weft.planning.structure_choice', "
-        "'weft.planning.having'); print(any(name in sys.modules for name in parts))"
+        f"import sys, panewise; panewise.optimize(panewise.read({SLIDING + queries!r})); "
+        "parts = ('panewise.structures', 'panewise.indexes', 'panewise.substreams', "
+        "'panewise.planning.structure_choice', 'panewise.planning.having'); "
+        "print(any(name in sys.modules for name in parts))"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == str(loads)

@@ -23,14 +23,14 @@ from tests.oracle import (
     lookup,
 )
 
-from weft.language.expressions import (
+from panewise.language.expressions import (
     AggregateCall,
     Comparison,
     IsNull,
     Not,
 )
-from weft.language.model import Query, SelectItem
-from weft.windows.window import RowWindow, TimeWindow
+from panewise.language.model import Query, SelectItem
+from panewise.windows.window import RowWindow, TimeWindow
 
 
 class TestSlidingTimeWindows:

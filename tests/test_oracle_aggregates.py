@@ -19,7 +19,7 @@ from tests.oracle import (
     aggregate,
 )
 
-from weft.language.expressions import (
+from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
 )
@@ -91,9 +91,14 @@ class TestAggregates:
         assert value_of("STDDEV_POP", *values) == 2.0
         assert value_of("STDDEV_SAMP", *values) == math.sqrt(32 / 7)
         assert value_of("VAR_POP", 1e9 + 1, 1e9 + 2, 1e9 + 3) == 2 / 3
+        assert value_of("VAR_POP", 2**53, 2**53 + 1) == 0.25
+        assert value_of("VAR_POP", -(2**63), 2**63 - 1) == (2.0**63 - 0.5) ** 2
 
-    def test_variances_are_of_floats(self) -> None:
-        assert value_of("VAR_POP", 2**53, 2**53 + 1) == 0.0
+    def test_deviations_whose_squares_are_no_floats(self) -> None:
+        assert value_of("VAR_POP", 1e300, -1e300) == INF
+        assert value_of("STDDEV_POP", 1e300, -1e300) == 1e300
+        assert value_of("VAR_POP", 1e-200, -1e-200) == 0.0
+        assert value_of("STDDEV_POP", 1e-200, -1e-200) == 1e-200
 
     def test_the_variance_of_one_value(self) -> None:
         assert value_of("VAR_POP", 7.5) == value_of("STDDEV_POP", 7.5) == 0.0

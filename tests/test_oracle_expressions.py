@@ -20,8 +20,8 @@ from tests.oracle import (
     evaluate,
 )
 
-from weft.aggregates.types import Type
-from weft.language.expressions import (
+from panewise.aggregates.types import Type
+from panewise.language.expressions import (
     Arithmetic,
     Comparison,
     InList,
@@ -76,7 +76,7 @@ class TestExpressions:
             (2**53 + 1, "=", 2**53, False),
             (2**53 + 1, "=", 2.0**53, True),
             (1, "=", 1.0, True),
-            # NaN equals itself and is above all else.
+            # NaN equals itself and is above everything else.
             (NAN, "=", NAN, True),
             (NAN, ">=", NAN, True),
             (NAN, "<>", NAN, False),

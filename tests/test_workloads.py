@@ -23,16 +23,16 @@ from tests.workloads import (
     workloads,
 )
 
-from weft.aggregates.types import Type
-from weft.language.expressions import (
+from panewise.aggregates.types import Type
+from panewise.language.expressions import (
     AggregateCall,
 )
-from weft.language.model import Stream, Workload
-from weft.windows.window import TimeWindow
+from panewise.language.model import Stream, Workload
+from panewise.windows.window import TimeWindow
 
 
 class TestRandomWorkloads:
-    """The generators and the oracle together: what must hold for every query."""
+    """The generators and the oracle together: some facts hold for every query."""
 
     @given(data=st.data())
     @settings(max_examples=60, deadline=None)
@@ -46,7 +46,7 @@ class TestRandomWorkloads:
             apart = []
             for previous, watermark in zip([None, *steps], [*steps, None]):
                 if previous is None or previous != watermark:
-                    # What is at or after the watermark may still be missing.
+                    # Events at or after the watermark may still be missing.
                     seen = [row for row in rows if watermark is None or row["dep"] < watermark]
                     apart += closed_answers(each, "dep", seen, watermark, previous)
             assert_same_answers(apart, together)

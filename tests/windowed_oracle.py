@@ -1,8 +1,8 @@
 """The oracle of row queries: every row from the raw events, in plain Python, by the definition.
 
-Like `tests.oracle`, it imports nothing of Weft, knows a query by its class name, and is written to be obviously right,
-not fast. `events` are, by stream, all events that were accepted, in order of arrival; `watermarks` are, by stream, None
-before the first one, or `END`. A row is a dict; times are microseconds.
+Like `tests.oracle`, it imports nothing of Panewise, knows a query by its class name, and is written to be obviously
+right, not fast. `events` has for each stream all accepted events, in order of arrival; `watermarks` has for each stream
+its watermark: None before the first one, `END` at the end. A row is a dict; times are microseconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Input(NamedTuple):
 
 
 def rows_of(query: Any, given: Input) -> list[Row]:
-    """Every row that the query has answered with so far, in order."""
+    """Every row that the query has given so far, in order."""
     match type(query).__name__:
         case "HistogramQuery":
             return _per_window(query, given, lambda covered: _histogram(query, covered))
@@ -48,7 +48,7 @@ def rows_of(query: Any, given: Input) -> list[Row]:
 
 
 def newest(query: Any, given: Input) -> list[Row]:
-    """The rows of the newest complete basic windows: what a lookup of a sliding row query gives."""
+    """The rows of the newest complete basic windows, as a lookup of a sliding row query gives them."""
     match type(query).__name__:
         case "HistogramQuery":
             evaluate_window = lambda covered: _histogram(query, covered)  # noqa: E731
@@ -81,7 +81,7 @@ def held(query: Any, given: Input) -> list[Row]:
 
 
 def _now(query: Any, given: Input) -> int | None:
-    """Up to where the output is whole: the least watermark, or for a selection the newest event where that is later."""
+    """How far the output is complete: to the least watermark; for a selection to the newest event, if it is later."""
     streams = {query.stream} if hasattr(query, "stream") else {query.left.stream, query.right.stream}
     newest_us = [max((e[given.timestamps[name]] for e in given.events[name]), default=None) for name in streams]
     known = [time for time in newest_us if time is not None]
@@ -115,7 +115,7 @@ def _final(stream: str, given: Input) -> list[Event]:
 
 
 def _complete(stream: str, given: Input, rows: bool) -> int | None:
-    """Up to where a stream is complete: its watermark, or the number of its final rows."""
+    """How far a stream is complete: its watermark, or the number of its final rows."""
     if rows:
         return len(_final(stream, given))
     watermark = given.watermarks[stream]
@@ -136,7 +136,7 @@ def _covered(stream: str, given: Input, rows: bool, start: int, end: int) -> lis
 def _framed(
     covered: list[Event], timestamp: str, rows: bool, start: int, end: int, where: Any, evaluate_window: Any
 ) -> list[Row]:
-    """The rows of one window behind its bounds: the window's own, or the times of its first and last event."""
+    """The rows of one window, with its bounds in front: its own, or the times of its first and last event."""
     if rows and covered:
         start, end = covered[0][timestamp], covered[-1][timestamp]
     return [{"window_start": start, "window_end": end, **row} for row in evaluate_window(_passing(where, covered))]
@@ -190,7 +190,7 @@ def _counts(argument: Any, events: Iterable[Event]) -> list[tuple[Any, int]]:
 
 
 def _range(value: Any, width: Any) -> tuple[Any, Any]:
-    """The range that a value lies in: of integers both ends belong to it, of doubles the low one."""
+    """The range of a value: for integers both ends belong to it, for doubles only the low one."""
     if isinstance(value, int):
         low = value // width * width
         return max(low, -(2**63)), min(low + width - 1, 2**63 - 1)

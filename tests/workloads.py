@@ -14,8 +14,8 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.dice import Dice, HypothesisDice, SeededDice, one_in, subset
 
-from weft.aggregates.types import Type
-from weft.language.expressions import (
+from panewise.aggregates.types import Type
+from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
@@ -29,8 +29,8 @@ from weft.language.expressions import (
     Negate,
     Not,
 )
-from weft.language.model import Query, SelectItem, Stream, Workload
-from weft.windows.window import RowWindow, TimeWindow, Window
+from panewise.language.model import Query, SelectItem, Stream, Workload
+from panewise.windows.window import RowWindow, TimeWindow, Window
 
 Value = bool | int | float | str | None
 Event = dict[str, Any]
@@ -41,7 +41,7 @@ ON_DEMAND = ("range", "range between", "rows", "rows between")
 EVERY_WINDOW = (*SLIDING, *ON_DEMAND)
 
 UNIT_US = 1_000_000
-"""Ranges, slides and the span of events are counted in the stream's granularity; in this when it has none."""
+"""Ranges, slides and the span of events are counted in the stream's granularity, or in this if it has none."""
 
 SPAN = (-8, 16)
 """The events lie in these units around the origin, the windows are up to 12 units long."""
@@ -86,7 +86,7 @@ def events(
     in_order: bool = False,
     origin_us: int = 0,
 ) -> st.SearchStrategy[list[Event]]:
-    """Events in order of arrival, which is not that of time unless `in_order`, around `origin_us`."""
+    """Events around `origin_us` in order of arrival, which is the order of time only with `in_order`."""
 
     @st.composite
     def event(draw: st.DrawFn) -> Event:
@@ -120,7 +120,7 @@ def workloads(
     max_queries: int = 6,
     full_int64: bool = False,
 ) -> Workload:
-    """One stream and up to `max_queries` queries of mixed windows; `windows` goes before `sliding_only`."""
+    """One stream and up to `max_queries` queries of mixed windows; `windows` takes precedence over `sliding_only`."""
     kinds = windows or (SLIDING if sliding_only else EVERY_WINDOW)
     dice = HypothesisDice(draw)
     return draw_workload(dice, dice.integer(1, max_queries), kinds, full_int64)
@@ -220,7 +220,7 @@ def draw_event(dice: Dice, stream: Stream, time: int, full_int64: bool = False) 
 
 
 def draw_value(dice: Dice, name: str, type_: Type, full_int64: bool = False) -> Value:
-    """A value of an attribute: NULL once in eight, and of few different ones when it is a key."""
+    """A value of an attribute: NULL once in eight; a key has few different values."""
     if one_in(dice, 8):
         return None
     is_key = name in KEYS
@@ -242,14 +242,14 @@ def draw_value(dice: Dice, name: str, type_: Type, full_int64: bool = False) -> 
 
 
 def draw_float(dice: Dice) -> float:
-    """Mostly tame, now and then a NaN, an infinity, a negative zero, or one that swallows others in a sum."""
+    """Mostly tame; now and then a NaN, an infinity, a negative zero, or a number that swallows others in a sum."""
     if one_in(dice, 6):
         return dice.pick(NASTY_FLOATS)
     return dice.pick(SMALL_FLOATS) if one_in(dice, 2) else dice.integer(-1000, 1000) / dice.pick((8, 10))
 
 
 def draw_window(dice: Dice, stream: Stream, kind: str, group_by: Sequence[str]) -> Window:
-    """A window of a kind. Lengths are multiples of the granularity; if none is declared, any now and then."""
+    """A window of a kind. Lengths are multiples of the granularity; without one, now and then any length."""
     unit = unit_of(stream)
 
     def length(high: int) -> int:
@@ -340,7 +340,7 @@ def draw_number(dice: Dice, stream: Stream) -> Expression:
 
 
 def draw_arithmetic(dice: Dice, stream: Stream) -> Expression:
-    """One or two operators on numbers, of which one at least is an attribute."""
+    """One or two operators on numbers; at least one of the numbers is an attribute."""
     numbers = [name for name, type_ in stream.attributes.items() if type_.is_number]
     attribute = Attribute(dice.pick(numbers))
     if one_in(dice, 5):
@@ -439,7 +439,7 @@ def draw_group_test(dice: Dice, stream: Stream, name: str) -> Expression:
 
 
 def exact_type_of(call: AggregateCall, stream: Stream, full_int64: bool = False) -> Type | None:
-    """The type of an aggregate that has one right value; None when rounding may change it.
+    """The type of an aggregate that has one right value; None if rounding may change it.
 
     An average of integers counts as exact while their sum stays below 2**53, as it does without `full_int64`.
     """

@@ -1,8 +1,8 @@
-"""What identifies a set of answers whatever their order, read from the files that a program delivered.
+"""A checksum of a set of answers in any order, read from the files that a program delivered.
 
-For each query and aggregate: how many answers, a hash of (query, window, groups, aggregate, exact integer) summed over
-them, and the sum of their values with the sum of their magnitudes, to which its tolerance refers. A program delivers
-one long table in Weft's form (`all.parquet`), or a wide table for each query, parquet or CSV.
+It has for each query and aggregate: the number of answers, a hash of (query, window, groups, aggregate, exact integer)
+summed over them, and the sum of their values with the sum of their magnitudes, to which its tolerance refers. A program
+delivers one long table in Panewise's form (`all.parquet`), or a wide table for each query, parquet or CSV.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Words = npt.NDArray[np.uint64]
 RTOL = 1e-9
 ODD = np.uint64(0x9E37_79B9_7F4A_7C15)
 NOTHING = np.uint64(0x5851_F42D_4C95_7F2D)
-"""Stands for NULL, and for a group that the query does not group by."""
+"""Stands for NULL, and for an attribute that the query does not group by."""
 LONG = "all.parquet"
 
 
@@ -45,7 +45,7 @@ class Part:
         return Part(self.rows + other.rows, hashed, self.total + other.total, self.magnitude + other.magnitude)
 
     def agrees(self, other: Part) -> bool:
-        """Whether both are of the same answers."""
+        """Whether both belong to the same answers."""
         near = abs(self.total - other.total) <= RTOL * max(self.magnitude, other.magnitude)
         return (self.rows, self.hash) == (other.rows, other.hash) and near
 
@@ -66,7 +66,7 @@ def differences(one: Checksum, other: Checksum) -> list[tuple[str, str]]:
 
 
 def read_checksum(answers: Path, queries: list[Query]) -> Checksum:
-    """The checksum of what a program delivered into a folder."""
+    """The checksum of the answers that a program wrote to a folder."""
     groups = sorted({name for query in queries for name in query.group_by})
     if (answers / LONG).exists():
         return _of_long(answers / LONG, groups)

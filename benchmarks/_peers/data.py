@@ -1,7 +1,7 @@
 """Events and queries in the forms that the programs read.
 
-A stream's files are those of the batch and one more: a single event, so long after all others that the watermark closes
-every window before it, and in windows of its own that never close. So streams and batches have the same answers.
+A stream's files are those of the batch and one more with a single event. It comes long after all others, so that the
+watermark closes every window before it; its own windows never close. So streams and batches have the same answers.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 from _peers.program import Folders, Stream
 from _peers.queries import Aggregate, Condition, Query, to_json
 from _workload import make_flight_queries, make_trade_queries, write_in_order, write_trades
-from weft.aggregates.types import Type
-from weft.cli.demo.flights import load_flights
-from weft.errors import WeftError
-from weft.language.expressions import AggregateCall, Attribute, Comparison, Expression, Literal
-from weft.language.model import Query as WeftQuery
-from weft.language.model import Workload
-from weft.language.printer import label_of, print_workload
-from weft.windows import TimeWindow
+from panewise.aggregates.types import Type
+from panewise.cli.demo.flights import load_flights
+from panewise.errors import PanewiseError
+from panewise.language.expressions import AggregateCall, Attribute, Comparison, Expression, Literal
+from panewise.language.model import Query as PanewiseQuery
+from panewise.language.model import Workload
+from panewise.language.printer import label_of, print_workload
+from panewise.windows import TimeWindow
 
 BATCHES = 4
 FILES = 8
@@ -36,12 +36,12 @@ CLOSING_US = 30 * 86_400_000_000
 CLOSING_PLACE = 999
 """Its file comes after all others."""
 WARM_SHARE = 10
-"""The warm-up runs over the first of so many parts of the events."""
+"""The warm-up runs over the first of this many parts of the events."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Events on disk, and the queries that are asked about them."""
+    """Events on disk, and the queries over them."""
 
     name: str
     events: Folders
@@ -58,7 +58,7 @@ class Dataset:
 
 
 def make_dataset(name: str, folder: Path, events: int, keys: int, seed: int, flights: int | None = None) -> Dataset:
-    """Write the events of a data set: `generated`, or `flights`, of which the first so many."""
+    """Write the events of a data set: `generated`, or the first `flights` of the real ones (None for all)."""
     batch = folder / "batch"
     if name == "generated":
         write_trades(batch, events, keys, BATCHES, seed)
@@ -80,10 +80,10 @@ def make_dataset(name: str, folder: Path, events: int, keys: int, seed: int, fli
 
 
 def _forms(folder: Path, time: str) -> Folders:
-    """The events of `folder/batch` in the other forms too."""
+    """Write the events of `folder/batch` in the other forms too."""
     forms = Folders(*(folder / name for name in ("batch", "stream", "csv", "named-csv")))
     table = pq.read_table(forms.batch)
-    # Copies keep the age of the files, by which Spark orders them.
+    # Copies keep the age of the files, because Spark orders them by it.
     shutil.copytree(forms.batch, forms.stream)
     field = table.schema.field(time)
     closing = pa.array([pc.max(table.column(time).cast(pa.int64())).as_py() + CLOSING_US]).cast(field.type)
@@ -101,14 +101,14 @@ def _forms(folder: Path, time: str) -> Folders:
 
 
 def describe(workload: Workload) -> list[Query]:
-    """The queries of a workload as peers are told them."""
+    """The queries of a workload in the form that peers read."""
     return [_described(query, workload) for query in workload.queries.values()]
 
 
-def _described(query: WeftQuery, workload: Workload) -> Query:
+def _described(query: PanewiseQuery, workload: Workload) -> Query:
     window = query.window
     if not isinstance(window, TimeWindow) or window.slide_us is None:
-        raise WeftError(f"query {query.name}: the peers are asked about sliding windows of time only")
+        raise PanewiseError(f"query {query.name}: the peers are asked about sliding windows of time only")
     selected = [item for item in query.select if isinstance(item.expression, AggregateCall)]
     calls = [item.expression for item in selected if isinstance(item.expression, AggregateCall)]
     types = workload.streams[query.stream].attributes
@@ -129,7 +129,7 @@ def _aggregate(call: AggregateCall) -> Aggregate:
     if call.function == "COUNT_ALL":
         return Aggregate("COUNT")
     if not isinstance(call.argument, Attribute):
-        raise WeftError(f"{call.function}: the peers are asked about aggregates of attributes only")
+        raise PanewiseError(f"{call.function}: the peers are asked about aggregates of attributes only")
     return Aggregate(call.function, call.argument.name)
 
 
@@ -142,12 +142,12 @@ def _condition(expression: Expression | None) -> Condition | None:
     if expression is None:
         return None
     if not isinstance(expression, Comparison) or not isinstance(expression.right, Literal):
-        raise WeftError("the peers are asked about one comparison with a constant in WHERE and in HAVING")
+        raise PanewiseError("the peers are asked about one comparison with a constant in WHERE and in HAVING")
     left, value = expression.left, expression.right.value
     assert isinstance(value, int | float | str)
     named = left.name if isinstance(left, Attribute) else _aggregate(left) if isinstance(left, AggregateCall) else None
     if named is None:
-        raise WeftError("the peers are asked about conditions on an attribute or an aggregate")
+        raise PanewiseError("the peers are asked about conditions on an attribute or an aggregate")
     return Condition(named, expression.operator, value)
 
 

@@ -1,8 +1,9 @@
-"""DuckDB: the events in a table, then a statement for each query.
+"""DuckDB: the events in a table, then one statement for each query.
 
-A statement aggregates events to panes, copies every pane to the windows that it lies in, and aggregates those. Measured
-beside it: copying events takes more than ten times as long, a RANGE frame over panes and a grid of window ends half as
-long again; joining panes with windows by inequality is faster for few windows, and far slower for those of a year.
+A statement aggregates events to panes, copies every pane to the windows that it lies in, and aggregates those. Other
+forms were measured: copying events takes more than ten times as long; a RANGE frame over panes and a grid of window
+ends takes half as long again; joining panes with windows by inequality is faster for few windows, and far slower for
+windows of a year.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The interpreter of each peer: an environment with its packages only, made when it is missing or out of date.
+"""The interpreter of each peer: an environment with only its packages, made when it is missing or out of date.
 
-What an environment holds is pinned in `requirements/<peer>.txt`; a copy of that file inside it tells whether it is what
-it should be.
+`requirements/<peer>.txt` pins what an environment holds; a copy of that file inside it shows whether it is up to date.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ class NotInstalledError(Exception):
 
 
 def default_folder() -> Path:
-    """Where environments are kept: `weft/peers` in the user's cache."""
+    """Where environments are kept: `panewise/peers` in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "weft" / "peers"
+    return (Path(cache) if cache else Path.home() / ".cache") / "panewise" / "peers"
 
 
 def interpreter(peer: str | None, folder: Path) -> Path:
-    """The Python of a peer's environment, which is made if need be; without a peer, this process's own."""
+    """The Python of a peer's environment, which is made if necessary; without a peer, the Python of this process."""
     if peer is None:
         return Path(sys.executable)
     pins = (REQUIREMENTS / f"{peer}.txt").read_text()
@@ -35,7 +34,7 @@ def interpreter(peer: str | None, folder: Path) -> Path:
     python, made_from = home / "bin" / "python", home / PINS
     if made_from.exists() and made_from.read_text() == pins:
         return python
-    print(f"weft bench peers: making the environment of {peer} in {home}", file=sys.stderr, flush=True)
+    print(f"panewise bench peers: making the environment of {peer} in {home}", file=sys.stderr, flush=True)
     shutil.rmtree(home, ignore_errors=True)
     home.parent.mkdir(parents=True, exist_ok=True)
     _command(peer, [sys.executable, "-m", "venv", str(home)])

@@ -1,8 +1,8 @@
 """Apache Flink: the window function HOP in SQL, all queries in one statement set, so that they share the source.
 
 PyPI's package reads and writes CSV, not parquet: the events are CSV before the clock starts, and answers are written as
-CSV. Flink asks that a range is a multiple of the slide; other windows take Flink's older HOP in GROUP BY, which does
-not.
+CSV. Flink's HOP needs a range that is a multiple of the slide; other windows use Flink's older HOP in GROUP BY, which
+does not need that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def source(job: Job, folder: Path) -> str:
 
 
 def interval(length_us: int) -> str:
-    """An interval: days, and the time of a day. Flink takes no more than two digits of seconds, minutes or hours."""
+    """An interval: days, and the time of a day. Flink takes at most two digits for seconds, minutes and hours."""
     days, rest_us = divmod(length_us, 86_400_000_000)
     minutes, seconds = divmod(rest_us / 1e6, 60)
     return f"INTERVAL '{days} {int(minutes) // 60:02}:{int(minutes) % 60:02}:{seconds:06.3f}' DAY TO SECOND"

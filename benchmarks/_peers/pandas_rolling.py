@@ -1,6 +1,6 @@
 """pandas: `rolling` over panes, one column for each group.
 
-A query's events are aggregated to panes, the panes laid out as a table of time by group without gaps, and every partial
+A query's events are aggregated to panes. The panes become a table of time by group without gaps, and every partial is
 rolled over all groups at once; the rows at which windows end are the answers.
 """
 

@@ -1,7 +1,7 @@
 """Pathway: `windowby` with a sliding window, all queries in one graph, so that they share the source.
 
-Pathway's free package writes CSV, not parquet; it reads the events from CSV too. STDDEV_POP, which it does not have, is
-put together from sums.
+Pathway's free package writes CSV, not parquet; it reads the events from CSV too. It has no STDDEV_POP, so that is
+computed from sums.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The picture: seconds against the number of queries, both logarithmic, one panel for each data set and mode.
 
-Drawn from the benchmark's JSON lines only, so that it can be drawn again from a file of them.
+It is drawn only from the benchmark's JSON lines, so that a file of them is enough to draw it again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.errors import WeftError
+from panewise.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colours that stay apart for colour-blind readers (Okabe and Ito); Weft's lines are thick, the peers' thin.
+# Colours that stay apart for colour-blind readers (Okabe and Ito); Panewise's lines are thick, the peers' thin.
 COLOURS = (
     *("#0072B2", "#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000", "#999999"),
     *("#7B3F00", "#4B0082"),
@@ -29,12 +29,9 @@ Lines = list[dict[str, Any]]
 
 def draw(lines: Lines, target: Path) -> None:
     """Draw what was measured into a PNG file."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise WeftError(
-            "drawing needs matplotlib, which is not installed.\n  Install it with: pip install 'weft[plots]'"
-        ) from None
+    require("plots", "drawing")
+    from matplotlib.figure import Figure
+
     facts = next(line for line in lines if line["section"] == "facts")
     points = [line for line in lines if line["section"] == "point"]
     places = {label: place for place, label in enumerate(dict.fromkeys(point["label"] for point in points))}
@@ -56,15 +53,16 @@ def draw(lines: Lines, target: Path) -> None:
 
 def _draw_panel(axes: Axes, points: Lines, facts: dict[str, Any], places: dict[str, int]) -> None:
     """One data set in one mode; `places` gives a label the same colour in all panels."""
-    labels = [*dict.fromkeys((point["way"], point["label"], point["is_weft"]) for point in points)]
+    labels = [*dict.fromkeys((point["way"], point["label"], point["is_panewise"]) for point in points)]
     counts = sorted({point["queries"] for point in points})
-    for way, label, is_weft in labels:
+    for way, label, is_panewise in labels:
         mine = [point for point in points if point["way"] == way]
         finished = [point for point in mine if point["status"] == "finished"]
         colour, marker = COLOURS[places[label] % len(COLOURS)], MARKERS[places[label] % len(MARKERS)]
         axes.plot(
             [point["queries"] for point in finished], [point["seconds"] for point in finished], label=label,
-            color=colour, marker=marker, linewidth=2.6 if is_weft else 1.2, markersize=6, zorder=3 if is_weft else 2,
+            color=colour, marker=marker, linewidth=2.6 if is_panewise else 1.2, markersize=6,
+            zorder=3 if is_panewise else 2,
         )  # fmt: skip
         missed = [point for point in mine if point["status"] == "not finished"]
         if missed and finished:
@@ -97,5 +95,5 @@ def _caption(facts: dict[str, Any]) -> str:
 
 
 def lines_of(text: Iterable[str]) -> Lines:
-    """The JSON lines of a file, whatever stands between them."""
+    """The JSON lines of a file; other lines are ignored."""
     return [json.loads(line) for line in text if line.startswith("{")]

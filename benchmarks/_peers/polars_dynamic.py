@@ -1,7 +1,7 @@
 """Polars: `group_by_dynamic` over panes, all queries in one `collect_all`.
 
 Events are read once, strings as categories. `group_by_dynamic` takes every event once for each window it lies in, so
-the events are aggregated to panes first: without that it is slower by far for windows that overlap much.
+the events are aggregated to panes first: without that it is far slower for windows that overlap much.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Running a way's program under a time limit, in a session of its own.
 
-The limit is for each point, from when the program says that it began. A program that misses it is ended with everything
-it started: all processes of its session, which Spark's workers stay in though they leave the group.
+The limit is for each point, from the moment when the program says that it began. A program that misses it is ended
+with everything it started: all processes of its session. Spark's workers leave the process group but stay in the
+session.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 STARTING_LIMIT_S = 600.0
-"""For starting and warming up, which are not measured."""
+"""The limit for starting and warming up, which are not measured."""
 SAMPLE_S = 0.25
 PROC = Path("/proc")
 
@@ -54,7 +55,7 @@ class Program:
         self._lines.put(None)
 
     def next_line(self, state: str, limit_s: float) -> dict[str, Any]:
-        """The next line, which must be of a state, within a time."""
+        """The next line, which must come within a time and have this state."""
         until = time.monotonic() + limit_s
         while True:
             self.peak_bytes = max(self.peak_bytes, sum(map(_resident_bytes, _session(self._process.pid))))

@@ -1,11 +1,11 @@
-"""What the programs of all ways do alike: read the job, warm up, run each point under the clock, tell the results.
+"""What the programs of all ways share: read the job, warm up, run each point under the clock, report the results.
 
-A job is a JSON file: where the events are, and for each point the queries and the folder to which the answers go. The
-program writes a JSON line to its standard output when it is warm, when a point begins and when it has ended; whatever
-libraries print goes to the standard error. Only the standard library is needed.
+A job is a JSON file: where the events are, and for each point the queries and the folder for the answers. The program
+writes a JSON line to its standard output when it is warm, when a point begins and when it has ended; whatever libraries
+print goes to the standard error. It needs only the standard library.
 
 The clock runs from the queries' description to the delivered answers: planning, reading events, computing, writing.
-Starting the interpreter, importing packages, starting a session and the warm-up are before it.
+Starting the interpreter, importing packages, starting a session and the warm-up come before it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from _peers.queries import Query, from_json
 
 @dataclass(frozen=True)
 class Stream:
-    """What is known about the events: their names and types, and how late they may come."""
+    """What is known about the events: their attributes' names and types, and how late they may come."""
 
     name: str
     time: str
@@ -44,12 +44,12 @@ class Folders:
     csv: Path
     """Two files with every other event each, times in milliseconds (`at_ms`), no header."""
     named_csv: Path
-    """The same with a header."""
+    """The same, with a header."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a program is asked to do."""
+    """What a program must do."""
 
     stream: Stream
     cores: int
@@ -59,7 +59,7 @@ class Job:
 
 
 Run = Callable[[Job, Folders, list[Query], str, Path], None]
-"""Answers queries over the events of folders, given the text of the workload too, and writes answers to a folder."""
+"""Answers queries over the events of folders, and writes answers to a folder. It also gets the workload's text."""
 
 
 def read_job(path: Path) -> tuple[Job, dict[str, Any]]:
@@ -92,7 +92,7 @@ def serve(run: Run, version: str) -> None:
             run(job, folders, queries, point["text"], target)
             seconds.append(time.perf_counter() - began)
         tell(state="ended", queries=len(queries), seconds=seconds, answers=str(target))
-    # A JVM behind the program may hold the interpreter for long; everything is told.
+    # A JVM behind the program may hold the interpreter for long; everything is reported by now.
     results.close()
     sys.stderr.flush()
     os._exit(0)

@@ -1,6 +1,6 @@
-"""A query as every peer is told it: a window, groups, aggregates, at most one condition in WHERE and one in HAVING.
+"""A query in the form that every peer reads: window, groups, aggregates, at most one condition in WHERE and in HAVING.
 
-Only the standard library is needed, so that the interpreter of any peer can read it. Attributes are never NULL in these
+It needs only the standard library, so that the interpreter of any peer can read it. Attributes are never NULL in these
 workloads: COUNT(*) counts the values of each of them.
 
 >>> query = Query("q0", 600, 300, ("symbol",), (Aggregate("COUNT"), Aggregate("AVG", "price")))
@@ -30,7 +30,7 @@ class Aggregate:
 
     @property
     def sql(self) -> str:
-        """As every dialect of SQL has it."""
+        """As every dialect of SQL writes it."""
         return "COUNT(*)" if self.column is None else f"{self.function}({self.column})"
 
 
@@ -43,7 +43,7 @@ class Condition:
     value: Value
 
     def sql(self, left: str) -> str:
-        """The condition, with what stands for its left side."""
+        """The condition, with the given text for its left side."""
         value = f"'{self.value}'" if isinstance(self.value, str) else repr(self.value)
         return f"{left} {self.operator} {value}"
 
@@ -60,13 +60,13 @@ class Query:
     where: Condition | None = None
     having: Condition | None = None
     labels: tuple[str, ...] = ()
-    """The aggregates' names in Weft's answers."""
+    """The aggregates' names in Panewise's answers."""
     integers: tuple[bool, ...] = ()
     """Which aggregates are exact integers."""
 
     @property
     def pane_us(self) -> int:
-        """The longest interval that every window of the query is made of."""
+        """The longest interval of which every window of the query consists."""
         return gcd(self.range_us, self.slide_us)
 
     @property
@@ -82,7 +82,7 @@ class Query:
 
 
 def partials_of(query: Query) -> dict[str, Aggregate]:
-    """What must be kept for each pane so that the query's aggregates can be put together, by name."""
+    """The partials of each pane from which the query's aggregates can be computed, by name."""
     partials = {"n": Aggregate("COUNT")}
     for one in query.computed:
         if one.column is None:
@@ -97,7 +97,7 @@ def partials_of(query: Query) -> dict[str, Aggregate]:
 
 
 def folding_of(partial: Aggregate) -> str:
-    """The function that puts the partials of several panes together."""
+    """The function that combines the partials of several panes."""
     return partial.function if partial.function in ("MIN", "MAX") else "SUM"
 
 

@@ -1,7 +1,7 @@
 """Plain Spark: `OVER` frames. Events are aggregated to panes, and a RANGE frame folds the panes of a window.
 
-A frame gives an answer for each row, and an answer is wanted for each window: so a row is added for each group and each
-end of a window, and only those rows are kept. AVG and STDDEV_POP are put together from sums. The setting
+A frame gives an answer for each row, but the query wants one for each window: so a row is added for each group and each
+end of a window, and only those rows are kept. AVG and STDDEV_POP are computed from sums. The setting
 `spark.sql.window.segmentTree.enabled` chooses how Spark folds a moving frame.
 """
 
@@ -60,7 +60,7 @@ def answers_of(events: DataFrame, query: Query, time: str, span_us: tuple[int, i
 def run(job: Job, folders: Folders, queries: list[Query], text: str, answers: Path) -> None:
     spark, time = session_of(job), job.stream.time
     if SEGMENT_TREE in job.settings:
-        # Refuses a name that this Spark does not know, where setting it would silently do nothing.
+        # This refuses a name that this Spark does not know; setting it would silently do nothing.
         assert spark.conf.get(SEGMENT_TREE) == job.settings[SEGMENT_TREE]
     events = spark.read.parquet(str(folders.batch)).cache()
     low, high = events.select(F.min(F.unix_micros(time)), F.max(F.unix_micros(time))).first()

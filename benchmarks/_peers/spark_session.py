@@ -11,7 +11,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from _peers.program import Job
-from weft import spark as weft_spark
+from panewise import spark as panewise_spark
 
 FILES_PER_BATCH = 2
 
@@ -19,8 +19,8 @@ FILES_PER_BATCH = 2
 @cache
 def session(cores: int, settings: tuple[tuple[str, str], ...]) -> SparkSession:
     """The session of this process."""
-    weft_spark.ensure_java()
-    weft_spark.choose_worker_python()
+    panewise_spark.ensure_java()
+    panewise_spark.choose_worker_python()
     given = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -29,7 +29,9 @@ def session(cores: int, settings: tuple[tuple[str, str], ...]) -> SparkSession:
         "spark.driver.memory": "6g",
         **{name: value for name, value in settings if name.startswith("spark.")},
     }
-    spark = SparkSession.builder.master(f"local[{cores}]").appName("weft bench peers").config(map=given).getOrCreate()
+    spark = (
+        SparkSession.builder.master(f"local[{cores}]").appName("panewise bench peers").config(map=given).getOrCreate()
+    )
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
@@ -40,7 +42,7 @@ def session_of(job: Job) -> SparkSession:
 
 
 def read_stream(spark: SparkSession, folder: Path) -> DataFrame:
-    """The files of a folder in their order, a few in each micro-batch."""
+    """A stream of the files of a folder in their order, a few in each micro-batch."""
     schema = spark.read.parquet(str(folder)).schema
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(folder))
 

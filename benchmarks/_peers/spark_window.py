@@ -1,7 +1,7 @@
 """Plain Spark: `groupBy(window(...))`, a job or a streaming query for each query, as many at a time as there are cores.
 
-In batch the events are cached, so that parquet is decoded once. Streams run with the state store that Spark chooses by
-itself: in memory, checkpointed to files.
+In batch mode the events are cached, so that parquet is decoded once. Streams run with Spark's default state store: in
+memory, checkpointed to files.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Every way of answering the workload: its program, its environment, and which way of Weft it is compared with."""
+"""Every way of answering the workload: its program, its environment, and the way of Panewise to compare it with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weft import spark as weft_spark
+from panewise import spark as panewise_spark
 
 
 @dataclass(frozen=True)
@@ -17,13 +17,13 @@ class Way:
     """`batch` or `streaming`."""
     program: str
     environment: str | None = None
-    """None for the environment that Weft itself is in."""
+    """None for Panewise's own environment."""
     against: str | None = None
-    """The way of Weft that a user of this peer would take instead; None for Weft itself."""
+    """The way of Panewise that a user of this peer would use instead; None for Panewise itself."""
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
-    def is_weft(self) -> bool:
+    def is_panewise(self) -> bool:
         return self.against is None
 
 
@@ -33,19 +33,20 @@ SMALLEST = "spark.sql.window.segmentTree.minPartitionRows"
 BATCH, STREAM = {"mode": "batch"}, {"mode": "stream"}
 
 EVERY_WAY = (
-    Way("weft", "Weft, one process", "batch", "weft_engine", settings=BATCH),
-    Way("weft-spark", "Weft on Spark", "batch", "weft_on_spark", settings=BATCH | weft_spark.SETTINGS),
-    Way("duckdb", "DuckDB", "batch", "duckdb_panes", "duckdb", "weft"),
-    Way("polars", "Polars", "batch", "polars_dynamic", "polars", "weft"),
-    Way("pandas", "pandas rolling", "batch", "pandas_rolling", None, "weft"),
-    Way("spark-window", "Spark window()", "batch", "spark_window", None, "weft-spark", BATCH),
-    Way("spark-over", "Spark OVER", "batch", "spark_over", None, "weft-spark", {TREE: "false"}),
-    Way("spark-over-tree", "Spark OVER, segment tree", "batch", "spark_over", None, "weft-spark",
+    Way("panewise", "Panewise, one process", "batch", "panewise_engine", settings=BATCH),
+    Way("panewise-spark", "Panewise on Spark", "batch", "panewise_on_spark", settings=BATCH | panewise_spark.SETTINGS),
+    Way("duckdb", "DuckDB", "batch", "duckdb_panes", "duckdb", "panewise"),
+    Way("polars", "Polars", "batch", "polars_dynamic", "polars", "panewise"),
+    Way("pandas", "pandas rolling", "batch", "pandas_rolling", None, "panewise"),
+    Way("spark-window", "Spark window()", "batch", "spark_window", None, "panewise-spark", BATCH),
+    Way("spark-over", "Spark OVER", "batch", "spark_over", None, "panewise-spark", {TREE: "false"}),
+    Way("spark-over-tree", "Spark OVER, segment tree", "batch", "spark_over", None, "panewise-spark",
         {TREE: "true", SMALLEST: "1"}),
-    Way("weft-stream", "Weft, one process", "streaming", "weft_engine", settings=STREAM),
-    Way("weft-spark-stream", "Weft on Spark", "streaming", "weft_on_spark", settings=STREAM | weft_spark.SETTINGS),
-    Way("spark-window-stream", "Spark window()", "streaming", "spark_window", None, "weft-spark-stream", STREAM),
-    Way("flink", "Flink HOP", "streaming", "flink_hop", "flink", "weft-stream"),
-    Way("pathway", "Pathway", "streaming", "pathway_sliding", "pathway", "weft-stream"),
+    Way("panewise-stream", "Panewise, one process", "streaming", "panewise_engine", settings=STREAM),
+    Way("panewise-spark-stream", "Panewise on Spark", "streaming", "panewise_on_spark",
+        settings=STREAM | panewise_spark.SETTINGS),
+    Way("spark-window-stream", "Spark window()", "streaming", "spark_window", None, "panewise-spark-stream", STREAM),
+    Way("flink", "Flink HOP", "streaming", "flink_hop", "flink", "panewise-stream"),
+    Way("pathway", "Pathway", "streaming", "pathway_sliding", "pathway", "panewise-stream"),
 )  # fmt: skip
-"""Weft first: the others are compared with its answers and its times."""
+"""Panewise comes first: the others are compared with its answers and its times."""

@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 7."""
+"""What the paper claims about Figure 7."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 8."""
+"""What the paper claims about Figure 8."""
 
 from __future__ import annotations
 

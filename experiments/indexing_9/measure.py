@@ -1,4 +1,4 @@
-"""What it costs a ring that the oldest basic window leaves, and the rows by value after each basic window."""
+"""What it costs a ring to let the oldest basic window leave, and the rows by value after each basic window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 10."""
+"""What the paper claims about Figure 10."""
 
 from __future__ import annotations
 

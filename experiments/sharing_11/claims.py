@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 11."""
+"""What the paper claims about Figure 11."""
 
 from __future__ import annotations
 

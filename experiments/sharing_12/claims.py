@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 12."""
+"""What the paper claims about Figure 12."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Inputs a second of CI-COUNT for each p, and of asking every substream, over the stream of `weft bench substreams`.
+"""Inputs a second of CI-COUNT for each p, and of asking every substream, over the stream of `panewise bench
+substreams`.
 
-CI-COUNT's candidates are checked, so its answers are exact; they are compared with those of the scan, and a difference
+CI-COUNT checks its candidates, so its answers are exact; they are compared with those of the scan, and a difference
 stops the run.
 """
 
@@ -15,11 +16,11 @@ from benchmarks.substreams import PARTS, Load, Scale, measure_one, sets_of
 from experiments.figures import Case, Parameters
 from experiments.tables import Row
 
-from weft.errors import WeftError
+from panewise.errors import PanewiseError
 
 
 def measure(parameters: Parameters) -> Iterator[Case]:
-    """The scan first, as the others are compared with it, and once more at the end."""
+    """The scan first, because the others are compared with it, and once more at the end."""
     scale = Scale(**{field.name: parameters[field.name] for field in fields(Scale)})
     load = cache(lambda: Load(scale, "count", parameters["seed"]))
     expected: list[list[list[int]]] = []
@@ -38,5 +39,5 @@ def _rows(
     found = sets_of(answers[:1], load().scale.scan_pairs // PARTS)
     expected.append(found)
     if found != expected[0]:
-        raise WeftError(f"{name} with {options} does not give the answers of the scan")
+        raise PanewiseError(f"{name} with {options} does not give the answers of the scan")
     yield {key: value for key, value in asdict(measured).items() if key not in ("times_scan", "options")}

@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 9."""
+"""What the paper claims about Figure 9."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _rate(table: Table, structure: str, share: float) -> float:
 
 
 def _end_to_end(table: Table, structure: str) -> float:
-    """The rate with updates only to the rate with lookups only."""
+    """The ratio of the rate with updates only to the rate with lookups only."""
     return _rate(table, structure, 1.0) / _rate(table, structure, 0.0)
 
 

@@ -1,10 +1,10 @@
 """Inputs a second, where an input is an update or a lookup, for each share of updates among them.
 
-There are as many SUM operators as tuple windows from 1 to their number (the paper's [0, 0] covers nothing), and a
-lookup asks a random one. So that compiled code is measured and not the calls of Python, inputs come in batches, mixed
-at random: first the updates of a batch are made, then its lookups over the positions that each had. Structures hold a
-batch more than the largest window for that, and so they skip no element. Materialize all has its answers at the end of
-a batch only, and looks them up there. Batches are repeated for some time, and the median counts.
+There is a SUM operator for each tuple window from 1 to the number of operators (the paper's [0, 0] covers nothing), and
+a lookup asks a random one. Inputs come in batches, mixed at random, so that compiled code is measured and not the calls
+of Python: first come the updates of a batch, then its lookups over the positions that each had. For that, structures
+hold a batch more than the largest window, and so they skip no element. Materialize all has its answers only at the end
+of a batch, and looks them up there. Batches are repeated for some time, and the median counts.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from experiments.figures import Case, Parameters
 from experiments.tables import Row
 
-from weft.structures import BY_NAME, build
-from weft.structures.sheet import Lookups
+from panewise.structures import BY_NAME, build
+from panewise.structures.sheet import Lookups
 
 LEAST_BATCHES = 3
 
@@ -35,7 +35,7 @@ def _rows(parameters: Parameters, name: str, share: float) -> Iterator[Row]:
     random = np.random.default_rng(parameters["seed"])
     operators, batch = parameters["operators"], parameters["batch"]
     is_fixed = BY_NAME[name].sheet.lookups is Lookups.REGISTERED
-    # The others answer every window up to their largest, and take longer for a call if they are told of each.
+    # The others answer every window up to their largest; a call takes longer if they know each window.
     structure = build(name, "SUM", [(size, 0) for size in range(1 if is_fixed else operators, operators + 1)])
     if not is_fixed:
         structure.hold(operators + batch)
@@ -53,7 +53,7 @@ def _rows(parameters: Parameters, name: str, share: float) -> Iterator[Row]:
         elif len(windows):
             structure.lookup_ranges(ends - windows, ends)
 
-    # Full windows, and everything compiled.
+    # Fill the windows, and compile everything.
     structure.update(random.integers(-100, 100, 2 * (operators + batch)))
     run()
     times: list[float] = []

@@ -1,4 +1,4 @@
-"""What the report claims of Figure 10."""
+"""What the report claims about Figure 10."""
 
 from __future__ import annotations
 

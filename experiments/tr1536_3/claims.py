@@ -1,4 +1,4 @@
-"""What the report claims of Figure 3."""
+"""What the report claims about Figure 3."""
 
 from __future__ import annotations
 

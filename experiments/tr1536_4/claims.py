@@ -1,4 +1,4 @@
-"""What the report claims of Figure 4."""
+"""What the report claims about Figure 4."""
 
 from __future__ import annotations
 

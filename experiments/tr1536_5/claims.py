@@ -1,4 +1,4 @@
-"""What the report claims of Figure 5."""
+"""What the report claims about Figure 5."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report claims of Figure 6."""
+"""What the report claims about Figure 6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report claims of Figure 9."""
+"""What the report claims about Figure 9."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Queries come one at a time; beside each plan, what a plan from scratch would cost.
+"""Queries come one at a time; each plan is compared with the cost of a plan from scratch.
 
-The overhead is counted in comparisons of two trees: one for each tree that is there when a query comes, and for a
+The overhead is counted in comparisons of two trees: one for each existing tree when a query comes, and for a
 reconstruction all pairs of the first round and those with the merged tree of each further round (section 8.1).
 """
 
@@ -16,9 +16,9 @@ from experiments.figures import Case, Parameters
 from experiments.plan_costs import load_once
 from experiments.tables import Row
 
-from weft.planning.sharing import Queries
-from weft.planning.sharing.incremental_weave_share import IncrementalWeaveShare
-from weft.planning.sharing.weave_share import WeaveShare
+from panewise.planning.sharing import Queries
+from panewise.planning.sharing.incremental_weave_share import IncrementalWeaveShare
+from panewise.planning.sharing.weave_share import WeaveShare
 
 
 def measure(parameters: Parameters) -> Iterator[Case]:
@@ -67,5 +67,5 @@ def _rows(
 
 
 def _weaving(edge_sets: int, trees: int) -> int:
-    """Comparisons that merge so many edge sets into so many trees, with a table of costs."""
+    """How many comparisons it takes to merge edge sets into trees, with a table of costs."""
     return edge_sets * (edge_sets - 1) // 2 + sum(range(trees - 1, edge_sets - 1))

@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 14."""
+"""What the paper claims about Figure 14."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from experiments.figures import Case, Parameters
 from experiments.plan_costs import load_once
 from experiments.tables import Row
 
-from weft.errors import WeftError
-from weft.planning.sharing.weave_share import WeaveShare
+from panewise.errors import PanewiseError
+from panewise.planning.sharing.weave_share import WeaveShare
 
 OPTIMIZATIONS = 3
 """A table of costs, a bitmap of edges, and probing with the tree that has fewer edges."""
@@ -30,10 +30,10 @@ def _rows(parameters: Parameters, queries: int, count: int, plans: dict[int, lis
     load_once()
     setting = parameters["overlap"], parameters["skew"]
     table, bitmap, fewer = (place < count for place in range(OPTIMIZATIONS))
-    # Moves of single queries after the merging are this project's own, and not counted.
+    # Moves of single queries after the merging are this project's own, and do not count.
     method = WeaveShare(table, bitmap, fewer, is_polished=False)
     plan, seconds = timed(method, paper_queries(queries, *setting, 1, parameters["seed"]), parameters["rate"])
     tree_of = plan.tree_of.tolist()
     if plans.setdefault(queries, tree_of) != tree_of:
-        raise WeftError("the optimizations changed the plan")
+        raise PanewiseError("the optimizations changed the plan")
     yield {**plan.summary(), "optimizations": count, "seconds": seconds}

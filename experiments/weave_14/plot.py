@@ -1,4 +1,4 @@
-"""The work as bars, logarithmic: one bar for each optimization more."""
+"""The work as bars, logarithmic: one more bar for each further optimization."""
 
 from __future__ import annotations
 

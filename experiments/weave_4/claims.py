@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 4."""
+"""What the paper claims about Figure 4."""
 
 from __future__ import annotations
 

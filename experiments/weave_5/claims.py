@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 5."""
+"""What the paper claims about Figure 5."""
 
 from __future__ import annotations
 

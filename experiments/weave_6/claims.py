@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 6."""
+"""What the paper claims about Figure 6."""
 
 from __future__ import annotations
 

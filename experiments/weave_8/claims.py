@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 8."""
+"""What the paper claims about Figure 8."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from experiments.plan_costs import normalized
 from experiments.tables import Table
 
 NEAR = 0.1
-"""A printed percentage is met if the ratio is so near to it."""
+"""A printed percentage is met if the ratio is this near to it."""
 
 
 def _with_rates(table: Table) -> float:

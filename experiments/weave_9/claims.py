@@ -1,4 +1,4 @@
-"""What the paper claims of Figure 9."""
+"""What the paper claims about Figure 9."""
 
 from __future__ import annotations
 

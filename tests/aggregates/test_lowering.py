@@ -4,10 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.aggregates.catalogue import CATALOGUE, EVERY_AGGREGATE, Law
-from weft.aggregates.components import Kind
-from weft.aggregates.lowering import quantile_ranks
-from weft.aggregates.types import Type
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.lowering import quantile_ranks
+from panewise.aggregates.types import Type
 
 
 def test_the_rank_follows_the_decimal_that_was_written() -> None:
@@ -22,16 +21,6 @@ def test_ranks_lie_in_the_window(n: int, phi) -> None:
     (rank,) = quantile_ranks(np.array([n]), float(phi))
     assert rank == max(1, int(n * phi))
     assert 1 <= rank <= n
-
-
-def test_laws() -> None:
-    """What the classes mean for partials: holistic ones need the values, the others a fixed number of words."""
-    for aggregate in EVERY_AGGREGATE:
-        kinds = aggregate.kinds(Type.BIGINT)
-        assert (Kind.VALUES in kinds) == (aggregate.law is Law.HOLISTIC)
-        lasting = {kind for kind in kinds if kind in (Kind.MIN, Kind.MAX, Kind.VALUES) or kind.is_sketch}
-        assert aggregate.invertible == (not lasting)
-        assert aggregate.is_exact == (not any(kind.is_sketch for kind in kinds))
 
 
 def test_types() -> None:

@@ -10,18 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.aggregates import sketches
-from weft.aggregates.approximate import (
+from panewise import extras
+from panewise.aggregates.approximate import (
     lower_approximate_distinct,
     lower_approximate_quantile,
     lower_top_count,
     lower_top_item,
 )
-from weft.aggregates.components import Kind
-from weft.aggregates.lowering import Lowered
-from weft.aggregates.sketches import (
+from panewise.aggregates.components import Kind
+from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.sketches import (
     KLL_K,
-    MissingPackageError,
     bytes_of_sketch,
     doubles_of,
     hashed_words,
@@ -34,6 +33,7 @@ from weft.aggregates.sketches import (
     serialised,
     union,
 )
+from panewise.extras import MissingPackageError
 
 RANK_ERROR = 0.0133
 """What `KLL_K` promises."""
@@ -171,7 +171,7 @@ def test_a_union_leaves_its_parts_alone() -> None:
         assert serialised(kind, before[0]) is before[0]
         again = opened(kind, before[0])
         if kind is Kind.FREQUENT:
-            # The places in its table may change, what it knows does not.
+            # The places in its table may change; what it knows does not.
             assert (again.ranking.words == one.ranking.words).all()
             assert (again.ranking.counts == one.ranking.counts).all()
         else:
@@ -218,7 +218,7 @@ def test_a_few_frequent_values_are_exact_whatever_the_order_of_unions(values: li
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1.05, 1.3, 2.0]), st.integers(1, 12))
 def test_bounds_of_frequent_values_always_hold(seed: int, skew: float, parts: int) -> None:
-    """For the value that is given, and for the exact answer at its rank; whatever the unions."""
+    """Bounds hold for the given value, and for the exact answer at its rank, after any unions."""
     values = np.random.default_rng(seed).zipf(skew, 6000) % 100_000
     whole = union(Kind.FREQUENT, [lift(Kind.FREQUENT, part) for part in np.array_split(values, parts)])
     counts = Counter(values.tolist())
@@ -273,6 +273,6 @@ def test_the_error_is_that_of_the_size() -> None:
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sketches, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r"APPROX_QUANTILE needs .*: pip install 'weft\[sketches\]'"):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(MissingPackageError, match=r"APPROX_QUANTILE needs .*: pip install 'panewise\[sketches\]'"):
         require_package("APPROX_QUANTILE")

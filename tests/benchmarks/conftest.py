@@ -1,4 +1,4 @@
-"""The benchmarks are programs that import what stands beside them; their tests do the same."""
+"""The benchmarks are programs that import the modules beside them; their tests do the same."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 BENCHMARKS = str(Path(__file__).resolve().parents[2] / "benchmarks")
 if BENCHMARKS not in sys.path:
-    # Last, so that no program of the folder hides a package.
+    # At the end, so that no program of the folder hides a package.
     sys.path.append(BENCHMARKS)

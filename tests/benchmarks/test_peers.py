@@ -1,4 +1,4 @@
-"""`weft bench peers`: descriptions, checksums, the programs that need no environment, time limits, the picture."""
+"""`panewise bench peers`: descriptions, checksums, the programs that need no environment, time limits, the picture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from _peers.program import Folders, Job
 from _peers.queries import Aggregate, Condition, Query, from_json, to_json
 from _peers.ways import EVERY_WAY, Way
 from _workload import make_flight_queries, make_trade_queries
-from weft.language.printer import print_workload
+from panewise.language.printer import print_workload
 
 EVENTS, KEYS, QUERIES = 12_000, 4, 24
 
@@ -43,7 +43,7 @@ def test_descriptions_say_what_the_queries_are() -> None:
 def test_descriptions_survive_json(make: Any) -> None:
     found = describe(make(60))
     assert [from_json(json.loads(json.dumps(to_json(query)))) for query in found] == found
-    # The workloads contain what they are said to: every clause, and ranges that are no multiple of the slide.
+    # The workloads contain what they claim: every clause, and ranges that are not a multiple of the slide.
     assert any(query.where for query in found)
     assert any(query.having for query in found)
     assert any(query.range_us % query.slide_us for query in found)
@@ -147,7 +147,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def answered(dataset: Dataset, program: str, target: Path, **settings: str) -> checksums.Checksum:
-    """What a way's program delivers, run in this process."""
+    """The answers of a way's program, run in this process."""
     module = pytest.importorskip(f"_peers.{program}")
     workload = dataset.make_queries(QUERIES)
     asked = describe(workload)
@@ -157,17 +157,17 @@ def answered(dataset: Dataset, program: str, target: Path, **settings: str) -> c
 
 
 @pytest.mark.parametrize("program", ["duckdb_panes", "pandas_rolling", "polars_dynamic"])
-def test_peers_agree_with_weft(dataset: Dataset, program: str, tmp_path: Path) -> None:
-    weft = answered(dataset, "weft_engine", tmp_path / "weft", mode="batch")
-    reporting, asked = {query for query, _ in weft}, describe(dataset.make_queries(QUERIES))
+def test_peers_agree_with_panewise(dataset: Dataset, program: str, tmp_path: Path) -> None:
+    panewise = answered(dataset, "panewise_engine", tmp_path / "panewise", mode="batch")
+    reporting, asked = {query for query, _ in panewise}, describe(dataset.make_queries(QUERIES))
     assert {query.name for query in asked if query.having is None} <= reporting
     assert any(query.having is not None and query.name in reporting for query in asked)
-    assert checksums.differences(weft, answered(dataset, program, tmp_path / "peer")) == []
+    assert checksums.differences(panewise, answered(dataset, program, tmp_path / "peer")) == []
 
 
-def test_weft_has_the_same_answers_as_a_stream(dataset: Dataset, tmp_path: Path) -> None:
-    batch = answered(dataset, "weft_engine", tmp_path / "batch", mode="batch")
-    assert checksums.differences(batch, answered(dataset, "weft_engine", tmp_path / "stream", mode="stream")) == []
+def test_panewise_has_the_same_answers_as_a_stream(dataset: Dataset, tmp_path: Path) -> None:
+    batch = answered(dataset, "panewise_engine", tmp_path / "batch", mode="batch")
+    assert checksums.differences(batch, answered(dataset, "panewise_engine", tmp_path / "stream", mode="stream")) == []
 
 
 def test_every_form_holds_the_same_events(dataset: Dataset) -> None:
@@ -182,7 +182,7 @@ def test_every_form_holds_the_same_events(dataset: Dataset) -> None:
 
 
 def fake(tmp_path: Path, body: str) -> list[str]:
-    """A program that speaks the protocol as `body` has it."""
+    """A program that speaks the protocol as `body` says."""
     script = tmp_path / "fake.py"
     script.write_text("import json, os, subprocess, sys, time\n" + textwrap.dedent(body))
     return [sys.executable, str(script)]
@@ -209,7 +209,7 @@ time.sleep(600)
     assert time.monotonic() - began >= 0.5
     assert program.peak_bytes > 0
     program.end()
-    # Gone, or waiting for whoever inherited it to notice.
+    # It is gone, or waits until the process that inherited it notices.
     stat = Path(f"/proc/{child}/stat")
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
@@ -228,7 +228,7 @@ def bench(
     return made, output.lines
 
 
-PEER = Way("peer", "A peer", "batch", "none", None, "weft")
+PEER = Way("peer", "A peer", "batch", "none", None, "panewise")
 
 
 def test_what_does_not_finish_says_so(dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_what_does_not_finish_says_so(dataset: Dataset, tmp_path: Path, monkeypa
     assert lines[1]["note"] == "stopped after 0.5 s"
     assert lines[3]["note"] == "not tried: n=2 did not finish in 0.5 s"
     # A target counts a missed limit as at least the limit.
-    made._seconds["weft", 10] = made._seconds["weft", 100] = 0.1
+    made._seconds["panewise", 10] = made._seconds["panewise", 100] = 0.1
     made.targets([PEER])
     targets = {line["queries"]: line for line in lines if line["section"] == "target"}
     assert {count: (line["times"], line["at_least"], line["met"]) for count, line in targets.items()} == {
@@ -293,7 +293,7 @@ def test_a_peer_that_cannot_be_installed_is_said_so(dataset: Dataset, tmp_path: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environments, "_command", refuse)
         patch.setattr(Path, "mkdir", lambda *_, **__: None)
-        made.measure(Way("peer", "A peer", "batch", "none", "polars", "weft"))
+        made.measure(Way("peer", "A peer", "batch", "none", "polars", "panewise"))
     assert [(line["status"], line["note"]) for line in output.lines] == [
         ("not installed", "polars could not be installed: no such version")
     ]
@@ -325,20 +325,20 @@ def test_every_environment_is_pinned_by_names_and_versions_only() -> None:
         assert all(re.fullmatch(r"[A-Za-z0-9_.\-]+==[A-Za-z0-9_.+!]+", line) for line in lines)
 
 
-def test_every_peer_is_compared_with_a_way_of_weft_in_its_mode() -> None:
+def test_every_peer_is_compared_with_a_way_of_panewise_in_its_mode() -> None:
     ways = {way.name: way for way in EVERY_WAY}
     assert len(ways) == len(EVERY_WAY)
     folder = environments.REQUIREMENTS.parent
     for way in EVERY_WAY:
         assert (folder / f"{way.program}.py").exists()
         if way.against is not None:
-            assert ways[way.against].is_weft
+            assert ways[way.against].is_panewise
             assert ways[way.against].mode == way.mode
 
 
-def test_a_chosen_peer_brings_the_way_of_weft_that_it_is_compared_with() -> None:
+def test_a_chosen_peer_brings_the_way_of_panewise_that_it_is_compared_with() -> None:
     assert [way.name for way in peers.chosen_ways(["spark-over", "duckdb"])] == [
-        *("weft", "weft-spark", "duckdb", "spark-over")
+        *("panewise", "panewise-spark", "duckdb", "spark-over")
     ]
 
 
@@ -347,12 +347,13 @@ def test_the_picture_is_drawn_from_the_lines(tmp_path: Path) -> None:
     facts = peers.facts(peers.parse(["--limit", "60"]))
     lines: list[dict[str, Any]] = [{"bench": "peers", "section": "facts", **facts}]
     for mode in ("batch", "streaming"):
-        for way, scale in (("weft", 0.01), ("peer", 1.0)):
+        for way, scale in (("panewise", 0.01), ("peer", 1.0)):
             for count in (1, 10, 100):
                 late = scale * count > 60
                 lines.append(
                     {"section": "point", "data": "flights", "events": 10, "mode": mode, "way": way, "label": way,
-                     "is_weft": way == "weft", "queries": count, "status": "not finished" if late else "finished",
+                     "is_panewise": way == "panewise", "queries": count,
+                     "status": "not finished" if late else "finished",
                      "seconds": None if late else scale * count}
                 )  # fmt: skip
     saved = tmp_path / "lines.json"

@@ -1,4 +1,6 @@
-"""`weft bench spark`: options by scale, events that are kept, the alert queries, what a run says, and the targets."""
+"""`panewise bench spark`: options by scale, events that are kept, the alert queries, what a run says, and the
+targets.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import panewise
 import spark as bench
-import weft
 from _workload import TRADE_QUERIES, make_alert_queries, make_trade_queries
-from weft.language.expressions import Comparison, Literal
-from weft.language.printer import print_workload
-from weft.spark.batch_metrics import STAGES, BatchMetrics
-from weft.windows import TimeWindow
+from panewise.language.expressions import Comparison, Literal
+from panewise.language.printer import print_workload
+from panewise.spark.batch_metrics import STAGES, BatchMetrics
+from panewise.windows import TimeWindow
 
 EVENTS, KEYS = 40_000, 5
 
@@ -49,12 +51,12 @@ def test_events_are_written_once_and_counted(tmp_path: Path) -> None:
     events = bench.Events.of(data, EVENTS + 3, KEYS, 2, seed=1, files_per_batch=3)
     files = sorted(events.folder.iterdir())
     assert len(files) == 6
-    # What does not fill all files alike is left out, and not counted.
+    # Events that do not fill all files equally are left out and not counted.
     assert events.count == sum(pq.read_table(file).num_rows for file in files) == 40_002
     before = [file.stat() for file in files]
     assert bench.Events.of(data, EVENTS + 3, KEYS, 2, seed=1, files_per_batch=3) == events
     assert [file.stat().st_ino for file in files] == [stat.st_ino for stat in before]
-    # Spark takes files by their age: older ones have the earlier events.
+    # Spark reads files by age: older files have the earlier events.
     by_age = sorted(files, key=lambda file: file.stat().st_mtime)
     firsts = [pc.min(pq.read_table(file).column("at")).as_py() for file in by_age]
     assert firsts == sorted(firsts)
@@ -84,7 +86,7 @@ def test_alerts_are_the_same_queries_with_thresholds() -> None:
         assert (query.having is not None) == ("symbol" in query.group_by)
     lengths = {name: query.window for name, query in alerts.queries.items() if isinstance(query.window, TimeWindow)}
     assert lengths[f"q{TRADE_QUERIES}"].range_us == lengths["q0"].range_us + 60_000_000
-    assert weft.read(print_workload(alerts)).queries == alerts.queries
+    assert panewise.read(print_workload(alerts)).queries == alerts.queries
 
 
 @pytest.mark.parametrize(("events", "keys"), [(4_000_000, 1000), (20_000_000, 100_000)])
@@ -109,7 +111,7 @@ def test_work_is_summed_over_batches() -> None:
     work = bench.work_of(bench.Run(10.0, batches=tuple(batches)), cores=2)
     assert work["stages_s"] == dict.fromkeys(STAGES, 2.0)
     assert work["stages_share"] == dict.fromkeys(STAGES, 0.1)
-    assert work["share_in_weft"] == pytest.approx(0.4)
+    assert work["share_in_panewise"] == pytest.approx(0.4)
     assert work["steps_s"] == {"addBatch": 1.0}
     assert {name: work[name] for name in zip_counts((0, 0, 0))} == zip_counts((6, 0, 2))
 

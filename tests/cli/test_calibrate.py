@@ -1,4 +1,4 @@
-"""`weft calibrate`: every kind is measured, stored and read again."""
+"""`panewise calibrate`: every kind is measured, stored and read again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from weft.aggregates.components import Kind
-from weft.cli import calibrate
-from weft.cli.main import app
-from weft.errors import WeftError
-from weft.planning.calibration import read_calibration, weights_for
+from panewise.aggregates.components import Kind
+from panewise.cli import calibrate
+from panewise.cli.main import app
+from panewise.errors import PanewiseError
+from panewise.planning.calibration import read_calibration, weights_for
 
 runner = CliRunner()
 
@@ -24,14 +24,14 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "EVENTS", 2000)
     monkeypatch.setattr(calibrate, "PARTIALS", 1000)
     monkeypatch.setattr(calibrate.measured_document, "__kwdefaults__", {"seconds": 0.0})
-    monkeypatch.delenv("WEFT_WEIGHTS", raising=False)
+    monkeypatch.delenv("PANEWISE_WEIGHTS", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 def test_it_stores_what_the_planner_reads(tmp_path: Path) -> None:
     done = runner.invoke(app, ["calibrate"])
     assert done.exit_code == 0, done.output
-    path = tmp_path / "config" / "weft" / "weights.json"
+    path = tmp_path / "config" / "panewise" / "weights.json"
     assert f"stored in {path}" in done.stdout.replace("\n", "")
     for kind in Kind:
         assert kind.value in done.stdout
@@ -48,7 +48,7 @@ def test_json(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document == json.loads(path.read_text())
-    assert document["weft"] == version("weft")
+    assert document["panewise"] == version("panewise")
     assert document["machine"]["cores"] >= 1
     assert set(document["kinds"]) == {kind.value for kind in Kind}
     assert all(number > 0 for pair in document["kinds"].values() for number in pair.values())
@@ -65,7 +65,7 @@ def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
 def test_numbers_that_cannot_be_read_again_are_not_stored(tmp_path: Path) -> None:
     path = tmp_path / "w.json"
     path.write_text("old")
-    with pytest.raises(WeftError, match="no table `kinds`"):
+    with pytest.raises(PanewiseError, match="no table `kinds`"):
         calibrate.store({}, path)
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["w.json"]

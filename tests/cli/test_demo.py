@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from tests.flights import all_flights
 
-from weft.aggregates.catalogue import CATALOGUE
-from weft.cli.demo.compare import first_difference
-from weft.cli.demo.demo import QUERIES
-from weft.cli.demo.plain import plain_selects
-from weft.cli.demo.quiet import quiet_children
-from weft.errors import WeftError
-from weft.language.model import Workload
-from weft.language.reader import read
-from weft.planning.optimize import optimize
-from weft.spark.pipeline import check_workload
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.cli.demo.compare import first_difference
+from panewise.cli.demo.demo import QUERIES
+from panewise.cli.demo.plain import plain_selects
+from panewise.cli.demo.quiet import quiet_children
+from panewise.errors import PanewiseError
+from panewise.language.model import Workload
+from panewise.language.reader import read
+from panewise.planning.optimize import optimize
+from panewise.spark.job import check_workload
 
 SAMPLE = slice(6, None, 12)
 """Which queries plain Spark answers: every twelfth of the file."""
@@ -104,14 +104,14 @@ def test_what_children_said_is_told_when_starting_them_fails(tmp_path) -> None:
         with quiet_children(tmp_path / "log"):
             subprocess.run([sys.executable, "-c", "import sys; sys.exit('no room')"], check=True)
 
-    with pytest.raises(WeftError, match=r"(?s)did not start.*no room"):
+    with pytest.raises(PanewiseError, match=r"(?s)did not start.*no room"):
         start()
 
 
 @pytest.mark.spark
 def test_the_demo_runs() -> None:
-    # A process of its own: the demo stops its Spark session, which would be that of the other tests.
-    program = "from weft.cli.demo import run_demo; run_demo(flights=30_000, batches=2)"
+    # A process of its own: the demo stops its Spark session, which the other tests would share.
+    program = "from panewise.cli.demo import run_demo; run_demo(flights=30_000, batches=2)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert "30,000 flights" in done.stdout

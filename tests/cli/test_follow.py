@@ -1,4 +1,4 @@
-"""Following a query: each batch is told once, and a stop lets the batch end that runs."""
+"""Following a query: each batch is reported once, and a stop lets the running batch end."""
 
 # ruff: noqa: N802, N815 - a query has the names of Spark.
 
@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from tests.spark.progresses import progress
 
-from weft.cli import follow as follow_module
-from weft.cli.follow import StopRequest, follow, stop_requests
-from weft.cli.progress import Totals
-from weft.spark.batch_metrics import BatchMetrics
+from panewise.cli import follow as follow_module
+from panewise.cli.follow import StopRequest, follow, stop_requests
+from panewise.cli.progress import Totals
+from panewise.spark.batch_metrics import BatchMetrics
 
 
 class Query:
-    """A query of which the test says what happens, one step at each look at it."""
+    """A query that the test controls: one step at each look at it."""
 
     runId = "0f12"
 
@@ -77,7 +77,7 @@ class Shown(list[int]):
 
 @pytest.fixture
 def following(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Totals, Shown]]:
-    """`follow` in a session that has but one query."""
+    """`follow` in a session that has only one query."""
     monkeypatch.setattr(follow_module, "POLL_S", 0.001)
     monkeypatch.setattr(follow_module, "LAST_WORD_S", 0.01)
 
@@ -105,7 +105,7 @@ def test_every_batch_is_told_once_whoever_tells_it(following: Callable[..., tupl
     query.steps = [
         lambda: query.end_batch(0),
         lambda: query.end_batch(1),
-        lambda: query.recent.extend([1, 2]),  # of 2 the listener never hears
+        lambda: query.recent.extend([1, 2]),  # the listener never hears of batch 2
         lambda: query.end(),
     ]
     totals, shown = following(query, sinks=(sink,))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.job import Job, JobError, MetricsSettings, Source, read_job
+from panewise.cli.job import Job, JobError, LogSettings, MetricsSettings, Source, read_job
+from panewise.spark.quotas import Quotas
 
 WHOLE = """
 queries = "queries.sql"
@@ -86,22 +87,30 @@ def test_operations(tmp_path: Path) -> None:
         format = "text"
         path = "statements"
         options.maxFilesPerTrigger = 1
+        quotas.queries = 20
+        quotas.range = "7 days"
         [lookups]
         folder = "out/lookups"
         [metrics]
         file = "out/metrics.jsonl"
         port = 9464
         address = "0.0.0.0"
+        [log]
+        file = "out/spark.log"
+        level = "info"
+        console = true
         """,
     )
+    assert job.log == LogSettings(tmp_path / "out" / "spark.log", "info", console=True)
     assert (job.stream.buckets, job.stream.changed_only, job.stream.stop_within_s) == (16, True, 120.0)
     assert job.stream.watermarks_us == {"": 600_000_000}
     assert job.control == Source("text", str(tmp_path / "statements"), options={"maxFilesPerTrigger": "1"})
+    assert job.quotas == Quotas(queries=20, range_us=7 * 86_400_000_000)
     assert job.lookups == str(tmp_path / "out" / "lookups")
     assert job.metrics == MetricsSettings(tmp_path / "out" / "metrics.jsonl", 9464, "0.0.0.0")
 
 
-def test_operations_are_left_to_weft_when_nothing_is_said(tmp_path: Path) -> None:
+def test_operations_are_left_to_panewise_when_nothing_is_said(tmp_path: Path) -> None:
     job = read(tmp_path, 'queries="q.sql"\nsource.format="rate"\nstream.checkpoint="c"')
     assert (job.stream.buckets, job.stream.changed_only, job.stream.watermarks_us) == (None, None, {})
     assert (job.control, job.lookups, job.metrics) == (None, None, MetricsSettings(None, None, "127.0.0.1"))
@@ -145,6 +154,7 @@ def test_a_source_for_each_stream(tmp_path: Path) -> None:
 START = 'queries = "q.sql"\n'
 SOURCE = START + '[source]\nformat = "rate"\n'
 STREAM = SOURCE + '[stream]\ncheckpoint = "c"\n'
+CONTROL = '[lookups]\nfolder = "l"\n[control]\nformat = "rate"\n'
 
 
 @pytest.mark.parametrize(
@@ -157,7 +167,7 @@ STREAM = SOURCE + '[stream]\ncheckpoint = "c"\n'
         (START, r"\[source\]: is missing"),
         (START + 'mode = "steam"', 'mode: must be "stream" or "batch", got "steam"; did you mean stream?'),
         (START + 'querys = "q"', "querys: unknown key; did you mean queries?"),
-        (START + 'color = "q"', "color: unknown key; known are queries, name"),
+        (START + 'color = "q"', "color: unknown key; the known ones are queries, name"),
         (START + "source = 3", r"source: must be a table, written as \[source\], got 3"),
         (START + '[source]\npath = "x"', r"\[source\] format: is missing"),
         (START + '[source.options]\nheader = "x"', r"\[source\] format: is missing"),
@@ -197,10 +207,18 @@ STREAM = SOURCE + '[stream]\ncheckpoint = "c"\n'
             r'\[control\] format: files of statements are read as "text", got "csv"',
         ),
         (STREAM + '[control]\ndecode = "json"', r"\[control\] decode: unknown key"),
+        (STREAM + CONTROL + "quotas.slot = 1", r"\[control.quotas\] slot: unknown key"),
+        (STREAM + CONTROL + 'quotas.range = "long"', r"\[control.quotas\] range: must be like"),
         (
             STREAM + '[control]\nformat = "kafka"',
             r"\[lookups\]: is missing; statements that came are kept in its folder",
         ),
+        (STREAM + '[log]\nlevel = "warning"', r'\[log\] level: must be .*, got "warning"; did you mean warn'),
+        (STREAM + '[log]\nfile = "s3a://b/l"', r"\[log\] file: must be a path without a scheme"),
+        (STREAM + '[log]\nconsole = "yes"', r"\[log\] console: must be true or false"),
+        (STREAM + '[log]\nfil = "x"', r"\[log\] fil: unknown key; did you mean file"),
+        (STREAM + '[log]\nlevel = "off"\nfile = "x"', r'\[log\] level: "off" writes nothing; leave file'),
+        (STREAM + '[spark]\n"spark.log.level" = "INFO"', r'\[spark\] spark.log.level: .*write level = "info" in \[log'),
         (STREAM + "[lookups]", r"\[lookups\] folder: is missing"),
         (STREAM + '[lookups]\nfolder = "s3a://b/l"', r"\[lookups\] folder: must be a path without a scheme"),
         (SOURCE + '[lookups]\nfoldr = "x"\n[stream]\ncheckpoint = "c"', r"\[lookups\] foldr: unknown key"),

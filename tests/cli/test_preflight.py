@@ -1,4 +1,4 @@
-"""What is checked of a job before Spark starts, as far as it concerns how the job runs."""
+"""Checks of how a job runs, before Spark starts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.job import JobError, read_job
-from weft.cli.preflight import check_job
-from weft.errors import WeftError
+from panewise.cli.job import JobError, read_job
+from panewise.cli.preflight import check_job
+from panewise.errors import PanewiseError
 
 STATEMENTS = """
 CREATE STREAM trades (at TIMESTAMP, volume BIGINT) TIMESTAMP BY at WATERMARK 1 MINUTE;
@@ -48,7 +48,7 @@ def test_queries_without_slide_need_a_folder_of_lookups(tmp_path: Path) -> None:
         STATEMENTS + "CREATE QUERY now AS SELECT COUNT(*) FROM quotes [RANGE 1 HOUR];"
     )
     (tmp_path / "job.toml").write_text(JOB)
-    with pytest.raises(WeftError, match="query now"):
+    with pytest.raises(PanewiseError, match="query now"):
         check_job(read_job(tmp_path / "job.toml"))
     (tmp_path / "job.toml").write_text(JOB + 'lookups.folder = "lookups"')
     assert "now" in check_job(read_job(tmp_path / "job.toml")).queries

@@ -9,8 +9,8 @@ from pyspark.sql import Row
 from rich.console import Console
 from tests.spark.progresses import COUNTS, progress
 
-from weft.cli.progress import JsonLines, Lines, LiveTable, Totals, cells_of
-from weft.spark.batch_metrics import BatchMetrics
+from panewise.cli.progress import JsonLines, Lines, LiveTable, Totals, cells_of
+from panewise.spark.batch_metrics import BatchMetrics
 
 
 def test_cells() -> None:
@@ -44,7 +44,7 @@ def test_summary_tells_work_time_and_state() -> None:
     assert totals.summary() == [
         "work: 14 events lifted, 10 partials fed to trees, 6 fragments and answers folded",
         "time of the driver: addBatch 80%, walCommit 12%, commitOffsets 8%",
-        "time in Weft's code: combine 60%, close 30%, feed 10%",
+        "time in Panewise's code: combine 60%, close 30%, feed 10%",
         "buckets: 75% were in memory, 2 caught up, 0 were rebuilt",
         "state: 64.0 kB, 1,000 partials in memory; watermark 2013-01-01 05:30:00, 30.0 min behind the clock",
     ]
@@ -52,9 +52,11 @@ def test_summary_tells_work_time_and_state() -> None:
 
 def test_summary_tells_what_was_dropped_only_when_something_was() -> None:
     dropped = Row(**COUNTS | {"untimed_events": 3, "rejected_statements": 1})
-    of_sources = {"weft malformed a": Row(malformed_events=1), "weft malformed b": Row(malformed_events=1)}
+    of_sources = {"panewise malformed a": Row(malformed_events=1), "panewise malformed b": Row(malformed_events=1)}
     totals = Totals()
-    totals.add(BatchMetrics.of(progress(0, observedMetrics={"weft": dropped, **of_sources, "mine": Row(answers=5)})))
+    totals.add(
+        BatchMetrics.of(progress(0, observedMetrics={"panewise": dropped, **of_sources, "mine": Row(answers=5)}))
+    )
     assert totals.answers == COUNTS["answers"]
     assert totals.summary()[-3:] == [
         "events without a time, dropped: 3",

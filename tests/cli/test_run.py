@@ -1,4 +1,4 @@
-"""`weft run` for real: Parquet files in, Parquet files out, as a stream and as a batch."""
+"""`panewise run` for real: Parquet files in, Parquet files out, as a stream and as a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import weft
+import panewise
+from panewise.cli.exit_codes import ExitCode
 
 pytestmark = pytest.mark.spark
 
@@ -68,10 +69,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-COMMAND = [sys.executable, "-c", "from weft.cli.main import app; app()", "run"]
+COMMAND = [sys.executable, "-c", "from panewise.cli.main import app; app()", "run"]
 
 
-def weft_run(folder: Path, mode: str, *options: str, tables: str = "") -> subprocess.CompletedProcess[str]:
+def panewise_run(folder: Path, mode: str, *options: str, tables: str = "") -> subprocess.CompletedProcess[str]:
     (folder / "job.toml").write_text(JOB.format(mode=mode) + tables)
     command = [*COMMAND, *options, str(folder / "job.toml")]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -111,7 +112,7 @@ def expected(last_end: int) -> set[tuple[object, ...]]:
 
 
 def test_stream(folder: Path) -> None:
-    done = weft_run(folder, "stream")
+    done = panewise_run(folder, "stream")
 
     assert done.returncode == 0, done.stderr
     batches = [line for line in done.stdout.splitlines() if line.startswith("batch ")]
@@ -123,7 +124,7 @@ def test_stream(folder: Path) -> None:
     # The last reading is at 59:59, so the watermark stops at 58:59 and closes the windows up to 55.
     assert answers(folder) == expected(last_end=55)
 
-    again = weft_run(folder, "stream")
+    again = panewise_run(folder, "stream")
     assert again.returncode == 0, again.stderr
     assert answers(folder) == expected(last_end=55)
 
@@ -136,7 +137,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
         url = lines_until(running.stdout, "metrics at ")[-1].split()[-1]
         lines_until(running.stdout, "batch 0 ")
         with urllib.request.urlopen(url, timeout=10) as page:
-            assert 'weft_rows_in_total{query="job"} 1200' in page.read().decode().splitlines()
+            assert 'panewise_rows_in_total{query="job"} 1200' in page.read().decode().splitlines()
         running.send_signal(signal.SIGTERM)
         rest = running.stdout.read()
         assert running.wait(timeout=120) == 0
@@ -146,7 +147,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
     committed = [file for file in (folder / "out" / "checkpoint" / "commits").iterdir() if file.name.isdigit()]
     assert [batch["batch"] for batch in metrics] == list(range(len(committed)))
 
-    on = weft_run(folder, "stream", "--json")
+    on = panewise_run(folder, "stream", "--json")
     assert on.returncode == 0, on.stderr
     assert answers(folder) == expected(last_end=55)
     *batches, done = map(json.loads, on.stdout.splitlines())
@@ -157,10 +158,39 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
 
     (folder / "queries.sql").write_text(WORKLOAD.replace("GRANULARITY 1 MINUTE", "GRANULARITY 30 SECONDS"))
     shutil.copy(folder / "data" / "2.parquet", folder / "data" / "3.parquet")
-    refused = weft_run(folder, "stream")
+    refused = panewise_run(folder, "stream")
     assert refused.returncode == 2
     assert "the job failed in Spark: the checkpoint does not fit the job: its slots are readings" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_when_java_dies_one_line_tells_it(folder: Path) -> None:
+    (folder / "job.toml").write_text(JOB.replace("[stream]", "[stream]\ntrigger = '1 second'").format(mode="stream"))
+    command = [*COMMAND, "--json", str(folder / "job.toml")]
+    # Not a pipe: workers that outlive Java for a moment would keep it open.
+    with (
+        (folder / "stderr").open("w") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as running,
+    ):
+        assert running.stdout is not None
+        lines_until(running.stdout, '{"event": "batch"')
+        for child in children(running.pid):
+            os.kill(child, signal.SIGKILL)
+        assert running.wait(timeout=120) == ExitCode.PASSING
+        failed = json.loads(running.stdout.read().splitlines()[-1])
+    err = (folder / "stderr").read_text()
+    assert (failed["event"], failed["exit_code"], failed["failure"]) == ("failed", 75, "passing")
+    told = [line for line in err.splitlines() if "Spark's Java process is gone" in line]
+    assert told == [f"error: {failed['error']}"]
+    for noise in ("Traceback", "Py4J", "Exception"):
+        assert noise not in err.partition("\n" + told[0])[0].rpartition("Completed execution of UDF")[2]
+    assert "WARN" in (folder / "out" / "checkpoint.spark.log").read_text(), "warnings go to a file by default"
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started."""
+    found = subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True, check=True)
+    return [int(number) for number in found.stdout.split()]
 
 
 OPERATIONS = """
@@ -186,8 +216,8 @@ def test_buckets_watermark_changes_control_and_lookups(folder: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     assert done.returncode == 0, done.stderr
-    # The last reading is at 59:59. The counts of the first window that is whole differ from those before it, and from
-    # then on nothing changes: one answer of the total, and of what was added.
+    # The last reading is at 59:59. The counts of the first whole window differ from those before it, and after that
+    # nothing changes: one answer of the total, and one of the added query.
     changed = {answer for answer in expected(last_end=10) if answer[:3] != ("overall", 5, 10)}
     found = answers(folder)
     assert {answer for answer in found if answer[0] != "added"} == changed
@@ -197,7 +227,7 @@ def test_buckets_watermark_changes_control_and_lookups(folder: Path) -> None:
 
 
 def lines_until(output: IO[str], start: str) -> list[str]:
-    """The lines up to the first that starts so."""
+    """The lines up to the first that starts like this."""
     lines = []
     for line in output:
         lines.append(line.rstrip("\n"))
@@ -209,25 +239,25 @@ def lines_until(output: IO[str], start: str) -> list[str]:
 def test_batch(folder: Path) -> None:
     last = "CREATE QUERY last AS SELECT SUM(value) FROM readings [PARTITION BY sensor ROWS 3] GROUP BY sensor;"
     (folder / "queries.sql").write_text(WORKLOAD + last)
-    done = weft_run(folder, "batch", "--json", tables='[lookups]\nfolder = "out/lookups"')
+    done = panewise_run(folder, "batch", "--json", tables='[lookups]\nfolder = "out/lookups"')
 
     assert done.returncode == 0, done.stderr
     assert answers(folder) == expected(last_end=65)
-    with weft.LookupClient(folder / "out" / "lookups") as client:
+    with panewise.LookupClient(folder / "out" / "lookups") as client:
         assert client.lookup("last", keys={"sensor": "b"}).column("value").to_pylist() == [59.0 + 57.0 + 55.0]
         assert client.lookup("overall").num_rows == 1
     said = json.loads(done.stdout)
     assert (said["event"], said["answers"]) == ("done", len(expected(last_end=65)))
 
     (folder / "queries.sql").write_text(WORKLOAD)
-    again = weft_run(folder, "batch")
+    again = panewise_run(folder, "batch")
     assert again.returncode == 2
     assert "already exists" in again.stderr
 
 
 def test_failure_in_spark_is_told_shortly(folder: Path) -> None:
     (folder / "data" / "3.parquet").write_text("this is no Parquet")
-    done = weft_run(folder, "stream")
+    done = panewise_run(folder, "stream")
 
     assert done.returncode == 2
     assert "the job failed in Spark" in done.stderr
@@ -237,7 +267,36 @@ def test_failure_in_spark_is_told_shortly(folder: Path) -> None:
 
 def test_missing_column_is_named(folder: Path) -> None:
     (folder / "queries.sql").write_text(WORKLOAD.replace("value", "valeu"))
-    done = weft_run(folder, "batch")
+    done = panewise_run(folder, "batch")
 
     assert done.returncode == 2
     assert "[source]: the events have no column valeu; did you mean value?" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["source", "sink"])
+def test_a_spark_without_delta_is_told_what_to_write(folder: Path, place: str) -> None:
+    job = JOB.format(mode="stream").replace(f'[{place}]\nformat = "parquet"', f'[{place}]\nformat = "delta"')
+    (folder / "job.toml").write_text(job)
+    command = [*COMMAND, str(folder / "job.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 2
+    assert f"[{place}] format: Spark has no Delta Lake" in done.stderr
+    assert '"spark.jars.packages" = "io.delta:delta-spark_' in done.stderr
+    assert '"spark.sql.extensions" = "io.delta.sql.DeltaSparkSessionExtension"' in done.stderr
+
+
+def test_a_package_that_cannot_be_fetched_is_named(folder: Path) -> None:
+    ivy = folder / "ivy.xml"
+    # One repository, which is an empty folder: nothing is asked for in the network.
+    ivy.write_text(
+        f'''<ivysettings><settings defaultResolver="none"/><caches defaultCacheDir="{folder}/ivy"/>
+        <resolvers><filesystem name="none"><artifact pattern="{folder}/none/[artifact].jar"/></filesystem></resolvers>
+        </ivysettings>'''
+    )
+    settings = f'"spark.jars.ivySettings" = "{ivy}"\n"spark.jars.packages" = "no.such:package_2.13:1.0"'
+    done = panewise_run(folder, "stream", tables=settings)
+
+    assert done.returncode == 2
+    assert "[spark] spark.jars.packages: Spark ended before it had started" in done.stderr
+    assert "no.such:package_2.13:1.0" in done.stderr

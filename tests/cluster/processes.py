@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pyspark
 
-from weft import spark as weft_spark
+from panewise import spark as panewise_spark
 
 SPARK_HOME = Path(pyspark.__path__[0])
 
 PATIENCE_S = 300
-"""How long anything may take to come up or to go; a busy machine needs far less."""
+"""How long anything may take to start or to stop; even a busy machine needs far less."""
 
 
 class SparkProgram:
@@ -30,7 +30,7 @@ class SparkProgram:
         self.log = log
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """The first place in the log that matches; an error with the log's end when the program ends before."""
+        """The first match in the log; if the program ends before, an error with the log's end."""
         limit = time.monotonic() + PATIENCE_S
         while True:
             ended = self._process.poll() is not None
@@ -42,7 +42,7 @@ class SparkProgram:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """End it in an orderly way, and by force what is left."""
+        """End it in an orderly way, then kill what is left."""
         if self._killed:
             return
         self._process.terminate()
@@ -52,7 +52,7 @@ class SparkProgram:
 
     def kill(self) -> None:
         """Kill it and its children at once, as when a machine loses power."""
-        # Once: later the system may give the group's number to somebody else.
+        # Only once: later the system may give the group's number to another process.
         self._killed = True
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -60,9 +60,11 @@ class SparkProgram:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What Spark's programs need to find: Java, the Python with Weft, Spark itself; nothing of the user's settings."""
-    weft_spark.ensure_java()
-    weft_spark.choose_worker_python()
+    """What Spark's programs need to find: Java, the Python with Panewise, Spark itself; none of the user's
+    settings.
+    """
+    panewise_spark.ensure_java()
+    panewise_spark.choose_worker_python()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     return kept | {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"} | more
 
@@ -75,7 +77,7 @@ def started(
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     script, *arguments = command
-    # A folder without settings: those of the user's own Spark have no place in a test.
+    # A folder without settings: those of the user's own Spark must not change a test.
     configuration = folder / "conf"
     configuration.mkdir(exist_ok=True)
     with log.open("wb") as output:

@@ -15,7 +15,7 @@ ON_LOOPBACK = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
 
 
 class Cluster:
-    """A master and its workers, each of one core; every worker has a scratch folder of its own, as a machine has."""
+    """A master and its workers, each with one core; every worker has its own scratch folder, like a machine."""
 
     def __init__(self, folder: Path, master_url: str, stack: ExitStack) -> None:
         self.master_url = master_url
@@ -36,7 +36,7 @@ class Cluster:
             worker.wait_for("Successfully registered with master")
 
     def kill(self, name: str) -> None:
-        """Kill a worker and its executor, with nothing said to anybody."""
+        """Kill a worker and its executor, without telling any other process."""
         self._workers.pop(name).kill()
 
     def _start_worker(self) -> SparkProgram:
@@ -58,7 +58,7 @@ class Cluster:
 
 @contextmanager
 def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Start a cluster with its logs in a folder, and stop all of it."""
+    """Start a cluster with its logs in a folder; stop all of it at the end."""
     with ExitStack() as stack:
         master = stack.enter_context(started("master", ["spark-class", MASTER, *ON_LOOPBACK], folder))
         url = master.wait_for(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")[1]

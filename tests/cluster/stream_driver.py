@@ -1,10 +1,10 @@
-"""A driver of its own process: answers streams on a cluster, one after the other, as it is told on its input.
+"""A driver in its own process: answers streams on a cluster, one after the other, as its input says.
 
     python stream_driver.py MASTER SETTINGS
 
-Each line of input is an `Order` as JSON, and gets a line of output. The orders' trouble comes between Weft and the
-sink, in the tasks that hold Weft's state: there a task that fails or dies has done its work, and may
-have committed its state or not.
+Each line of input is an `Order` as JSON, and gets a line of output. An order may ask for trouble. It comes between
+Panewise and the sink, in the tasks that hold Panewise's state: there a task that fails or dies has done its work, and
+may have committed its state or not.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import pyarrow.feather as feather
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-import weft
-from weft import spark as weft_spark
+import panewise
+from panewise import spark as panewise_spark
 
 PATIENCE_S = 600
 """How long a stream may take, and how long a held task waits to be killed."""
@@ -31,7 +31,7 @@ PATIENCE_S = 600
 
 @dataclass(frozen=True)
 class Order:
-    """Answer the events of a folder; what comes of it lies in another one."""
+    """Answer the events of a folder; the results go to another folder."""
 
     statements: str
     columns: str
@@ -46,7 +46,7 @@ Partitions = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def watched(order: Order) -> Partitions:
-    """The function that passes answers on, writes down which task ran where, and makes the trouble asked for."""
+    """The function that passes answers on, writes down which task ran where, and makes the requested trouble."""
     out = Path(order.out)
 
     def note(file: str, **facts: object) -> None:
@@ -67,13 +67,13 @@ def watched(order: Order) -> Partitions:
         context = TaskContext.get()
         assert context is not None
         batch, partition = int(context.getLocalProperty("streaming.sql.batchId") or -1), context.partitionId()
-        # Its folder for scratch tells a worker from the other: .../worker-0/local/...
+        # The scratch folder shows which worker it is: .../worker-0/local/...
         worker = next(part for part in Path(os.environ["SPARK_LOCAL_DIRS"]).parts if part.startswith("worker-"))
         note("tasks", batch=batch, partition=partition, attempt=context.attemptNumber(), worker=worker, pid=os.getpid())
         fails = batch in order.fail_in_batches and context.attemptNumber() == 0
         for answers in batches:
             yield answers
-            # Half of the tasks fail with the state's work under way, the others when all of it is done.
+            # Half of the tasks fail in the middle of the state's work, the others when all of it is done.
             if fails and partition % 2:
                 break
         if batch == order.hold_in_batch:
@@ -85,13 +85,13 @@ def watched(order: Order) -> Partitions:
 
 
 def run(spark: SparkSession, order: Order) -> int:
-    """Answer the stream to its end, write the answers to one file, and give the number of batches."""
+    """Answer the stream to its end and write the answers to one file; returns the number of batches."""
     out = Path(order.out)
     out.mkdir(parents=True)
     events: DataFrame = (
         spark.readStream.schema(order.columns).option("maxFilesPerTrigger", order.files_per_batch).parquet(order.events)
     )
-    answers = weft_spark.answers(events, weft.read(order.statements))
+    answers = panewise_spark.answers(events, panewise.read(order.statements))
     query = (
         answers.mapInArrow(watched(order), answers.schema)
         .writeStream.format("parquet")
@@ -102,7 +102,7 @@ def run(spark: SparkSession, order: Order) -> int:
     )
     if not query.awaitTermination(PATIENCE_S):
         raise TimeoutError(f"the stream is not at its end after {PATIENCE_S} seconds: {query.status}")
-    # Through Spark, which knows the files of tasks that were committed from those of tasks that failed.
+    # Through Spark, which tells the files of committed tasks from those of failed tasks.
     feather.write_feather(spark.read.schema(answers.schema).parquet(str(out / "sink")).toArrow(), out / "answers")
     return len(query.recentProgress)
 
@@ -110,7 +110,7 @@ def run(spark: SparkSession, order: Order) -> int:
 def main() -> None:
     """Start the session and follow orders until there are none."""
     master, settings = sys.argv[1], json.loads(sys.argv[2])
-    spark = SparkSession.builder.master(master).config(map=weft_spark.SETTINGS | settings).getOrCreate()
+    spark = SparkSession.builder.master(master).config(map=panewise_spark.SETTINGS | settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     for line in sys.stdin:
         print(json.dumps({"batches": run(spark, Order(**json.loads(line)))}), flush=True)

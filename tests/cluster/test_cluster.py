@@ -1,4 +1,4 @@
-"""Weft on a real cluster: answers stay right when tasks fail, and when a worker dies in the middle of a batch."""
+"""Panewise on a real cluster: answers stay right when tasks fail, and when a worker dies in the middle of a batch."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ pytestmark = [
 ]
 
 PARTITIONS = 3
-"""More than there are cores: tasks then go to whichever worker is free, and buckets move between workers."""
+"""More than there are cores: tasks then go to any free worker, and buckets move between workers."""
 
 
 class Driver:
-    """The driver's process, told what to do line by line."""
+    """The driver's process; it gets its orders line by line."""
 
     def __init__(self, master_url: str, folder: Path, settings: dict[str, str]) -> None:
         self._log = folder / "driver.log"
@@ -52,7 +52,7 @@ class Driver:
         self._process.stdin.flush()
 
     def end(self) -> dict[str, Any]:
-        """Wait for what comes of the order."""
+        """Wait for the result of the order."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"the driver failed:\n{self._log.read_text()[-6000:]}"
@@ -102,7 +102,7 @@ def make_order(folder: Path, batches: int) -> Order:
 
 def check_answers(order: Order, batches: int) -> None:
     expected = trades.closed_answers(batches)
-    assert expected, "some windows are to close"
+    assert expected, "some windows must close"
     table = feather.read_table(Path(order.out, "answers"))
     oracle.assert_same_answers(to_answers(table, trades.WORKLOAD), expected)
 
@@ -111,8 +111,8 @@ def tasks(order: Order) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(order.out, "tasks").read_text().splitlines()]
 
 
-# What `spark.python.worker.reuse` is. With false no cache outlives a task, and every task waits for a new Python: fewer
-# batches then.
+# The value of `spark.python.worker.reuse`. With false no cache outlives a task, and every task waits for a new Python:
+# so that case has fewer batches.
 @pytest.mark.parametrize(
     ("driver", "batches", "failing"),
     [("true", 5, (2, 3)), ("false", 3, (1, 2))],
@@ -144,7 +144,7 @@ def test_a_worker_dies_in_the_middle_of_a_batch_and_the_answers_are_right(
     cluster.kill(victim)
     driver.end()
     ran = tasks(order)
-    # The others took over its buckets, of which they had nothing in memory and nothing on their disks.
+    # The others took over its buckets, with nothing of them in memory or on their disks.
     assert victim in {task["worker"] for task in ran if task["batch"] < held_batch}
     assert {task["worker"] for task in ran if task["batch"] > held_batch} == cluster.workers
     check_answers(order, batches)

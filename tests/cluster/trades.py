@@ -1,4 +1,4 @@
-"""The stream that the cluster's tests answer: events in files, the workload, and what the oracle says of it."""
+"""The stream that the cluster's tests answer: events in files, the workload, and the oracle's answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests import oracle
 from tests.spark.streaming import Event, watermarks, write_batches
 
-import weft
+import panewise
 
 MINUTE_US = 60_000_000
 START_US = 1_767_225_600_000_000
@@ -26,7 +26,7 @@ CREATE QUERY prices AS
   WHERE volume > 20 GROUP BY market;
 CREATE QUERY total AS SELECT SUM(price) FROM trades [RANGE 6 MINUTES SLIDE 2 MINUTES];
 """
-WORKLOAD = weft.read(STATEMENTS)
+WORKLOAD = panewise.read(STATEMENTS)
 STREAM = WORKLOAD.streams["trades"]
 COLUMNS = "at timestamp, symbol string, market string, price double, volume bigint"
 
@@ -56,13 +56,13 @@ def write_events(folder: Path, batches: int = BATCHES) -> None:
 
 
 def closed_answers(batches: int = BATCHES) -> list[oracle.Answer]:
-    """What a stream over these batches has answered at its end; no event is late."""
+    """The answers of a stream over these batches at its end; no event is late."""
     made = make_batches(batches)
     return _answers([event for batch in made for event in batch], watermarks(STREAM, made)[-1])
 
 
 def all_answers() -> list[oracle.Answer]:
-    """Every window's answers, as a batch job gives them."""
+    """The answers of every window, as a batch job gives them."""
     return _answers([event for batch in make_batches() for event in batch], None)
 
 

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answer
 
-import weft
-from weft.aggregates import sketches
-from weft.aggregates.components import Kind
-from weft.aggregates.sketches import lift
-from weft.engine import sketches as engine_sketches
-from weft.engine.sketches import column_of, combine_stretches, fold_sketches, from_arrow, to_arrow
-from weft.errors import StatementError
-from weft.language.printer import print_workload
+import panewise
+from panewise import extras
+from panewise.aggregates import sketches
+from panewise.aggregates.components import Kind
+from panewise.aggregates.sketches import lift
+from panewise.engine import sketches as engine_sketches
+from panewise.engine.sketches import column_of, combine_stretches, fold_sketches, from_arrow, to_arrow
+from panewise.errors import StatementError
+from panewise.language.printer import print_workload
 
 MINUTE = 60_000_000
 RANK_ERROR = 0.0133
@@ -60,8 +61,8 @@ def plain(events: pa.Table) -> list[dict]:
     return events.set_column(0, "t", events.column("t").cast(pa.int64())).to_pylist()
 
 
-def check(table: pa.Table, workload: weft.Workload, expected: list[oracle.Answer], events: list[dict]) -> None:
-    """Every answer is there, approximate ones within three times the error, others exactly."""
+def check(table: pa.Table, workload: panewise.Workload, expected: list[oracle.Answer], events: list[dict]) -> None:
+    """Every answer is present: approximate ones within three times the error, the others exact."""
     rows = {to_answer(row, workload)[:5]: row for row in table.to_pylist()}
     assert rows.keys() == {answer[:5] for answer in expected}
     for answer in expected:
@@ -103,20 +104,20 @@ def covered(query, name: str, answer: oracle.Answer, events: list[dict]) -> list
 
 def test_answers_are_within_the_error_stated() -> None:
     events = some_events(8000)
-    engine = weft.Engine(WORKLOAD)
+    engine = panewise.Engine(WORKLOAD)
     rows = plain(events)
     at = 0
     for stop in (900, 901, 5000, 8000):
         engine.push("s", events.slice(at, stop - at))
         at = stop
         if stop == 5000:
-            engine = weft.Engine.restore(engine.snapshot())
+            engine = panewise.Engine.restore(engine.snapshot())
     table = engine.lookup("now")
     now = rows[-1]["t"]
     workload = engine.workload
     check(table, workload, oracle.lookup(workload.queries["now"], "t", rows, now), rows)
     watermark = 25 * MINUTE
-    table = pa.concat_tables([engine.advance("s", watermark), engine.advance("s", weft.END_OF_STREAM)])
+    table = pa.concat_tables([engine.advance("s", watermark), engine.advance("s", panewise.END_OF_STREAM)])
     expected = [
         answer
         for name in ("whole", "grouped", "rows")
@@ -125,8 +126,8 @@ def test_answers_are_within_the_error_stated() -> None:
     check(table, workload, expected, rows)
 
 
-def check_top(table: pa.Table, workload: weft.Workload, expected: list[oracle.Answer], events: list[dict]) -> None:
-    """Bounds always hold: of the exact answer, and of the count of the value that is named."""
+def check_top(table: pa.Table, workload: panewise.Workload, expected: list[oracle.Answer], events: list[dict]) -> None:
+    """Bounds always hold: for the exact answer, and for the count of the named value."""
     rows = {to_answer(row, workload)[:5]: row for row in table.to_pylist()}
     assert rows.keys() == {answer[:5] for answer in expected}
     for answer in expected:
@@ -150,13 +151,13 @@ def test_the_most_frequent_values_are_within_the_error_stated() -> None:
     events = events.set_column(events.schema.get_field_index("x"), "x", pa.array(np.sqrt(skewed)))
     answers = []
     for _ in range(2):
-        engine = weft.Engine(TOP)
+        engine = panewise.Engine(TOP)
         for low, high in ((0, 900), (900, 5000), (5000, 8000)):
             engine.push("s", events.slice(low, high - low))
-            engine = weft.Engine.restore(engine.snapshot())
+            engine = panewise.Engine.restore(engine.snapshot())
         looked = engine.lookup("now")
-        answers.append((looked, engine.advance("s", weft.END_OF_STREAM)))
-    # The same once more: nothing is left to chance.
+        answers.append((looked, engine.advance("s", panewise.END_OF_STREAM)))
+    # The same again: nothing is left to chance.
     assert answers[0][0].equals(answers[1][0])
     assert answers[0][1].equals(answers[1][1])
     rows, workload = plain(events), engine.workload
@@ -171,7 +172,7 @@ def test_the_most_frequent_values_are_within_the_error_stated() -> None:
 
 
 def test_the_most_frequent_values_wide() -> None:
-    engine = weft.Engine(f"{STREAM} CREATE QUERY q AS SELECT APPROX_TOP_K(t, 2) AS at FROM s [RANGE 1 HOUR]")
+    engine = panewise.Engine(f"{STREAM} CREATE QUERY q AS SELECT APPROX_TOP_K(t, 2) AS at FROM s [RANGE 1 HOUR]")
     engine.push("s", {"t": [7, 7, 9], "k": ["a"] * 3, "x": [0.0] * 3, "n": [1] * 3, "u": [None] * 3})
     (row,) = engine.wide(engine.lookup("q"), "q").to_pylist()
     shown = {name: value for name, value in row.items() if name.startswith("at") and not name.endswith(("low", "high"))}
@@ -180,7 +181,7 @@ def test_the_most_frequent_values_wide() -> None:
 
 
 def test_the_most_frequent_values_of_some_groups() -> None:
-    engine = weft.Engine(
+    engine = panewise.Engine(
         f"{STREAM} CREATE QUERY q AS SELECT k, APPROX_TOP_K(x, 1) AS top FROM s [RANGE 1 HOUR] GROUP BY k"
     )
     engine.push("s", {"t": [9] * 3, "k": ["b", "a", "b"], "x": [3.0, 0.5, 3.0], "n": [1] * 3, "u": [None] * 3})
@@ -194,18 +195,18 @@ def test_the_most_frequent_values_of_some_groups() -> None:
 
 
 def test_a_query_with_frequent_values_is_read_again_as_it_is_printed() -> None:
-    workload = weft.read(TOP)
-    again = weft.read(print_workload(workload))
+    workload = panewise.read(TOP)
+    again = panewise.read(print_workload(workload))
     assert again.queries == workload.queries
     long = " + ".join(["n"] * 90)
     with pytest.raises(StatementError, match=r"APPROX_TOP_K written out makes [0-9,]+ characters"):
-        weft.read(f"{STREAM} CREATE QUERY q AS SELECT APPROX_TOP_K({long}, 100) FROM s [RANGE 1 HOUR]")
+        panewise.read(f"{STREAM} CREATE QUERY q AS SELECT APPROX_TOP_K({long}, 100) FROM s [RANGE 1 HOUR]")
 
 
 def test_wide_answers_are_typed_and_have_bounds() -> None:
-    engine = weft.Engine(WORKLOAD)
+    engine = panewise.Engine(WORKLOAD)
     engine.push("s", some_events(3000))
-    table = engine.wide(engine.advance("s", weft.END_OF_STREAM), "grouped")
+    table = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "grouped")
     assert [(field.name, str(field.type)) for field in table.schema][2:] == [
         ("k", "string"),
         ("APPROX_QUANTILE(n, 0.5)", "double"),
@@ -219,26 +220,26 @@ def test_wide_answers_are_typed_and_have_bounds() -> None:
 
 
 def test_nothing_and_null() -> None:
-    engine = weft.Engine(WORKLOAD)
+    engine = panewise.Engine(WORKLOAD)
     quantile, count = engine.lookup("now").to_pylist()
     assert [quantile[name] for name in ("value", "low", "high")] == [None, None, None]
     assert [count[name] for name in ("exact", "low", "high")] == [0, 0.0, 0.0]
     engine.push("s", {"t": [1], "k": ["a"], "x": [None], "n": [200], "u": [None]})
     assert [row["exact"] for row in engine.lookup("now").to_pylist()] == [None, 0]
-    answers = engine.advance("s", weft.END_OF_STREAM)
-    found = {row["aggregate"]: row["value"] for row in engine.advance("s", weft.END_OF_STREAM).to_pylist()}
+    answers = engine.advance("s", panewise.END_OF_STREAM)
+    found = {row["aggregate"]: row["value"] for row in engine.advance("s", panewise.END_OF_STREAM).to_pylist()}
     assert not found
     first = {row["aggregate"]: (row["value"], row["low"]) for row in answers.to_pylist() if row["query"] == "whole"}
     assert first == {"APPROX_QUANTILE(x, 0.9)": (None, None), "APPROX_COUNT_DISTINCT(u)": (0, 0), "COUNT(x)": (0, 0)}
 
 
 def test_having_compares_the_answer_given() -> None:
-    engine = weft.Engine(
+    engine = panewise.Engine(
         f"{STREAM} CREATE QUERY q AS SELECT k, COUNT(*) FROM s [RANGE 1 MINUTE SLIDE 1 MINUTE] GROUP BY k "
         "HAVING APPROX_COUNT_DISTINCT(u) >= 2 AND APPROX_QUANTILE(n, 0.5) < 5"
     )
     engine.push("s", {"t": [0, 1, 2], "k": ["a", "a", "b"], "x": [0.0] * 3, "n": [1, 9, 1], "u": ["p", "q", "p"]})
-    assert [row["k"] for row in engine.advance("s", weft.END_OF_STREAM).to_pylist()] == ["a"]
+    assert [row["k"] for row in engine.advance("s", panewise.END_OF_STREAM).to_pylist()] == ["a"]
 
 
 @settings(max_examples=50, deadline=None)
@@ -299,7 +300,7 @@ def test_a_combine_is_done_a_constant_number_of_times() -> None:
 
 
 def test_a_store_keeps_bytes_until_they_are_needed() -> None:
-    engine = weft.Engine(
+    engine = panewise.Engine(
         f"{STREAM} CREATE QUERY q AS SELECT APPROX_QUANTILE(x, 0.5) FROM s [RANGE 9 HOURS SLIDE 1 HOUR]"
     )
     engine.push("s", some_events(500))
@@ -313,10 +314,10 @@ def test_a_store_keeps_bytes_until_they_are_needed() -> None:
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sketches, "find_spec", lambda name: None)
-    with pytest.raises(StatementError, match="APPROX_QUANTILE needs the package datasketches") as told:
-        weft.read(WORKLOAD)
-    assert "pip install 'weft[sketches]'" in str(told.value)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(StatementError, match="APPROX_QUANTILE needs datasketches, which is not installed") as told:
+        panewise.read(WORKLOAD)
+    assert "pip install 'panewise[sketches]'" in str(told.value)
     assert "line 2, column" in str(told.value)
 
 
@@ -340,17 +341,17 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_mistakes_are_named(aggregate: str, message: str) -> None:
     with pytest.raises(StatementError, match=message):
-        weft.read(f"{STREAM} CREATE QUERY q AS SELECT {aggregate} FROM s [RANGE 1 HOUR]")
+        panewise.read(f"{STREAM} CREATE QUERY q AS SELECT {aggregate} FROM s [RANGE 1 HOUR]")
 
 
 def test_having_takes_one_value() -> None:
     with pytest.raises(StatementError, match="APPROX_TOP_K stands for several values, and one is needed here"):
-        weft.read(f"{STREAM} CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 1 HOUR] HAVING APPROX_TOP_K(x, 2) > 3")
+        panewise.read(f"{STREAM} CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 1 HOUR] HAVING APPROX_TOP_K(x, 2) > 3")
 
 
 def test_structures_are_not_chosen_for_lookups() -> None:
-    assert "lookups keep no structure of quantiles, which are sketches" in str(weft.Engine(WORKLOAD).explain())
-    with pytest.raises(weft.WeftError, match="USING base_intervals cannot answer"):
-        weft.Engine(
+    assert "lookups keep no structure of quantiles, which are sketches" in str(panewise.Engine(WORKLOAD).explain())
+    with pytest.raises(panewise.PanewiseError, match="USING base_intervals cannot answer"):
+        panewise.Engine(
             f"{STREAM} CREATE QUERY q AS SELECT APPROX_QUANTILE(x, 0.5) FROM s [RANGE 1 HOUR] USING base_intervals"
         )

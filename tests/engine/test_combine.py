@@ -8,10 +8,10 @@ import statistics
 import numpy as np
 import pytest
 
-import weft
-from weft.engine.combine import Combiner
-from weft.engine.ingest import to_batch
-from weft.engine.projection import project
+import panewise
+from panewise.engine.combine import Combiner
+from panewise.engine.ingest import to_batch
+from panewise.engine.projection import project
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, r STRING, x DOUBLE, n BIGINT) TIMESTAMP BY t;\n"
@@ -62,13 +62,13 @@ def answer_of(events: list[dict]) -> dict[str, float | None]:
 def test_all_groups_and_predicates(batch: int, first_key: int) -> None:
     """Large batches feed the coarser bases from the finer ones."""
     events = some_events(1200, first_key)
-    engine = weft.Engine(weft.read(STREAM + QUERIES))
+    engine = panewise.Engine(panewise.read(STREAM + QUERIES))
     answers = []
     for start in range(0, len(events), batch):
         part = events[start : start + batch]
         engine.push("s", {name: [event[name] for event in part] for name in part[0]})
         answers += engine.advance("s").to_pylist()
-    answers += engine.advance("s", weft.END_OF_STREAM).to_pylist()
+    answers += engine.advance("s", panewise.END_OF_STREAM).to_pylist()
     found = {
         (row["query"], row["window_start"].second, row["k"], row["r"], row["aggregate"]): row["value"]
         for row in answers
@@ -89,10 +89,10 @@ def test_all_groups_and_predicates(batch: int, first_key: int) -> None:
 
 
 def test_a_coarser_base_is_made_from_a_finer_one() -> None:
-    """The same partials come out either way, whichever base was made first."""
-    workload = weft.read(STREAM + QUERIES)
+    """Both ways give the same partials, whichever base was made first."""
+    workload = panewise.read(STREAM + QUERIES)
     stream = workload.streams["s"]
-    plan = weft.optimize(workload).streams["s"]
+    plan = panewise.optimize(workload).streams["s"]
     events = some_events(1200, 0)
     batch = to_batch(stream, {name: [event[name] for event in events] for name in events[0]})
     coarse = next(base for base in plan.bases if not base.group_by)

@@ -1,4 +1,4 @@
-"""Queries come and go while the stream runs: answers stay right, whoever holds the partials."""
+"""Queries come and go while the stream runs: answers stay right, whichever tree holds the partials."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
 
-import weft
-from weft.engine.stream_state import MOST_GENERATIONS
+import panewise
+from panewise.engine.stream_state import MOST_GENERATIONS
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT, y DOUBLE) TIMESTAMP BY t;\n"
 US = 1_000_000
@@ -48,8 +48,8 @@ steps = st.lists(
 def test_answers_are_right_while_queries_come_and_go(first, steps) -> None:
     text = STREAM + "".join(f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(first))
     names = iter(range(len(first), 10_000))
-    with patch("weft.engine.stream_state.MOST_GENERATIONS", 1):
-        engine = weft.Engine(weft.read(text))
+    with patch("panewise.engine.stream_state.MOST_GENERATIONS", 1):
+        engine = panewise.Engine(panewise.read(text))
         accepted: list[dict] = []
         watermark = None
         clock = 0
@@ -76,13 +76,13 @@ def test_answers_are_right_while_queries_come_and_go(first, steps) -> None:
                     there = list(engine.workload.queries)
                     engine.remove(there[place % len(there)])
                 case "snapshot", []:
-                    engine = weft.Engine.restore(engine.snapshot())
+                    engine = panewise.Engine.restore(engine.snapshot())
         state = engine._streams["s"]
         assert sum(generation.waits for generation in state.generations) <= 1
 
 
-def _from(engine: weft.Engine, query, accepted, to, watermark):
-    """What the oracle says of the windows that a query has seen whole."""
+def _from(engine: panewise.Engine, query, accepted, to, watermark):
+    """The oracle's answers for the windows that a query has seen whole."""
     exact_from = engine.exact_from(query.name)
     if exact_from is None:
         return oracle.closed_answers(query, "t", accepted, to, watermark)
@@ -91,7 +91,7 @@ def _from(engine: weft.Engine, query, accepted, to, watermark):
 
 
 def test_queries_one_by_one_make_few_generations_and_all_are_answered() -> None:
-    engine = weft.Engine(weft.read(STREAM))
+    engine = panewise.Engine(panewise.read(STREAM))
     for second in range(60):
         engine.push("s", {"t": [second * US], "k": ["a"], "x": [second], "y": [1.0]})
         engine.advance("s", second * US)
@@ -116,3 +116,29 @@ def test_queries_one_by_one_make_few_generations_and_all_are_answered() -> None:
     ]
     assert len({answer.query for answer in expected}) > 150
     oracle.assert_same_answers(to_answers(engine.advance("s", 160 * US), engine.workload), expected)
+
+
+def test_a_removed_query_takes_its_partials_along() -> None:
+    """What an engine holds after the longest window is gone is what one holds that never had it."""
+    short = "CREATE QUERY short AS SELECT SUM(x) FROM s [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY k;"
+    longest = "CREATE QUERY longest AS SELECT SUM(x) FROM s [RANGE 1000 SECONDS SLIDE 1 SECOND] GROUP BY k;"
+
+    def engine_of(text: str) -> panewise.Engine:
+        engine = panewise.Engine(STREAM + text)
+        size = 999
+        events = {"t": [i * US for i in range(size)], "k": ["a"] * size, "x": [1] * size, "y": [1.0] * size}
+        engine.push("s", events)
+        engine.advance("s", 999 * US)
+        return engine
+
+    def fragments(engine: panewise.Engine) -> int:
+        return sum(tree["fragments"] for tree in engine.statistics()["streams"]["s"]["trees"])
+
+    engine = engine_of(short + longest)
+    assert fragments(engine) > 900
+    engine.remove("longest")
+    assert fragments(engine) == fragments(engine_of(short)) == 1
+    replaced = engine_of(short + longest)
+    replaced.add("DROP QUERY longest;" + longest.replace("longest", "again"))
+    assert replaced.exact_from("again") == 0
+    assert fragments(replaced) > 900

@@ -11,9 +11,9 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.workloads import events, workloads
 
-import weft
-from weft.engine.columns import arrow_type
-from weft.language.model import Stream
+import panewise
+from panewise.engine.columns import arrow_type
+from panewise.language.model import Stream
 
 
 def as_table(stream: Stream, rows: list[dict]) -> pa.Table:
@@ -42,7 +42,7 @@ def programs(draw):
                 steps.append(("lookup", draw(st.sampled_from(on_demand)), draw(near | st.none())))
             case 2:
                 steps.append(("snapshot",))
-    steps.append(("advance", weft.END_OF_STREAM))
+    steps.append(("advance", panewise.END_OF_STREAM))
     # A tree for each set of edges, a few trees, or one tree for all windows.
     feed = draw(st.sampled_from([1e-9, 1.0, 1e9]))
     return feed, workload, stream, steps
@@ -52,8 +52,8 @@ def programs(draw):
 @given(programs())
 def test_the_engine_agrees_with_the_oracle(program) -> None:
     feed, workload, stream, steps = program
-    with patch("weft.planning.cost.FEED", feed):
-        engine = weft.Engine(workload)
+    with patch("panewise.planning.cost.FEED", feed):
+        engine = panewise.Engine(workload)
     accepted: list[dict] = []
     watermark = None
     late = 0
@@ -68,7 +68,7 @@ def test_the_engine_agrees_with_the_oracle(program) -> None:
                 if watermark is not None and to < watermark:
                     continue
                 table = engine.advance(stream.name, to)
-                end = None if to == weft.END_OF_STREAM else to
+                end = None if to == panewise.END_OF_STREAM else to
                 expected = [
                     answer
                     for query in workload.queries.values()
@@ -89,5 +89,5 @@ def test_the_engine_agrees_with_the_oracle(program) -> None:
                     to_answers(table, workload), oracle.lookup(query, stream.timestamp, accepted, at)
                 )
             case ("snapshot",):
-                engine = weft.Engine.restore(engine.snapshot())
+                engine = panewise.Engine.restore(engine.snapshot())
     assert engine.late_events(stream.name) == late

@@ -11,11 +11,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import weft
-from weft.aggregates.lowering import AnswerOverflowError
-from weft.engine.event_log import HistoryError
-from weft.engine.ingest import EventsError
-from weft.engine.snapshot import SnapshotError
+import panewise
+from panewise.aggregates.lowering import AnswerOverflowError
+from panewise.engine.event_log import HistoryError
+from panewise.engine.ingest import EventsError
+from panewise.engine.snapshot import SnapshotError
 
 STREAM = """
 CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT, y DOUBLE) TIMESTAMP BY t WATERMARK 5 SECONDS;
@@ -24,8 +24,8 @@ COUNT = "CREATE QUERY n AS SELECT COUNT(*) FROM s [RANGE 10 SECONDS SLIDE 10 SEC
 SECOND = 1_000_000
 
 
-def engine_of(*queries: str) -> weft.Engine:
-    return weft.Engine(STREAM + "".join(queries))
+def engine_of(*queries: str) -> panewise.Engine:
+    return panewise.Engine(STREAM + "".join(queries))
 
 
 def rows(*seconds: float, k: str = "a", x: int = 1, y: float = 1.0) -> dict[str, list]:
@@ -50,7 +50,7 @@ class TestEvents:
             "CREATE QUERY q AS SELECT SUM(x), AVG(y) FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k;"
         )
         engine.push("s", make(COLUMNS))
-        wide = engine.wide(engine.advance("s", weft.END_OF_STREAM), "q")
+        wide = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "q")
         assert wide.sort_by("SUM(x)").select(["k", "SUM(x)", "AVG(y)"]).to_pylist() == [
             {"k": "a", "SUM(x)": 1, "AVG(y)": 1.0},
             {"k": None, "SUM(x)": 2, "AVG(y)": 2.0},
@@ -75,18 +75,18 @@ class TestEvents:
             }
         )
         engine.push("s", events)
-        assert engine.advance("s", weft.END_OF_STREAM).column("value").to_pylist() == [7.0, 1.0]
+        assert engine.advance("s", panewise.END_OF_STREAM).column("value").to_pylist() == [7.0, 1.0]
 
     @pytest.mark.parametrize(
         ("change", "message"),
         [
             ({"x": None}, "no column 'x'"),
             ({"x": [1]}, "differ in length"),
-            ({"x": ["1", "2", "3"]}, "column 'x' of type string is no BIGINT"),
-            ({"x": [1.5, 2.0, 3.0]}, "column 'x' of type double is no BIGINT"),
-            ({"k": [1, 2, 3]}, "column 'k' of type int64 is no STRING"),
-            ({"y": ["1", "2", "3"]}, "column 'y' of type string is no DOUBLE"),
-            ({"t": ["a", "b", "c"]}, "column 't' of type string is no TIMESTAMP"),
+            ({"x": ["1", "2", "3"]}, "column 'x' of type string is not BIGINT"),
+            ({"x": [1.5, 2.0, 3.0]}, "column 'x' of type double is not BIGINT"),
+            ({"k": [1, 2, 3]}, "column 'k' of type int64 is not STRING"),
+            ({"y": ["1", "2", "3"]}, "column 'y' of type string is not DOUBLE"),
+            ({"t": ["a", "b", "c"]}, "column 't' of type string is not TIMESTAMP"),
             ({"t": [TIMES[0], None, TIMES[1]]}, "t is NULL in 1 of 3 events, first in row 1"),
         ],
     )
@@ -95,14 +95,14 @@ class TestEvents:
         columns = {name: values for name, values in (COLUMNS | change).items() if values is not None}
         with pytest.raises(EventsError, match=message):
             engine.push("s", columns)
-        assert engine.advance("s", weft.END_OF_STREAM).num_rows == 0
+        assert engine.advance("s", panewise.END_OF_STREAM).num_rows == 0
 
     def test_a_near_name_is_offered(self) -> None:
         with pytest.raises(EventsError, match="did you mean your column 'tt'"):
             engine_of(COUNT).push("s", {"tt": [1]})
         with pytest.raises(EventsError, match="cannot read events from list"):
             engine_of(COUNT).push("s", [1, 2])
-        with pytest.raises(weft.WeftError, match="no stream named 'S'; there are: s"):
+        with pytest.raises(panewise.PanewiseError, match="no stream named 'S'; there are: s"):
             engine_of(COUNT).push("S", {})
 
     def test_no_events_at_all(self) -> None:
@@ -113,7 +113,7 @@ class TestEvents:
             {"window_start": None, "value": None},
         ]
         engine.push("s", rows())
-        assert engine.advance("s", weft.END_OF_STREAM).num_rows == 0
+        assert engine.advance("s", panewise.END_OF_STREAM).num_rows == 0
 
 
 class TestWatermark:
@@ -129,13 +129,13 @@ class TestWatermark:
         engine.advance("s", 5 * SECOND)
         engine.push("s", rows(4.9, 5, 6, 1))
         assert engine.late_events("s") == 2
-        assert exact(engine.advance("s", weft.END_OF_STREAM)) == [2]
+        assert exact(engine.advance("s", panewise.END_OF_STREAM)) == [2]
 
     def test_it_never_goes_back(self) -> None:
         engine = engine_of(COUNT)
         engine.advance("s", "1970-01-01 00:00:10")
         with pytest.raises(
-            weft.WeftError, match="stands at 1970-01-01 00:00:10 and cannot go back to 1970-01-01 00:00:09"
+            panewise.PanewiseError, match="stands at 1970-01-01 00:00:10 and cannot go back to 1970-01-01 00:00:09"
         ):
             engine.advance("s", 9 * SECOND)
         engine.push("s", rows(10))
@@ -147,7 +147,7 @@ class TestWatermark:
         engine.push("s", rows(1))
         assert engine.advance("s", 10 * SECOND).num_rows == 1
         assert engine.advance("s", 10 * SECOND).num_rows == 0
-        assert engine.advance("s", weft.END_OF_STREAM).num_rows == 0
+        assert engine.advance("s", panewise.END_OF_STREAM).num_rows == 0
 
 
 class TestOverflow:
@@ -171,7 +171,7 @@ class TestOverflow:
         engine = engine_of(self.QUERY)
         for second in range(0, 100, 10):
             engine.push("s", rows(second, x=2**63 - 1))
-        assert exact(engine.advance("s", weft.END_OF_STREAM)) == [2**63 - 1] * 10
+        assert exact(engine.advance("s", panewise.END_OF_STREAM)) == [2**63 - 1] * 10
 
 
 class TestChangingQueries:
@@ -191,7 +191,7 @@ class TestChangingQueries:
         engine.add("CREATE QUERY later AS SELECT SUM(x) FROM s [RANGE 10 SECONDS SLIDE 2 SECONDS];")
         assert engine.exact_from("later") == 5 * SECOND + 1
         engine.push("s", rows(5.5, 6, 7))
-        found = engine.wide(engine.advance("s", weft.END_OF_STREAM), "later")
+        found = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "later")
         assert found.column("window_start").to_pylist()[0] == pd.Timestamp("1970-01-01 00:00:06", tz="UTC")
         assert found.column("SUM(x)").to_pylist() == [2]
 
@@ -208,7 +208,7 @@ class TestChangingQueries:
 
     def test_statements_are_all_run_or_none(self) -> None:
         engine = engine_of(COUNT)
-        with pytest.raises(weft.StatementError):
+        with pytest.raises(panewise.StatementError):
             engine.add(self.ADDED + "CREATE QUERY broken AS SELECT MAX(z) FROM s [RANGE 1 SECOND];")
         assert list(engine.workload.queries) == ["n"]
 
@@ -218,7 +218,7 @@ class TestChangingQueries:
         engine.add("DROP QUERY n; " + COUNT.replace("10 SECONDS SLIDE", "20 SECONDS SLIDE"))
         engine.push("s", rows(12))
         assert engine.workload.queries["n"].window.range_us == 20 * SECOND
-        engine.advance("s", weft.END_OF_STREAM)
+        engine.advance("s", panewise.END_OF_STREAM)
 
     def test_a_new_stream(self) -> None:
         engine = engine_of(COUNT)
@@ -235,8 +235,8 @@ class TestChangingQueries:
         engine.remove("l")
         assert engine._streams["s"].log is None
         assert engine._streams["s"].generations == []
-        assert engine.advance("s", weft.END_OF_STREAM).num_rows == 0
-        with pytest.raises(weft.WeftError, match="no query named 'n'; there are: none"):
+        assert engine.advance("s", panewise.END_OF_STREAM).num_rows == 0
+        with pytest.raises(panewise.PanewiseError, match="no query named 'n'; there are: none"):
             engine.remove("n")
 
 
@@ -260,13 +260,13 @@ class TestLookups:
         assert exact(engine.lookup("l")) == [1]
 
     def test_a_sliding_query_is_not_looked_up(self) -> None:
-        with pytest.raises(weft.WeftError, match="query n slides"):
+        with pytest.raises(panewise.PanewiseError, match="query n slides"):
             engine_of(COUNT).lookup("n")
 
     def test_lookups_still_work_at_the_end_of_the_stream(self) -> None:
         engine = engine_of("CREATE QUERY l AS SELECT COUNT(*) FROM s [RANGE 10 SECONDS];")
         engine.push("s", rows(*range(100)))
-        engine.advance("s", weft.END_OF_STREAM)
+        engine.advance("s", panewise.END_OF_STREAM)
         assert exact(engine.lookup("l")) == [10]
 
     def test_row_windows_keep_their_times_over_an_advance_without_new_rows(self) -> None:
@@ -275,7 +275,7 @@ class TestLookups:
         for second in (2, 3):
             engine.advance("s", second * SECOND)
         engine.push("s", rows(4))
-        found = engine.wide(engine.advance("s", weft.END_OF_STREAM), "r")
+        found = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "r")
         assert found.column("window_start").to_pylist() == [pd.Timestamp(1, unit="s", tz="UTC")]
 
     @pytest.mark.parametrize("keeps_rows_already", [True, False])
@@ -286,7 +286,7 @@ class TestLookups:
         engine.add("CREATE QUERY r AS SELECT COUNT(*), MIN(t) FROM s [ROWS 3 SLIDE 1];")
         assert engine.exact_from("r") == (3 if keeps_rows_already else 0)
         engine.push("s", rows(4, 5, 6, 7))
-        found = engine.wide(engine.advance("s", weft.END_OF_STREAM), "r")
+        found = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "r")
         assert found.column("COUNT(*)").to_pylist() == [3, 3]
         assert found.column("window_start").to_pylist() == [pd.Timestamp(s, unit="s", tz="UTC") for s in (4, 5)]
 
@@ -294,25 +294,25 @@ class TestLookups:
 class TestSnapshots:
     def test_a_blob_that_is_no_snapshot_is_refused(self) -> None:
         blob = engine_of(COUNT).snapshot()
-        with pytest.raises(SnapshotError, match="no snapshot"):
-            weft.Engine.restore(b"something else entirely")
+        with pytest.raises(SnapshotError, match="not a snapshot"):
+            panewise.Engine.restore(b"something else entirely")
         with pytest.raises(SnapshotError, match="truncated or damaged"):
-            weft.Engine.restore(blob[:-10])
+            panewise.Engine.restore(blob[:-10])
         with pytest.raises(SnapshotError, match="truncated or damaged"):
-            weft.Engine.restore(blob[:30] + bytes([blob[30] ^ 1]) + blob[31:])
+            panewise.Engine.restore(blob[:30] + bytes([blob[30] ^ 1]) + blob[31:])
         with pytest.raises(SnapshotError, match="format 999"):
-            weft.Engine.restore(blob[:4] + (999).to_bytes(2, "little") + blob[6:])
+            panewise.Engine.restore(blob[:8] + (999).to_bytes(2, "little") + blob[10:])
 
     def test_added_and_removed_queries_survive(self) -> None:
         engine = engine_of(COUNT, "CREATE QUERY gone AS SELECT SUM(x) FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS];")
         engine.push("s", rows(1))
         engine.remove("gone")
         engine.add("CREATE QUERY later AS SELECT MAX(y) FROM s [RANGE 10 SECONDS SLIDE 5 SECONDS];")
-        engine = weft.Engine.restore(engine.snapshot())
+        engine = panewise.Engine.restore(engine.snapshot())
         assert list(engine.workload.queries) == ["n", "later"]
         assert engine.exact_from("later") == SECOND + 1
         engine.push("s", rows(7, y=5.0))
-        table = engine.advance("s", weft.END_OF_STREAM)
+        table = engine.advance("s", panewise.END_OF_STREAM)
         assert engine.wide(table, "n").column("COUNT(*)").to_pylist() == [2]
         assert engine.wide(table, "later").column("MAX(y)").to_pylist() == [5.0]
 
@@ -323,18 +323,18 @@ def test_wide_answers_have_the_types_and_names_of_the_select() -> None:
         "FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k;"
     )
     engine.push("s", rows(1, 2))
-    table = engine.advance("s", weft.END_OF_STREAM)
-    wide = weft.wide(table, engine.workload, "q")
+    table = engine.advance("s", panewise.END_OF_STREAM)
+    wide = panewise.wide(table, engine.workload, "q")
     assert set(wide.column_names) == {"window_start", "window_end", "who", "last", "SUM(x)", "AVG(y)"}
     assert wide.schema.field("last").type == pa.timestamp("us", "UTC")
     assert wide.schema.field("SUM(x)").type == pa.int64()
-    with pytest.raises(weft.WeftError, match="no query named 'nope'"):
-        weft.wide(table, engine.workload, "nope")
+    with pytest.raises(panewise.PanewiseError, match="no query named 'nope'"):
+        panewise.wide(table, engine.workload, "nope")
 
 
 def test_grouping_by_a_name_of_the_answers_table_is_refused() -> None:
-    with pytest.raises(weft.WeftError, match="groups by 'value'"):
-        weft.Engine(
+    with pytest.raises(panewise.PanewiseError, match="groups by 'value'"):
+        panewise.Engine(
             "CREATE STREAM s (t TIMESTAMP, value BIGINT) TIMESTAMP BY t;"
             "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 1 SECOND] GROUP BY value;"
         )
@@ -342,13 +342,13 @@ def test_grouping_by_a_name_of_the_answers_table_is_refused() -> None:
 
 def test_attributes_may_have_the_names_of_inner_columns() -> None:
     names = ["slot", "rows", "time", "shard_0", "input_0", "key_0", "count_0"]
-    engine = weft.Engine(
+    engine = panewise.Engine(
         f"CREATE STREAM s (t TIMESTAMP, {', '.join(f'{name} BIGINT' for name in names)}) TIMESTAMP BY t;"
         f"CREATE QUERY q AS SELECT SUM(slot) FROM s [RANGE 1 SECOND SLIDE 1 SECOND] WHERE rows > 0 "
         f"GROUP BY {', '.join(names)};"
     )
     engine.push("s", {"t": [1], **{name: [number + 1] for number, name in enumerate(names)}})
-    (row,) = engine.advance("s", weft.END_OF_STREAM).to_pylist()
+    (row,) = engine.advance("s", panewise.END_OF_STREAM).to_pylist()
     assert [row[name] for name in names] == [1, 2, 3, 4, 5, 6, 7]
     assert row["exact"] == 1
 
@@ -356,11 +356,13 @@ def test_attributes_may_have_the_names_of_inner_columns() -> None:
 def test_names_that_hide_other_columns_are_refused_and_swapped_names_are_not() -> None:
     window = "FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k"
     for alias in ("k", "window_start"):
-        with pytest.raises(weft.WeftError, match=f"query q: the name '{alias}' of a SELECT item hides another column"):
+        with pytest.raises(
+            panewise.PanewiseError, match=f"query q: the name '{alias}' of a SELECT item hides another column"
+        ):
             engine_of(f"CREATE QUERY q AS SELECT COUNT(*) AS {alias} {window};")
     engine = engine_of(f"CREATE QUERY q AS SELECT k AS z, COUNT(*) AS k {window};")
     engine.push("s", rows(1))
-    (row,) = engine.wide(engine.advance("s", weft.END_OF_STREAM), "q").to_pylist()
+    (row,) = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "q").to_pylist()
     assert (row["z"], row["k"]) == ("a", 1)
 
 
@@ -368,7 +370,7 @@ def test_nanoseconds_belong_to_the_microsecond_that_they_lie_in() -> None:
     engine = engine_of("CREATE QUERY q AS SELECT COUNT(*), MIN(t) FROM s [RANGE 1 SECOND SLIDE 1 SECOND];")
     times = pa.array([-1, 999], pa.timestamp("ns"))
     engine.push("s", {"t": times, "k": ["a", "a"], "x": [1, 1], "y": [1.0, 1.0]})
-    table = engine.advance("s", weft.END_OF_STREAM)
+    table = engine.advance("s", panewise.END_OF_STREAM)
     assert engine.wide(table, "q").column("MIN(t)").cast(pa.int64()).to_pylist() == [-1, 0]
 
 
@@ -379,7 +381,7 @@ def test_more_predicates_than_bits_in_a_word() -> None:
     ]
     engine = engine_of(*queries)
     engine.push("s", {"t": list(range(100)), "k": ["a"] * 100, "x": list(range(100)), "y": [0.0] * 100})
-    answers = {row["query"]: row["exact"] for row in engine.advance("s", weft.END_OF_STREAM).to_pylist()}
+    answers = {row["query"]: row["exact"] for row in engine.advance("s", panewise.END_OF_STREAM).to_pylist()}
     assert answers == {f"q{n}": min(n + 1, 100) for n in range(150)}
 
 
@@ -399,23 +401,23 @@ def test_encoded_answers_are_the_same_with_strings_as_dictionaries() -> None:
     plain, encoded = engine_of(MANY), engine_of(MANY)
     for engine in (plain, encoded):
         engine.push("s", THREE_HOURS)
-    expected = plain.advance("s", weft.END_OF_STREAM)
-    given = encoded.advance("s", weft.END_OF_STREAM, encoded=True)
+    expected = plain.advance("s", panewise.END_OF_STREAM)
+    given = encoded.advance("s", panewise.END_OF_STREAM, encoded=True)
     assert [str(given.schema.field(name).type.value_type) for name in ("query", "k", "aggregate")] == ["string"] * 3
     assert given.cast(expected.schema).equals(expected)
-    nothing = encoded.advance("s", weft.END_OF_STREAM, encoded=True)
+    nothing = encoded.advance("s", panewise.END_OF_STREAM, encoded=True)
     assert (nothing.num_rows, nothing.schema) == (0, given.schema)
 
 
 def test_plans_for_windows_that_close_in_bulk_give_the_same_answers_and_survive_a_snapshot() -> None:
-    usual, bulk = engine_of(MANY), weft.Engine(STREAM + MANY, in_bulk=True)
+    usual, bulk = engine_of(MANY), panewise.Engine(STREAM + MANY, in_bulk=True)
     assert len(bulk.statistics()["streams"]["s"]["trees"]) < len(usual.statistics()["streams"]["s"]["trees"])
-    bulk = weft.Engine.restore(bulk.snapshot())
+    bulk = panewise.Engine.restore(bulk.snapshot())
     answers = []
     for engine in (usual, bulk):
         engine.push("s", THREE_HOURS)
         by = [(name, "ascending") for name in ("query", "window_start", "k", "aggregate")]
-        answers.append(engine.advance("s", weft.END_OF_STREAM).sort_by(by))
+        answers.append(engine.advance("s", panewise.END_OF_STREAM).sort_by(by))
     assert answers[0].equals(answers[1])
 
 
@@ -426,7 +428,7 @@ def answered(window: str, select: str, having: str, events: dict) -> pa.Table:
     """The answers by k of a query at the end of the stream."""
     engine = engine_of(f"CREATE QUERY q AS SELECT {select} FROM s {window} GROUP BY k HAVING {having};")
     engine.push("s", events)
-    closed = engine.advance("s", weft.END_OF_STREAM)
+    closed = engine.advance("s", panewise.END_OF_STREAM)
     return closed if "SLIDE" in window else engine.lookup("q")
 
 

@@ -1,4 +1,4 @@
-"""The event log and what follows it copy few events, however small the steps in which a stream advances."""
+"""The event log and its followers copy few events, even if a stream advances in small steps."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import weft
-from weft.engine import event_log, growing
-from weft.engine.event_log import EventLog, Retention
-from weft.engine.having import HavingIndex
-from weft.windows import RowWindow, TimeWindow, Window
+import panewise
+from panewise.engine import event_log, growing
+from panewise.engine.event_log import EventLog, Retention
+from panewise.engine.having import HavingIndex
+from panewise.windows import RowWindow, TimeWindow, Window
 
 STREAM = "CREATE STREAM t (at TIMESTAMP, k STRING, v BIGINT) TIMESTAMP BY at WATERMARK 0 SECONDS;"
 STEPS = 2000
@@ -25,7 +25,7 @@ def batch(log: EventLog, times: list[int], keys: list[str]) -> pa.RecordBatch:
 
 
 def new_log() -> EventLog:
-    return EventLog(weft.read(STREAM).streams["t"])
+    return EventLog(panewise.read(STREAM).streams["t"])
 
 
 def test_many_small_advances_copy_each_event_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_a_having_index_copies_each_event_a_few_times(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(HavingIndex, "_clear", noting)
     query = "CREATE QUERY q AS SELECT k, COUNT(*) FROM t [RANGE 1 SECOND] GROUP BY k HAVING COUNT(*) > 2;"
-    engine = weft.Engine(weft.read(STREAM + query), rate=1e9)
+    engine = panewise.Engine(panewise.read(STREAM + query), rate=1e9)
     for time in range(STEPS):
         engine.push("t", {"at": np.array([time]).astype("datetime64[us]"), "k": [f"k{time % 7}"], "v": [1]})
         engine.advance("t", time + 1)

@@ -1,6 +1,7 @@
 """The engine and DuckDB answer the same sliding windows over the flights in the same way.
 
-DuckDB's SQL is written by hand and shares nothing with Weft: windows are rows that are joined with the flights in them.
+DuckDB's SQL is written by hand and shares nothing with Panewise: windows are rows that are joined with the flights in
+them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import pyarrow.compute as pc
 import pytest
 from tests.flights import STREAM, all_flights
 
-import weft
-from weft.cli.demo.compare import first_difference
+import panewise
+from panewise.cli.demo.compare import first_difference
 
 PUSHES = 7
 HOUR_US = 3_600_000_000
@@ -26,7 +27,7 @@ class Case:
 
     range_h: float
     slide_h: float
-    weft: str
+    panewise: str
     duckdb: str
     group_by: str = ""
     where: str = ""
@@ -34,7 +35,7 @@ class Case:
 
 
 def element(column: str, phi: str) -> str:
-    """Weft's QUANTILE in DuckDB: the element at the 1-based position max(1, floor(phi * n)), phi a decimal."""
+    """Panewise's QUANTILE in DuckDB: the element at the 1-based position max(1, floor(phi * n)), phi a decimal."""
     sorted_list = f"list_sort(list({column}) FILTER ({column} IS NOT NULL))"
     return f"({sorted_list})[greatest(1, CAST(floor({phi} * count({column})) AS BIGINT))]"
 
@@ -88,7 +89,7 @@ def statement(name: str, case: Case) -> str:
         f"GROUP BY {case.group_by}" if case.group_by else "",
         f"HAVING {case.having}" if case.having else "",
     ]
-    return f"CREATE QUERY {name} AS SELECT {case.weft} FROM flights {window} {' '.join(clauses)};"
+    return f"CREATE QUERY {name} AS SELECT {case.panewise} FROM flights {window} {' '.join(clauses)};"
 
 
 WORKLOAD = STREAM + "\n".join(statement(name, case) for name, case in CASES.items())
@@ -101,14 +102,14 @@ def flights() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def answers(flights: pa.Table) -> pa.Table:
-    """All answers, the flights pushed in the order of departure and windows closed in between."""
-    engine = weft.Engine(WORKLOAD)
+    """All answers, with the flights pushed in the order of departure and windows closed in between."""
+    engine = panewise.Engine(WORKLOAD)
     closed = []
     length = -(-flights.num_rows // PUSHES)
     for begin in range(0, flights.num_rows, length):
         engine.push("flights", flights.slice(begin, length))
         closed.append(engine.advance("flights"))
-    closed.append(engine.advance("flights", weft.END_OF_STREAM))
+    closed.append(engine.advance("flights", panewise.END_OF_STREAM))
     assert engine.late_events("flights") == 0
     assert all(part.num_rows for part in closed)
     return pa.concat_tables(closed)
@@ -144,7 +145,7 @@ def test_the_engine_agrees_with_duckdb(
     case = CASES[name]
     extremes = pc.min_max(flights.column("scheduled").cast(pa.int64()))
     expected = by_duckdb(database, case, extremes["min"].as_py(), extremes["max"].as_py())
-    ours = weft.wide(answers, weft.read(WORKLOAD), name)
+    ours = panewise.wide(answers, panewise.read(WORKLOAD), name)
     assert ours.num_rows > 50
     keys = 2 + len(case.group_by.split(",")) * bool(case.group_by)
     assert first_difference(ours, expected, keys) is None

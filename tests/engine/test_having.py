@@ -1,4 +1,4 @@
-"""HAVING of on-demand queries through collective indexes: the same answers, whatever the disorder and the history."""
+"""HAVING of on-demand queries through collective indexes: the same answers for any disorder and history."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
 
-import weft
-from weft.engine.having import HavingIndex
-from weft.errors import WeftWarning
+import panewise
+from panewise.engine.having import HavingIndex
+from panewise.errors import PanewiseWarning
 
 STREAM = "CREATE STREAM t (at TIMESTAMP, sym STRING, v BIGINT, p DOUBLE) TIMESTAMP BY at WATERMARK 0 SECONDS;"
 QUERIES = """
@@ -36,11 +36,11 @@ rows = st.tuples(st.integers(-3, 8), st.sampled_from(["a", "b", "c", None]), val
 @settings(max_examples=150)
 @given(data=st.data())
 def test_lookups_agree_with_the_oracle(data: st.DataObject) -> None:
-    workload = weft.read(STREAM + QUERIES)
-    plan = weft.optimize(workload, rate=RATE)
+    workload = panewise.read(STREAM + QUERIES)
+    plan = panewise.optimize(workload, rate=RATE)
     assert all(having.filter is not None for having in plan.having.values())
     (stream,) = workload.streams.values()
-    engine = weft.Engine(workload, rate=RATE)
+    engine = panewise.Engine(workload, rate=RATE)
     accepted: list[dict[str, object]] = []
     clock, watermark = 1000, -1
     for _ in range(data.draw(st.integers(1, 8))):
@@ -54,7 +54,7 @@ def test_lookups_agree_with_the_oracle(data: st.DataObject) -> None:
         watermark = max(watermark, clock - data.draw(st.integers(0, 4)))
         engine.advance("t", watermark)
         if data.draw(st.booleans(), label="snapshot"):
-            engine = weft.Engine.restore(engine.snapshot())
+            engine = panewise.Engine.restore(engine.snapshot())
         at = watermark + data.draw(st.integers(0, 12))
         for query in workload.queries.values():
             expected = oracle.lookup(query, "at", accepted, at)
@@ -71,7 +71,7 @@ def test_only_the_events_of_passing_groups_are_read(monkeypatch: pytest.MonkeyPa
         return numbers
 
     monkeypatch.setattr(HavingIndex, "numbers_of", spy)
-    engine = weft.Engine(weft.read(STREAM + QUERIES), rate=RATE)
+    engine = panewise.Engine(panewise.read(STREAM + QUERIES), rate=RATE)
     symbols = ["a", "b", "a", "c", "a", "b"]
     engine.push(
         "t", {"at": np.arange(1, 7).astype("datetime64[us]"), "sym": symbols, "v": [4, 1, 4, 2, 3, 1], "p": [1.0] * 6}
@@ -82,7 +82,7 @@ def test_only_the_events_of_passing_groups_are_read(monkeypatch: pytest.MonkeyPa
 
 
 def test_queries_that_come_and_go_share_an_index() -> None:
-    engine = weft.Engine(weft.read(STREAM), rate=RATE)
+    engine = panewise.Engine(panewise.read(STREAM), rate=RATE)
     engine.add("CREATE QUERY one AS SELECT sym, COUNT(*) FROM t [RANGE 5 SECONDS] GROUP BY sym HAVING COUNT(*) > 1")
     engine.push(
         "t", {"at": np.array([1, 2, 3], "datetime64[s]"), "sym": ["a", "a", "b"], "v": [1, 2, 3], "p": [1.0] * 3}
@@ -98,10 +98,10 @@ def test_queries_that_come_and_go_share_an_index() -> None:
 
 
 def test_sums_beyond_the_index_are_checked_one_by_one() -> None:
-    engine = weft.Engine(weft.read(STREAM + QUERIES), rate=RATE)
+    engine = panewise.Engine(panewise.read(STREAM + QUERIES), rate=RATE)
     events = {"at": np.array([5, 6], "datetime64[us]"), "sym": ["a", "b"], "v": [2**62, 10], "p": [1.0, 1.0]}
     engine.push("t", events)
-    with pytest.warns(WeftWarning, match="every group of a HAVING is checked"):
+    with pytest.warns(PanewiseWarning, match="every group of a HAVING is checked"):
         engine.advance("t", 10)
     assert engine.lookup("sums", 10).num_rows == 4
 
@@ -115,7 +115,7 @@ def test_sums_beyond_the_index_are_checked_one_by_one() -> None:
         ("[RANGE 1 HOUR] GROUP BY sym HAVING AVG(v) > 5", "no collective index follows AVG(v)"),
         ("[RANGE 1 HOUR] GROUP BY sym HAVING COUNT(*) = 5", "no part of HAVING compares"),
         ("[RANGE 1 HOUR] GROUP BY sym HAVING COUNT(*) > 5 OR MAX(v) > 1", "no part of HAVING compares"),
-        ("[RANGE 1 HOUR] HAVING COUNT(*) > 5", "one group only"),
+        ("[RANGE 1 HOUR] HAVING COUNT(*) > 5", "there is only one group"),
         ("[ROWS 5] GROUP BY sym HAVING COUNT(*) > 5", "windows of time that end now"),
         ("[RANGE BETWEEN 2 HOURS PRECEDING AND 1 HOUR PRECEDING] GROUP BY sym HAVING COUNT(*) > 5", "that end now"),
         ("[RANGE 1 MILLISECOND] GROUP BY sym HAVING COUNT(*) > 5", "reading the window's events takes 1"),
@@ -127,30 +127,30 @@ def test_sums_beyond_the_index_are_checked_one_by_one() -> None:
     ],
 )
 def test_the_plan_says_which_and_why(query: str, reason: str) -> None:
-    plan = weft.optimize(weft.read(f"{STREAM} CREATE QUERY q AS SELECT COUNT(*) FROM t {query};"))
+    plan = panewise.optimize(panewise.read(f"{STREAM} CREATE QUERY q AS SELECT COUNT(*) FROM t {query};"))
     assert reason in plan.having["q"].reason
     assert reason in plan.explain()
     assert reason in plan.to_dict()["on_demand"][0]["having"]
 
 
 def test_the_cheap_direction_of_the_least_value_is_below() -> None:
-    """Few groups pass MIN(v) < 3 as the index finds them; those with MIN(v) > 3 are nearly all that have events."""
+    """Few groups pass MIN(v) < 3, and the index finds them; nearly all groups with events have MIN(v) > 3."""
     reasons = {}
     for comparison in ("<", ">"):
         query = f"SELECT COUNT(*) FROM t [RANGE 10 SECONDS] GROUP BY sym HAVING MIN(v) {comparison} 3"
-        plan = weft.optimize(weft.read(f"{STREAM} CREATE QUERY q AS {query};"))
+        plan = panewise.optimize(panewise.read(f"{STREAM} CREATE QUERY q AS {query};"))
         reasons[comparison] = plan.having["q"].reason
     assert "collective_min finds the groups" in reasons["<"]
     assert "each group is checked" in reasons[">"]
 
 
 def test_a_lookup_in_the_past_misses_no_event_that_where_keeps() -> None:
-    """Events that WHERE drops move the watermark on, and with it nothing of what earlier lookups need may go."""
+    """Events that WHERE drops advance the watermark, but nothing that earlier lookups need may be dropped then."""
     queries = """
     CREATE QUERY q AS SELECT sym, COUNT(*) FROM t [RANGE 20 MICROSECONDS] WHERE v > 0 GROUP BY sym HAVING COUNT(*) > 2;
     CREATE QUERY long AS SELECT COUNT(*) FROM t [RANGE 1000 MICROSECONDS];
     """
-    engine = weft.Engine(weft.read(STREAM + queries), rate=RATE)
+    engine = panewise.Engine(panewise.read(STREAM + queries), rate=RATE)
     times = [*range(1, 11), 28]
     engine.push(
         "t",
@@ -167,7 +167,7 @@ def test_a_lookup_in_the_past_misses_no_event_that_where_keeps() -> None:
 
 @pytest.mark.parametrize("having", ["COUNT(v) < 2", "COUNT(v) <= 0", "COUNT(v) >= 0", "COUNT(v) > -1"])
 def test_groups_of_nothing_but_nulls_are_found_where_zero_passes(having: str) -> None:
-    engine = weft.Engine(
+    engine = panewise.Engine(
         STREAM + f"CREATE QUERY q AS SELECT COUNT(v) FROM t [RANGE 1 MINUTE] GROUP BY sym HAVING {having};", rate=RATE
     )
     engine.push("t", {"at": [1, 2], "sym": ["a", "b"], "v": [None, None], "p": [1.0, 1.0]})
@@ -177,7 +177,7 @@ def test_groups_of_nothing_but_nulls_are_found_where_zero_passes(having: str) ->
 
 def test_a_large_double_is_compared_as_having_does_it() -> None:
     bound = float(2**60)
-    engine = weft.Engine(
+    engine = panewise.Engine(
         STREAM + f"CREATE QUERY q AS SELECT MAX(v) FROM t [RANGE 1 MINUTE] GROUP BY sym HAVING MAX(v) >= {bound!r};",
         rate=RATE,
     )

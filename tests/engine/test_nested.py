@@ -1,4 +1,4 @@
-"""Windows of one edge or of several, folded together over many runs: the answers are the oracle's on every way."""
+"""Windows of one edge or of several, folded together over many runs: every way gives the oracle's answers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
 
-import weft
-from weft.aggregates.lowering import AnswerOverflowError
+import panewise
+from panewise.aggregates.lowering import AnswerOverflowError
 
 US = 1_000_000
 TEXT = """
@@ -54,11 +54,11 @@ events = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(steps=st.lists(st.tuples(events, st.integers(0, 3)), max_size=16))
 def test_answers_of_every_way(changed: dict[str, int], steps) -> None:
-    workload = weft.read(TEXT)
+    workload = panewise.read(TEXT)
     with ExitStack() as patches:
         for name, value in changed.items():
-            patches.enter_context(patch(f"weft.engine.{name}", value))
-        engine = weft.Engine(workload)
+            patches.enter_context(patch(f"panewise.engine.{name}", value))
+        engine = panewise.Engine(workload)
         taken: list[dict] = []
         watermark, now = None, 0
         for some, more in [*steps, ([], 12)]:
@@ -89,14 +89,14 @@ CREATE QUERY some AS SELECT SUM(x) FROM s [RANGE 8 SECONDS SLIDE 1 SECOND] GROUP
 def test_a_sum_overflows_only_where_it_is_asked_for(changed: dict[str, int]) -> None:
     with ExitStack() as patches:
         for name, value in changed.items():
-            patches.enter_context(patch(f"weft.engine.{name}", value))
-        workload = weft.read(OVERFLOW)
-        engine = weft.Engine(workload)
+            patches.enter_context(patch(f"panewise.engine.{name}", value))
+        workload = panewise.read(OVERFLOW)
+        engine = panewise.Engine(workload)
         for second in range(6):
             keys = ["a", *("bcdefghij" if second == 0 else "")]
             engine.push("s", {"t": np.full(len(keys), second * US), "k": keys, "x": np.full(len(keys), 2**62)})
             if second == 1:
-                # Twice 2**62 does not fit, and of `a` there are few events yet.
+                # Twice 2**62 does not fit, and `a` has few events so far.
                 with pytest.raises(AnswerOverflowError, match="query some"):
                     engine.advance("s", 2 * US)
                 engine.remove("some")

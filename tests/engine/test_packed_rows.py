@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engine.packed_rows import NO_SLOT, PackedColumn, PackedRows
-from weft.engine.rows import Rows
+from panewise.engine.packed_rows import NO_SLOT, PackedColumn, PackedRows
+from panewise.engine.rows import Rows
 
 integers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 300) | st.integers(2**40, 2**40 + 70_000)
 doubles = st.floats() | st.sampled_from([0.0, -0.0, float("nan")])

@@ -1,8 +1,8 @@
-"""Random programs of everything that an engine does, against the oracle: sliding and on-demand queries in one engine.
+"""Random programs of everything an engine does, checked by the oracle: sliding and on-demand queries in one engine.
 
 On-demand queries are answered by each structure in turn, and by the automatic choice with an adaptation that changes
-its mind as often as it can. Reports of changes only are replayed: who keeps the last of each group must know every
-answer. Windows that correct themselves and row queries have tests of their own.
+its mind as often as it can. Reports of changes are replayed: a reader who keeps the last report of each group must know
+every answer. Windows that correct themselves and row queries have tests of their own.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tests.engine.on_demand.test_conformance import FORCED, ROWS, US, Run, ident
 from tests.engine.on_demand.test_conformance import queries as on_demand_queries
 from tests.engine.test_conformance import as_table
 
-import weft
-from weft.aggregates.lowering import AnswerOverflowError
-from weft.engine.event_log import HistoryError
+import panewise
+from panewise.aggregates.lowering import AnswerOverflowError
+from panewise.engine.event_log import HistoryError
 
 SELECTS = ["COUNT(*)", "MAX(n), COUNT(x)", "MIN(x), AVG(n)", "MEDIAN(n), MODE(x)", "SUM(x)", "VARIANCE(x), COUNT(k)",
            "APPROX_TOP_ITEM(n, 1), APPROX_TOP_COUNT(k, 2)", "COUNT(DISTINCT k), MAX(b)"]  # fmt: skip
 PATCHES = {
-    "weft.engine.stream_state.MOST_GENERATIONS": 1,
-    "weft.engine.on_demand.adaptation.FEWEST_USES": 4,
-    "weft.engine.on_demand.adaptation.MARGIN": 1.0,
-    "weft.engine.on_demand.adaptation.WINS": 1,
+    "panewise.engine.stream_state.MOST_GENERATIONS": 1,
+    "panewise.engine.on_demand.adaptation.FEWEST_USES": 4,
+    "panewise.engine.on_demand.adaptation.MARGIN": 1.0,
+    "panewise.engine.on_demand.adaptation.WINS": 1,
 }
 KEYS = st.tuples(st.sampled_from(["a", "b", "z", None]), st.sampled_from([0.0, float("nan"), 7.0, None]))
 PLACES = st.integers(0, 1000)
@@ -55,13 +55,13 @@ def sliding_queries(draw):
 
 
 class Reports:
-    """What somebody knows who keeps the last report of each group of one query."""
+    """What a reader knows who keeps the last report of each group of one query."""
 
     def __init__(self) -> None:
         self.known: dict[object, dict[int, oracle.Answer]] = {}
 
     def take(self, reported: list[oracle.Answer], *, may_repeat: bool) -> None:
-        """The reports of one window. None of them says what was known, unless all groups are reported."""
+        """The reports of one window. None of them repeats what was known, unless all groups are reported."""
         for group, answers in by_group(reported).items():
             before = self.known.get(group, {})
             same = before.keys() == answers.keys() and all(
@@ -71,14 +71,14 @@ class Reports:
             self.known[group] = answers
 
     def miss(self, answers: list[oracle.Answer]) -> None:
-        """A report of all groups: those that are not in it have no answer."""
+        """A report of all groups: a group that is not in it has no answer."""
         there = by_group(answers)
         for group, known in self.known.items():
             if group not in there:
                 self.known[group] = {item: answer._replace(value=None) for item, answer in known.items()}
 
     def compare(self, expected: list[oracle.Answer]) -> None:
-        """What is known are the answers of a window, and no others."""
+        """The reader knows the answers of a window, and no others."""
         wanted = by_group(expected)
         for group, answers in wanted.items():
             for item, answer in answers.items():
@@ -119,7 +119,7 @@ class Program(RuleBasedStateMachine):
         self.reports: dict[str, Reports] | None = None
 
     @property
-    def engine(self) -> weft.Engine:
+    def engine(self) -> panewise.Engine:
         return self.run.engine
 
     @rule(rows=ROWS, late=st.sampled_from([0, 0, 0, -6]))
@@ -156,7 +156,7 @@ class Program(RuleBasedStateMachine):
                 self.replay(name, reported, wanted, before, is_first=is_first, changed_only=changed_only)
 
     def closed(self, query, before: int | None) -> list[oracle.Answer]:
-        """The answers of the windows that close, of those that the query has seen whole."""
+        """The answers of the closing windows that the query has seen whole."""
         found = oracle.closed_answers(query, "t", self.run.accepted, self.run.watermark, before)
         exact_from = self.engine.exact_from(query.name)
         if exact_from is None:
@@ -209,7 +209,7 @@ class Program(RuleBasedStateMachine):
     @precondition(lambda self: self.on_demand)
     @rule(place=PLACES, key=KEYS)
     def look_at_one_key(self, place: int, key) -> None:
-        """The short way of a single group, however it is written."""
+        """The short way for a single group, with its key in any form."""
         query = self.engine.workload.queries[self.pick(place)]
         if not query.group_by:
             return
@@ -244,7 +244,7 @@ class Program(RuleBasedStateMachine):
         held = {name: self.engine.exact_from(name) for name in self.engine.workload.queries}
         self.run.step("snapshot")
         assert {name: self.engine.exact_from(name) for name in self.engine.workload.queries} == held
-        # Changes are told anew, of all groups.
+        # Changes are reported again, for all groups.
         self.reports = None
 
     @invariant()

@@ -1,4 +1,4 @@
-"""Runs hold what was added and not forgotten, however they are merged."""
+"""Runs hold what was added and not forgotten, in whatever way they are merged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.aggregates.components import Component, Kind
-from weft.engine.packed_rows import NO_SLOT
-from weft.engine.rows import Rows
-from weft.engine.runs import Runs
+from panewise.aggregates.components import Component, Kind
+from panewise.engine.packed_rows import NO_SLOT
+from panewise.engine.rows import Rows
+from panewise.engine.runs import Runs
 
 COMPONENTS = (Component(Kind.ROWS), Component(Kind.MAX, 0))
 given_rows = st.lists(
@@ -46,7 +46,7 @@ def held_by(runs: Runs) -> dict:
 @given(steps, st.sampled_from([0, 6, 1000]))
 def test_what_is_held(steps, small: int) -> None:
     empty = rows_of([])
-    with patch("weft.engine.runs.SMALL", small):
+    with patch("panewise.engine.runs.SMALL", small):
         runs = Runs(COMPONENTS)
         model: list[tuple[int, int, int, int]] = []
         for kind, what in steps:
@@ -77,7 +77,7 @@ def test_what_is_held(steps, small: int) -> None:
 
 
 def test_what_is_new_does_not_move_what_is_old() -> None:
-    with patch("weft.engine.runs.SMALL", 100):
+    with patch("panewise.engine.runs.SMALL", 100):
         runs = Runs(COMPONENTS)
         for slot in range(10):
             runs.add(rows_of([(key, slot, 0, key) for key in range(80)]))

@@ -1,4 +1,4 @@
-"""The slot store's invariants hold after every step, and it lets go of what no window needs."""
+"""The slot store's invariants hold after every step, and it drops what no window needs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.engine.test_conformance import as_table
 from tests.workloads import TIME_SLIDING, events, workloads
 
-import weft
-from weft.engine.combine import Combiner
-from weft.engine.ingest import to_batch
-from weft.engine.projection import project
-from weft.engine.slot_store import SlotStore
-from weft.windows.slots import oldest_slot_needed
+import panewise
+from panewise.engine.combine import Combiner
+from panewise.engine.ingest import to_batch
+from panewise.engine.projection import project
+from panewise.engine.slot_store import SlotStore
+from panewise.windows.slots import oldest_slot_needed
 
 
 @st.composite
@@ -27,7 +27,7 @@ def cases(draw):
 @given(cases(), st.data())
 def test_invariants(case, data) -> None:
     workload, stream, batches = case
-    plan = weft.optimize(workload).streams[stream.name]
+    plan = panewise.optimize(workload).streams[stream.name]
     stores = [SlotStore(plan, tree) for tree in plan.trees]
     for rows in batches:
         batch = to_batch(stream, as_table(stream, rows))
@@ -46,11 +46,11 @@ def test_invariants(case, data) -> None:
 
 
 def test_memory_follows_the_live_keys() -> None:
-    workload = weft.read(
+    workload = panewise.read(
         "CREATE STREAM s (t TIMESTAMP, k BIGINT) TIMESTAMP BY t;"
         "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k;"
     )
-    engine = weft.Engine(workload)
+    engine = panewise.Engine(workload)
     (store,) = [state.store for state in engine._streams["s"].generations[0].trees]
     for round_number in range(20):
         start = round_number * 10_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft
-from weft.planning.memory import MemoryBudgetError, consumers
+import panewise
+from panewise.planning.memory import MemoryBudgetError, consumers
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT, y DOUBLE) TIMESTAMP BY t;\n"
@@ -21,8 +21,8 @@ CREATE QUERY asked AS SELECT SUM(y) FROM s [RANGE 100 SECONDS];
 KEYS, SECONDS = 50, 200
 
 
-def full_engine() -> weft.Engine:
-    engine = weft.Engine(weft.read(TEXT), rate=KEYS, groups={"k": KEYS})
+def full_engine() -> panewise.Engine:
+    engine = panewise.Engine(panewise.read(TEXT), rate=KEYS, groups={"k": KEYS})
     times = np.repeat(np.arange(SECONDS), KEYS) * US
     numbers = np.arange(len(times))
     engine.push("s", {"t": times, "k": numbers % KEYS, "x": numbers, "y": numbers / 3})
@@ -45,9 +45,10 @@ def test_statistics_of_a_stream() -> None:
     assert statistics["bytes"] == tree["bytes"] + statistics["log"]["bytes"]
 
 
-@pytest.mark.parametrize("column", ["x", "y"])
-def test_a_row_of_five_partials_takes_at_most_64_bytes(column: str) -> None:
-    engine = weft.Engine(weft.read(TEXT.replace("(x)", f"({column})")), rate=KEYS, groups={"k": KEYS})
+# Exact variances of doubles take a second pair, what the rounding of squares left.
+@pytest.mark.parametrize(("column", "most_bytes"), [("x", 64), ("y", 64 + 16)])
+def test_a_row_of_five_partials_is_small(column: str, most_bytes: int) -> None:
+    engine = panewise.Engine(panewise.read(TEXT.replace("(x)", f"({column})")), rate=KEYS, groups={"k": KEYS})
     random = np.random.default_rng(1)
     times = np.repeat(np.arange(SECONDS), 3 * KEYS) * US
     keys = random.permutation(len(times)) % KEYS + 10**12
@@ -56,25 +57,25 @@ def test_a_row_of_five_partials_takes_at_most_64_bytes(column: str) -> None:
     )
     engine.advance("s", 190 * US)
     (tree,) = engine.statistics()["streams"]["s"]["trees"]
-    assert tree["bytes"] / tree["fragments"] <= 64
+    assert tree["bytes"] / tree["fragments"] <= most_bytes
 
 
 def test_the_estimate_is_above_what_is_held_and_not_far() -> None:
     engine = full_engine()
     estimated = {
         consumer.name: consumer.bytes
-        for consumer in consumers(weft.optimize(engine.workload, rate=KEYS, groups={"k": KEYS}))
+        for consumer in consumers(panewise.optimize(engine.workload, rate=KEYS, groups={"k": KEYS}))
     }
     held = engine.statistics()["streams"]["s"]
-    # Columns are packed, so that rows take less than the widest that they may need.
+    # Columns are packed, so rows take less than the widest columns would.
     assert held["trees"][0]["bytes"] <= estimated["tree 0 over s"] <= 4 * held["trees"][0]["bytes"]
     assert estimated["events of s for lookups"] == pytest.approx(held["log"]["bytes"], rel=1.0)
 
 
 def test_a_workload_that_would_not_fit_is_refused_and_nothing_changes() -> None:
     with pytest.raises(MemoryBudgetError, match=r"may hold 1.0 MB: .*tree 0 over s: .* Shorten"):
-        weft.Engine(weft.read(TEXT), groups={"k": 100_000}, memory_limit=1_000_000)
-    engine = weft.Engine(weft.read(STREAM), groups={"k": 10}, memory_limit=1_000_000)
+        panewise.Engine(panewise.read(TEXT), groups={"k": 100_000}, memory_limit=1_000_000)
+    engine = panewise.Engine(panewise.read(STREAM), groups={"k": 10}, memory_limit=1_000_000)
     engine.add("CREATE QUERY small AS SELECT SUM(x) FROM s [RANGE 60 SECONDS SLIDE 1 SECOND] GROUP BY k")
     with pytest.raises(MemoryBudgetError, match="events of s for lookups"):
         engine.add("CREATE QUERY large AS SELECT SUM(x) FROM s [RANGE 60 DAYS]")

@@ -5,8 +5,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.aggregates.types import Type
-from weft.engine.tables import ByteTable, CodeTable, ColumnTable, IntTable, KeyTable
+from panewise.aggregates.types import Type
+from panewise.engine.tables import ByteTable, CodeTable, ColumnTable, IntTable, KeyTable
 
 
 @given(

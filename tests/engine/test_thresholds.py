@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import weft
+import panewise
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, x DOUBLE, n BIGINT) TIMESTAMP BY t;\n"
@@ -32,7 +32,7 @@ HAVING = {
 
 @pytest.mark.parametrize("having", HAVING)
 def test_groups_that_pass(having: str) -> None:
-    engine = weft.Engine(
+    engine = panewise.Engine(
         STREAM + f"CREATE QUERY q AS SELECT SUM(n), STDDEV_POP(x) FROM s [RANGE 1 SECOND SLIDE 1 SECOND] GROUP BY k "
         f"HAVING {having};"
     )

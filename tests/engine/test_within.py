@@ -1,4 +1,4 @@
-"""WITHIN: intervals that contain the exact answer, no wider than promised, and exact answers where they cannot be."""
+"""WITHIN: intervals that contain the exact answer and are no wider than promised; otherwise exact answers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests import oracle
 from tests.answers import microseconds
 from tests.engine.test_conformance import as_table
 
-import weft
-from weft.aggregates.lowering import AnswerOverflowError
-from weft.engine.answers import answers_schema
-from weft.engine.event_log import EventLog, HistoryError
-from weft.engine.within import TimeGrams
-from weft.engine.within_column import RisingNumbers
-from weft.errors import WeftWarning
-from weft.language.model import Query
-from weft.language.printer import label_of
+import panewise
+from panewise.aggregates.lowering import AnswerOverflowError
+from panewise.engine.answers import answers_schema
+from panewise.engine.event_log import EventLog, HistoryError
+from panewise.engine.within import TimeGrams
+from panewise.engine.within_column import RisingNumbers
+from panewise.errors import PanewiseWarning
+from panewise.language.model import Query
+from panewise.language.printer import label_of
 
 STREAM = "CREATE STREAM t (at TIMESTAMP, s STRING, v BIGINT, p DOUBLE) TIMESTAMP BY at WATERMARK 0 SECONDS;"
 QUERIES = """
@@ -41,8 +41,8 @@ PLAIN = STREAM + "".join(part.split(" WITHIN ")[0] + ";" for part in QUERIES.spl
 @pytest.fixture(autouse=True)
 def many_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of these tests are small and their aggregates few: reading them, or structures, would be cheaper."""
-    monkeypatch.setattr("weft.planning.within._events", lambda query, rate: 10_000)
-    monkeypatch.setattr("weft.planning.structure_choice.structure_steps", lambda stream, query, rate: math.inf)
+    monkeypatch.setattr("panewise.planning.within._events", lambda query, rate: 10_000)
+    monkeypatch.setattr("panewise.planning.structure_choice.structure_steps", lambda stream, query, rate: math.inf)
 
 
 @st.composite
@@ -82,13 +82,13 @@ def check(table: pa.Table, query: Query, expected: list[oracle.Answer]) -> None:
             assert oracle.same_value(high, value), context
         else:
             assert exact is None, context
-            # Rounding to the nearest double keeps order, so this holds of the answer that is not rounded, too.
+            # Rounding to the nearest double keeps order, so this also holds for the answer that is not rounded.
             assert low <= answer.value <= high, context
             assert low <= value <= high, context
             assert high - low <= query.within * max(abs(low), abs(high)), context
 
 
-def grams(engine: weft.Engine) -> TimeGrams:
+def grams(engine: panewise.Engine) -> TimeGrams:
     (state,) = engine._streams.values()
     return state.within
 
@@ -96,10 +96,10 @@ def grams(engine: weft.Engine) -> TimeGrams:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_intervals_contain_the_answers_of_the_oracle(data: st.DataObject) -> None:
-    workload = weft.read(STREAM + QUERIES)
-    assert all(plan.buckets is not None for plan in weft.optimize(workload).within.values())
+    workload = panewise.read(STREAM + QUERIES)
+    assert all(plan.buckets is not None for plan in panewise.optimize(workload).within.values())
     (stream,) = workload.streams.values()
-    engine, plain = weft.Engine(workload), weft.Engine(PLAIN)
+    engine, plain = panewise.Engine(workload), panewise.Engine(PLAIN)
     accepted: list[dict[str, Any]] = []
     clock, watermark = 1000, -1
     for _ in range(data.draw(st.integers(1, 7))):
@@ -113,7 +113,7 @@ def test_intervals_contain_the_answers_of_the_oracle(data: st.DataObject) -> Non
             for each in (engine, plain):
                 each.advance("t", watermark)
         if data.draw(st.integers(0, 3), label="snapshot") == 0:
-            engine = weft.Engine.restore(engine.snapshot())
+            engine = panewise.Engine.restore(engine.snapshot())
         at = max(watermark, clock) + data.draw(st.integers(-30, 12), label="at")
         for query in workload.queries.values():
             try:
@@ -129,11 +129,11 @@ def test_intervals_contain_the_answers_of_the_oracle(data: st.DataObject) -> Non
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_queries_come_and_go(data: st.DataObject) -> None:
-    """Beside queries that stay and so keep the events, from the beginning on."""
-    workload = weft.read(STREAM + QUERIES)
+    """Beside queries that stay and so keep the events from the beginning."""
+    workload = panewise.read(STREAM + QUERIES)
     (stream,) = workload.streams.values()
     texts = {text.split()[2]: f"{text};" for text in QUERIES.split(";")[:-1]}
-    engine = weft.Engine(
+    engine = panewise.Engine(
         STREAM + "CREATE QUERY keeps AS SELECT MAX(v) FROM t [RANGE 1 SECOND]; CREATE QUERY rows AS "
         "SELECT MAX(v) FROM t [ROWS 1000];"
     )
@@ -170,16 +170,16 @@ def values(count: int, low: float = 50.0, high: float = 150.0) -> dict[str, Any]
     }
 
 
-def engine_of(query: str, events: dict[str, Any] | None = None, until: int | None = None) -> weft.Engine:
-    """An engine with one query q, and events of which those before a time are final."""
-    engine = weft.Engine(f"{STREAM} CREATE QUERY q AS SELECT {query};")
+def engine_of(query: str, events: dict[str, Any] | None = None, until: int | None = None) -> panewise.Engine:
+    """An engine with one query q, and events; those before a time are final."""
+    engine = panewise.Engine(f"{STREAM} CREATE QUERY q AS SELECT {query};")
     if events is not None:
         engine.push("t", events)
         engine.advance("t", len(events["at"]) + 1 if until is None else until)
     return engine
 
 
-def rows_of(engine: weft.Engine, at: int | None = None) -> dict[str, dict[str, Any]]:
+def rows_of(engine: panewise.Engine, at: int | None = None) -> dict[str, dict[str, Any]]:
     return {row["aggregate"]: row for row in engine.lookup("q", at).to_pylist()}
 
 
@@ -284,10 +284,10 @@ def test_doubles_beyond_the_largest_are_read() -> None:
 
 def test_a_timegram_that_cannot_hold_its_events_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
-        raise weft.WeftError("a TimeGram holds fewer than so many elements")
+        raise panewise.PanewiseError("a TimeGram holds fewer than so many elements")
 
-    monkeypatch.setattr("weft.engine.within_column.TimeGram.update", full)
-    with pytest.warns(WeftWarning, match="answered exactly from now on: a TimeGram holds fewer"):
+    monkeypatch.setattr("panewise.engine.within_column.TimeGram.update", full)
+    with pytest.warns(PanewiseWarning, match="answered exactly from now on: a TimeGram holds fewer"):
         engine = engine_of("SUM(v), COUNT(v) FROM t [ROWS 5] WITHIN 0.5", values(20))
     rows = rows_of(engine)
     assert rows["SUM(v)"]["exact"] == values(20)["v"][15:].sum()
@@ -302,7 +302,7 @@ def test_before_the_first_event() -> None:
 
 
 def test_queries_share_a_column() -> None:
-    engine = weft.Engine(STREAM)
+    engine = panewise.Engine(STREAM)
     for name, rest in [("a", "[ROWS 50]"), ("b", "[RANGE 1 SECOND]"), ("c", "[ROWS 50] WHERE v > 1")]:
         engine.add(f"CREATE QUERY {name} AS SELECT MAX(p), AVG(p) FROM t {rest} WITHIN 0.1")
     assert len(grams(engine)._columns) == 2
@@ -314,11 +314,11 @@ def test_queries_share_a_column() -> None:
 
 
 def test_a_query_that_is_added_later_sees_rows_without_gaps_only() -> None:
-    """Rows of a rare substream are held from long ago, and those in between are not."""
+    """Old rows of a rare substream are held, and the rows in between are not."""
     kept = "CREATE QUERY kept AS SELECT s, MAX(v) FROM t [PARTITION BY s ROWS 10] GROUP BY s;"
     events = values(100)
     events["s"] = ["rare"] * 8 + ["often"] * 92
-    engine = weft.Engine(STREAM + kept)
+    engine = panewise.Engine(STREAM + kept)
     engine.push("t", events)
     engine.advance("t", 101)
     engine.add("CREATE QUERY q AS SELECT COUNT(*), MIN(v) FROM t [ROWS 50] WITHIN 0.1")
@@ -328,14 +328,14 @@ def test_a_query_that_is_added_later_sees_rows_without_gaps_only() -> None:
 
 
 def test_spark_has_the_same_columns() -> None:
-    unpacking = pytest.importorskip("weft.spark.unpack")
+    unpacking = pytest.importorskip("panewise.spark.unpack")
     queries = STREAM + "CREATE QUERY a AS SELECT s, MAX(p) FROM t [RANGE 1 SECOND SLIDE 1 SECOND] GROUP BY s"
-    for workload in (weft.read(queries), weft.read(queries + " WITHIN 0.1")):
+    for workload in (panewise.read(queries), panewise.read(queries + " WITHIN 0.1")):
         assert unpacking.answers_type(answers_schema(workload)).names == answers_schema(workload).names
 
 
 def columns_of(queries: str) -> list[str]:
-    engine = weft.Engine(STREAM + queries)
+    engine = panewise.Engine(STREAM + queries)
     return engine.advance("t", 5).column_names
 
 
@@ -343,28 +343,28 @@ def test_low_and_high_are_columns_if_some_query_has_within() -> None:
     plain = "CREATE QUERY a AS SELECT s, MAX(p) FROM t [RANGE 1 SECOND SLIDE 1 SECOND] GROUP BY s;"
     fixed = ["query", "window_start", "window_end", "s", "aggregate", "value", "exact"]
     assert columns_of(plain) == fixed
-    engine = weft.Engine(STREAM + plain)
+    engine = panewise.Engine(STREAM + plain)
     engine.add("CREATE QUERY b AS SELECT MAX(v), COUNT(*) FROM t [RANGE 2 SECONDS SLIDE 1 SECOND] WITHIN 0.1")
     engine.push("t", {"at": [1, 2], "s": ["x", "y"], "v": [3, None], "p": [1.5, None]})
-    table = engine.advance("t", weft.END_OF_STREAM)
+    table = engine.advance("t", panewise.END_OF_STREAM)
     assert table.column_names == [*fixed, "low", "high"]
     assert table.num_rows == 6
     assert table.column("low").to_pylist() == table.column("high").to_pylist() == table.column("value").to_pylist()
     assert set(engine.wide(table, "b").column_names) == {"window_start", "window_end", "MAX(v)", "COUNT(*)"}
     engine.remove("b")
-    assert engine.advance("t", weft.END_OF_STREAM).column_names == fixed
+    assert engine.advance("t", panewise.END_OF_STREAM).column_names == fixed
 
 
 def test_attributes_called_low_and_high() -> None:
     stream = "CREATE STREAM t (at TIMESTAMP, low STRING, high STRING, p DOUBLE) TIMESTAMP BY at;"
     grouped = "CREATE QUERY g AS SELECT low, high, MAX(p) FROM t [RANGE 1 SECOND SLIDE 1 SECOND] GROUP BY low, high;"
     whole = "CREATE QUERY w AS SELECT MAX(p) FROM t [RANGE 1 SECOND SLIDE 1 SECOND]"
-    engine = weft.Engine(stream + grouped + whole)
+    engine = panewise.Engine(stream + grouped + whole)
     engine.push("t", {"at": [1], "low": ["a"], "high": ["b"], "p": [1.0]})
-    rows = {row["query"]: row for row in engine.advance("t", weft.END_OF_STREAM).to_pylist()}
+    rows = {row["query"]: row for row in engine.advance("t", panewise.END_OF_STREAM).to_pylist()}
     assert (rows["g"]["low"], rows["g"]["high"], rows["w"]["low"]) == ("a", "b", None)
     with pytest.raises(
-        weft.WeftError, match="groups by 'high', which is the name of a column of answers where a query"
+        panewise.PanewiseError, match="groups by 'high', which is the name of a column of answers where a query"
     ):
         engine.add("CREATE QUERY n AS SELECT MAX(p) FROM t [ROWS 5] WITHIN 0.1")
     assert list(engine.workload.queries) == ["g", "w"]
@@ -380,12 +380,12 @@ def test_wide_answers_have_the_bounds_beside_the_value() -> None:
     assert table.schema.field("COUNT(*)").type == pa.int64()
     (row,) = table.to_pylist()
     assert row["total low"] <= row["total"] <= row["total high"]
-    with pytest.raises(weft.WeftError, match="'a low' of a SELECT item hides another column"):
+    with pytest.raises(panewise.PanewiseError, match="'a low' of a SELECT item hides another column"):
         engine_of('SUM(v) AS a, MAX(v) AS "a low" FROM t [ROWS 900] WITHIN 0.05')
 
 
 def test_queries_that_read_their_events_have_equal_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.planning.within._events", lambda query, rate: 1)
+    monkeypatch.setattr("panewise.planning.within._events", lambda query, rate: 1)
     engine = engine_of("SUM(p) FROM t [ROWS 900] WITHIN 0.05", values(1000))
     row = rows_of(engine)["SUM(p)"]
     assert row["low"] == row["high"] == row["value"]

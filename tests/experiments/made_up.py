@@ -1,4 +1,4 @@
-"""Rows that nobody measured: for each figure some that bear out every claim, and some that contradict every one."""
+"""Made-up rows, not measured: for each figure some that support every claim, and some that contradict every claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims are functions of rows: made-up rows that bear them out, and others that contradict them."""
+"""Claims are functions of rows: some made-up rows support them, others contradict them."""
 
 from __future__ import annotations
 

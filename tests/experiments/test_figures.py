@@ -7,7 +7,7 @@ from experiments.figures import SCALES, chosen, every_figure
 from experiments.tables import Table
 from tests.experiments.made_up import MADE_UP
 
-from weft.errors import WeftError
+from panewise.errors import PanewiseError
 
 pytest.importorskip("matplotlib")
 
@@ -60,8 +60,8 @@ def test_another_seed() -> None:
 
 
 def test_a_figure_that_is_not_there() -> None:
-    with pytest.raises(WeftError, match="did you mean weave-4"):
+    with pytest.raises(PanewiseError, match="did you mean weave-4"):
         chosen("weav-4")
-    with pytest.raises(WeftError, match="no scale"):
+    with pytest.raises(PanewiseError, match="no scale"):
         FIGURES["weave-4"].parameters("huge")
     assert [figure.name for figure in chosen("all")] == list(FIGURES)

@@ -16,9 +16,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from experiments import run as running
-from weft.cli.main import app
-from weft.cli.reproduce import experiments
-from weft.errors import WeftError
+from panewise.cli.main import app
+from panewise.cli.reproduce import experiments
+from panewise.errors import PanewiseError
 
 pytest.importorskip("matplotlib")
 
@@ -70,7 +70,7 @@ def test_a_failure_names_the_case_stops_the_run_and_leaves_no_table(
     ]
     monkeypatch.setattr(Figure, "cases", lambda *_: cases)
     figures = every_figure()
-    with pytest.raises(WeftError, match=r"weave-4 stopped at 'the second': SystemExit: an answer does not agree"):
+    with pytest.raises(PanewiseError, match=r"weave-4 stopped at 'the second': SystemExit: an answer does not agree"):
         reproduce([figures["weave-4"], figures["weave-5"]], "tiny", tmp_path, console())
     assert not ran
     assert list(tmp_path.iterdir()) == []
@@ -78,16 +78,16 @@ def test_a_failure_names_the_case_stops_the_run_and_leaves_no_table(
 
 def test_matplotlib_is_asked_for_before_anything_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(WeftError, match=r"weft\[plots\]"):
+    with pytest.raises(PanewiseError, match=r"panewise\[plots\]"):
         require_matplotlib()
     monkeypatch.setattr(running, "_measured", lambda *_: pytest.fail("something was measured"))
-    with pytest.raises(WeftError, match="matplotlib"):
+    with pytest.raises(PanewiseError, match="matplotlib"):
         reproduce([every_figure()["weave-4"]], "tiny", tmp_path / "out", console())
     assert not (tmp_path / "out").exists()
 
 
-def weft(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    start = f"import sys; sys.argv = {['weft', *arguments]!r}; from weft.cli.main import app; app()"
+def panewise(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    start = f"import sys; sys.argv = {['panewise', *arguments]!r}; from panewise.cli.main import app; app()"
     command = [sys.executable, "-c", start]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
@@ -95,7 +95,7 @@ def weft(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_the_command_lists_the_figures_even_beside_another_folder_of_that_name(tmp_path: Path) -> None:
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "__init__.py").write_text("raise SystemExit('the wrong one')\n", encoding="utf-8")
-    done = weft("reproduce", cwd=tmp_path)
+    done = panewise("reproduce", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(every_figure())
@@ -103,14 +103,14 @@ def test_the_command_lists_the_figures_even_beside_another_folder_of_that_name(t
 
 
 def test_the_command_reproduces_into_a_folder(tmp_path: Path) -> None:
-    done = weft("reproduce", "weave-14", "--scale", "tiny", "--output", "out", cwd=tmp_path)
+    done = panewise("reproduce", "weave-14", "--scale", "tiny", "--output", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "weave-14" in done.stdout
     assert (tmp_path / "out" / "weave-14.png").exists()
 
 
 def test_an_unknown_figure_is_an_error(tmp_path: Path) -> None:
-    done = weft("reproduce", "weave-44", cwd=tmp_path)
+    done = panewise("reproduce", "weave-44", cwd=tmp_path)
     assert done.returncode == 2
     assert "did you mean" in done.stderr
     assert "Traceback" not in done.stderr
@@ -118,9 +118,9 @@ def test_an_unknown_figure_is_an_error(tmp_path: Path) -> None:
 
 
 def test_without_a_checkout_there_are_no_experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import weft as package
+    import panewise as package
 
     assert (experiments() / "figures.py").exists()
-    monkeypatch.setattr(package, "__file__", str(tmp_path / "site" / "weft" / "__init__.py"))
+    monkeypatch.setattr(package, "__file__", str(tmp_path / "site" / "panewise" / "__init__.py"))
     result = CliRunner().invoke(app, ["reproduce", "weave-4"])
     assert result.exit_code == 2

@@ -10,7 +10,7 @@ from experiments.tables import NotMeasuredError, Table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import WeftError
+from panewise.errors import PanewiseError
 
 WORDS = st.text(alphabet="abc ,\"'#:", min_size=1).filter(lambda text: text.strip() == text)
 CELLS = st.one_of(st.booleans(), st.integers(-(10**9), 10**9), st.integers(-1000, 1000).map(lambda n: n / 8), WORDS)
@@ -42,5 +42,5 @@ def test_where_and_mean() -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(WeftError, match="measure the figure"):
+    with pytest.raises(PanewiseError, match="measure the figure"):
         Table.read(tmp_path / "none.csv")

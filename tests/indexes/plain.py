@@ -1,4 +1,4 @@
-"""Windows of basic windows in plain Python: every tuple kept, every answer from them. Shares nothing with Weft."""
+"""Windows of basic windows in plain Python: keeps every tuple, answers from them. Shares nothing with Panewise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sort_key(value):
 
 
 def plain(value):
-    """Values that are one: NaN is NaN, and -0.0 is 0.0."""
+    """One form for equal values: NaN is NaN, and -0.0 is 0.0."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.indexes import (
+from panewise.indexes import (
     EVERY_INDEX,
     EVERY_RING,
     EVERY_STORAGE,
@@ -16,7 +16,7 @@ from weft.indexes import (
     SetWindow,
     choose,
 )
-from weft.indexes.sheet import indexes_table, maintenance, maintenance_table, rings_table, storages_table
+from panewise.indexes.sheet import indexes_table, maintenance, maintenance_table, rings_table, storages_table
 
 DOCS = (Path(__file__).parents[2] / "docs" / "indexes.md").read_text(encoding="utf-8")
 STORAGES = {each.sheet.name: each.sheet for each in EVERY_STORAGE}
@@ -121,7 +121,7 @@ def test_bad_arguments_are_named() -> None:
         ({"query": "sorted", "storage": "aggr"}, "aggr cannot serve sorted"),
         ({"type": "string", "index": "g_index"}, "cannot serve histogram of string"),
         ({"ring": "dirty_bits"}, "leave ring='dirty_bits' out"),
-        ({"every": 0}, "every 1 basic window"),
+        ({"every": 0}, "every must be at least 1"),
         ({"index": "b_index"}, "there is no index"),
         ({"purge": "daily"}, "way of purging"),
     ]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.indexes.plain import PlainWindow
 
-from weft.indexes import CountCut, IndexingError, Pace, SetWindow, TimeCut
+from panewise.indexes import CountCut, IndexingError, Pace, SetWindow, TimeCut
 
 
 @given(tuples=st.integers(1, 7), basic_windows=st.integers(1, 4), batches=st.lists(st.integers(0, 20), max_size=8))
@@ -75,7 +75,7 @@ def test_bad_sizes_are_named() -> None:
 
 @given(every=st.integers(1, 4), steps=st.lists(st.integers(0, 6), max_size=20))
 def test_falling_behind(every, steps) -> None:
-    """A step attaches so many basic windows, then the query gets its turn if it is due."""
+    """A step attaches some basic windows, then the query gets its turn if it is due."""
     pace, waits, waiting = Pace(every), [], 0
     for count in steps:
         pace.attached(count)

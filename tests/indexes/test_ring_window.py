@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.indexes.plain import PlainWindow
 from tests.indexes.streams import ODD, TYPES, column, make, runs
 
-from weft.indexes import EVERY_INDEX, EVERY_RING, IndexingError, RingWindow
+from panewise.indexes import EVERY_INDEX, EVERY_RING, IndexingError, RingWindow
 
 INDEXES = [index.sheet.name for index in EVERY_INDEX]
 RINGS = [ring.sheet.name for ring in EVERY_RING]

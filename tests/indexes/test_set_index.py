@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from weft.indexes import EVERY_INDEX
-from weft.indexes.set_index import NO_ENTRIES, Entries, NodeIndex
+from panewise.indexes import EVERY_INDEX
+from panewise.indexes.set_index import NO_ENTRIES, Entries, NodeIndex
 
 NODE_INDEXES = [each for each in EVERY_INDEX if issubclass(each, NodeIndex)]
 every_index = pytest.mark.parametrize("kind", NODE_INDEXES, ids=lambda kind: kind.sheet.name)
@@ -38,7 +38,7 @@ def test_values_come_and_go(kind, purge, pattern) -> None:
         index.change(0, entries(nodes), NO_ENTRIES)
         for code in codes:
             held[code] = held.get(code, 0) + 1
-        # One value in fifty stays when they are thinned, so that pages of a tree are left with one or none.
+        # When values are thinned, one in fifty stays, so that pages of a tree keep one value or none.
         gone = [code for code in held if (code % 50 if pattern == "thinned" else chance.random() < 0.6)]
         nodes = index.find(np.array(gone))
         index.change(0, NO_ENTRIES, Entries(nodes, np.array([held.pop(code) for code in gone])))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.indexes.plain import PlainWindow, plain
 from tests.indexes.streams import ODD, TYPES, column, make, runs
 
-from weft.indexes import EVERY_INDEX, EVERY_STORAGE, IndexingError, SetWindow, TwoSetWindow
+from panewise.indexes import EVERY_INDEX, EVERY_STORAGE, IndexingError, SetWindow, TwoSetWindow
 
 EXACT = [
     (storage.sheet.name, index.sheet.name, purge)

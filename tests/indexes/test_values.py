@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.indexes.plain import plain, sort_key
 
-from weft.indexes.values import codes_of
+from panewise.indexes.values import codes_of
 
 doubles = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -75,6 +75,6 @@ def test_numbers_of_strings_are_given_out_again(batches) -> None:
         assert [batch[place] for place in codes.order(numbers)] == sorted(batch, key=str.encode)
         most = max(most, len(set(batch)))
         assert len(codes) == len(set(batch))
-        assert max(numbers.tolist(), default=-1) < most, "a number was free, and a new one was taken"
+        assert max(numbers.tolist(), default=-1) < most, "a number was free, but a new one was taken"
         codes.release(np.unique(numbers))
         assert (codes.find(batch) == -1).all()

@@ -24,7 +24,7 @@ if __name__ == "__main__":
 
 from tests.kafka.jars import broker_jars, connector_jars
 
-from weft.spark.java import ensure_java
+from panewise.spark.java import ensure_java
 
 PARTITIONS = 3
 """Of every topic."""
@@ -54,7 +54,7 @@ class BrokerError(Exception):
 
 @contextmanager
 def running_broker(folder: Path) -> Iterator[str]:
-    """The address of a broker that keeps all it has in a folder, and ends with the context."""
+    """The address of a broker that keeps everything in a folder and ends with the context."""
     controller, port = _free_ports(2)
     settings = folder / "server.properties"
     settings.write_text(
@@ -62,7 +62,7 @@ def running_broker(folder: Path) -> Iterator[str]:
         encoding="utf-8",
     )
     log = folder / "broker.log"
-    # With a letter before it, as an id that begins with a hyphen would be taken for an option.
+    # With a letter in front: an id that begins with a hyphen would be read as an option.
     cluster = "W" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
     formatting = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", str(settings)]
     with log.open("w", encoding="utf-8") as output:
@@ -83,7 +83,7 @@ def running_broker(folder: Path) -> Iterator[str]:
 
 
 def create_topics(address: str, names: Iterable[str]) -> None:
-    """Make topics. Brokers that make them when they are written to may put the first messages out of order."""
+    """Make topics. A broker that makes a topic at its first write may put the first messages out of order."""
     topics = [_text(name) + struct.pack(">ihii", PARTITIONS, 1, 0, 0) for name in names]
     body = struct.pack(">i", len(topics)) + b"".join(topics) + struct.pack(">ib", 30_000, 0)
     response = _asked(address, api=19, version=2, body=body, within_s=60)
@@ -98,7 +98,7 @@ def create_topics(address: str, names: Iterable[str]) -> None:
 
 
 def _asked(address: str, api: int, version: int, body: bytes, within_s: float) -> bytes:
-    """What the broker answers to a request of Kafka's protocol."""
+    """The broker's answer to a request of Kafka's protocol."""
     request = struct.pack(">hhih", api, version, 1, -1) + body
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), within_s) as connection:
@@ -138,7 +138,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, log: Pat
 
 
 def _answers(port: int) -> bool:
-    """Whether a request for the versions of the protocol is answered; a mere connection is taken before that."""
+    """Whether the broker answers a request for the protocol's versions; it accepts connections before it does."""
     try:
         return len(_asked(f"127.0.0.1:{port}", api=18, version=0, body=b"", within_s=1)) > 0
     except (OSError, struct.error):
@@ -151,7 +151,7 @@ def _end_of(log: Path) -> str:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="weft-kafka-") as folder, running_broker(Path(folder)) as address:
+    with tempfile.TemporaryDirectory(prefix="panewise-kafka-") as folder, running_broker(Path(folder)) as address:
         create_topics(address, sys.argv[1:])
         print(f'kafka.bootstrap.servers = "{address}"')
         print(f'"spark.jars" = "{",".join(map(str, connector_jars()))}"', flush=True)

@@ -1,6 +1,6 @@
 """One broker, and one process with Spark and the connector, for all tests of Kafka.
 
-Where Maven is missing or does not get the jars the tests are skipped; with WEFT_INSIST_ON_KAFKA=1 they fail.
+If Maven is missing or cannot get the jars, the tests are skipped; with PANEWISE_INSIST_ON_KAFKA=1 they fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import pyspark
 import pytest
 from tests.kafka.broker import create_topics, running_broker
 from tests.kafka.driver import Driver
-from tests.kafka.jars import JarsUnavailableError, broker_jars, connector_jars, version_of_connector
+from tests.kafka.jars import broker_jars, connector_jars, version_of_connector
+from tests.maven import JarsUnavailableError
 
 TOPICS = (
     "readings",
@@ -36,8 +37,8 @@ def connector() -> list[Path]:
         broker_jars()
         jars = connector_jars()
     except JarsUnavailableError as error:
-        if os.environ.get("WEFT_INSIST_ON_KAFKA") == "1":
-            pytest.fail(f"WEFT_INSIST_ON_KAFKA is set, and {error}")
+        if os.environ.get("PANEWISE_INSIST_ON_KAFKA") == "1":
+            pytest.fail(f"PANEWISE_INSIST_ON_KAFKA is set, and {error}")
         pytest.skip(str(error))
     version = version_of_connector(jars)
     if version != pyspark.__version__:

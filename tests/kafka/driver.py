@@ -1,7 +1,8 @@
-"""A process with a Spark session that has Kafka's connector: it writes and reads topics, and runs jobs of `weft run`.
+"""A process with a Spark session that has Kafka's connector: it writes and reads topics, and runs jobs of `panewise
+run`.
 
-It takes a request a line as JSON and answers with a line. All share one JVM, whose start is most of the time that a job
-takes; and it is a process of its own, as a session of another test would not have the connector.
+It reads one request a line as JSON and answers each with a line. All requests share one JVM, because most of a job's
+time is the start of a JVM. It is its own process, because the session of another test would not have the connector.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class Message:
-    """A message of a topic. Kafka sets the timestamp; the partition is by key where it is not given."""
+    """A message of a topic. Kafka sets the timestamp; without a partition, the key decides it."""
 
     value: str | None
     key: str | None = None
@@ -71,7 +72,7 @@ class Driver:
         ]
 
     def run(self, job: Path) -> Ran:
-        """`weft run JOB.toml` to its end."""
+        """`panewise run JOB.toml` to its end."""
         return Ran(**self._ask({"do": "run", "job": str(job)}))
 
     def decode(self, job: Path) -> tuple[list[JSON], int]:
@@ -94,7 +95,7 @@ class Driver:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        # An answer is one line, so nothing of it waits in a buffer already.
+        # An answer is one line, so no part of it can wait in a buffer already.
         is_there, _, _ = select.select([self._process.stdout], [], [], ANSWER_WITHIN_S)
         if not is_there:
             self._process.kill()
@@ -107,7 +108,7 @@ class Driver:
 
 
 class _Session:
-    """What the process does with requests."""
+    """How the process handles requests."""
 
     def __init__(self, address: str, jars: str) -> None:
         self.options = {"kafka.bootstrap.servers": address}
@@ -142,7 +143,7 @@ class _Session:
     def run(self, job: str) -> JSON:
         from typer.testing import CliRunner
 
-        from weft.cli.main import app
+        from panewise.cli.main import app
 
         result = CliRunner().invoke(app, ["run", job])
         return {"code": result.exit_code, "out": result.stdout, "err": result.stderr}
@@ -150,10 +151,10 @@ class _Session:
     def decode(self, job: str) -> JSON:
         from pyspark.sql import Observation
 
-        from weft.cli.job import read_job
-        from weft.cli.messages import MALFORMED_EVENTS
-        from weft.cli.preflight import check_job
-        from weft.cli.sources import read_events
+        from panewise.cli.job import read_job
+        from panewise.cli.messages import MALFORMED_EVENTS
+        from panewise.cli.preflight import check_job
+        from panewise.cli.sources import read_events
 
         read = read_job(Path(job))
         malformed: dict[str, Observation] = {}
@@ -163,14 +164,14 @@ class _Session:
         return {"events": [row["event"] for row in rows], "malformed": count.get[MALFORMED_EVENTS]}
 
     def _spark(self) -> Any:
-        """A session; a job that ran has stopped the one before."""
+        """A new session, because a job that ran has stopped the one before."""
         from pyspark.sql import SparkSession
 
-        from weft import spark as weft_spark
+        from panewise import spark as panewise_spark
 
-        weft_spark.ensure_java()
-        weft_spark.choose_worker_python()
-        settings = weft_spark.SETTINGS | {
+        panewise_spark.ensure_java()
+        panewise_spark.choose_worker_python()
+        settings = panewise_spark.SETTINGS | {
             "spark.jars": self.jars,
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -180,7 +181,7 @@ class _Session:
 
 
 def main(address: str, jars: str) -> None:
-    # What anything else prints goes to the log, so that answers are alone in the pipe.
+    # Anything else that prints goes to the log, so that the pipe has answers only.
     pipe = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     session = _Session(address, jars)

@@ -1,8 +1,8 @@
-"""Exactly once: a job that is killed over and over gives the answers of one that is left alone.
+"""Exactly once: a job that is killed again and again gives the same answers as one that is left alone.
 
-Two streams, one from a folder of files and one from a topic, are read while statements come and go. All input lies
+The job reads two streams, one from a folder of files and one from a topic, while statements come and go. All input is
 there before the job starts, and each batch takes one file of events, one file of statements and one share of the topic,
-so a run that is killed has the batches of one that is not.
+so a run that is killed has the same batches as one that is not.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 import pytest
 from tests.answers import to_answer
 from tests.kafka.driver import Driver, Message
-from tests.kafka.killed_job import Batches, KilledJob
 from tests.kafka.test_kafka import START_US, Event, text
+from tests.killed_job import Batches, KilledJob
 from tests.oracle import Answer, assert_same_answers, closed_answers
 from tests.spark.streaming import write_batches
 
-import weft
-from weft.engine.event_log import HistoryError
-from weft.language.model import Workload
+import panewise
+from panewise.engine.event_log import HistoryError
+from panewise.language.model import Workload
 
 pytestmark = [
     pytest.mark.spark,
@@ -35,16 +35,16 @@ pytestmark = [
 ]
 
 SEED = 9
-MANY = os.environ.get("WEFT_MANY_KILLS") == "1"
-"""Every start of Spark takes its time, so `make kills` has many of them, and other runs of the tests a few."""
+MANY = os.environ.get("PANEWISE_MANY_KILLS") == "1"
+"""Every start of Spark takes time, so `make kills` has many of them, and other runs of the tests have a few."""
 KILLS = {"start": 4, "batch": 14, "write": 4} if MANY else {"start": 1, "batch": 2, "write": 1}
-"""How often it is killed within the time that a start takes, after a new batch has begun, and between the moments when
-the sink has a batch's answers and when the batch is committed."""
+"""How often it is killed: during a start, after a new batch has begun, and between the moment when the sink has a
+batch's answers and the moment when the batch is committed."""
 IN_FLIGHT = 10 if MANY else 1
 """How many kills must have hit a batch whose offsets were logged in the same run and which was not committed."""
 BATCHES = 48 if MANY else 22
 EVENTS = 40
-"""Of each stream, in a batch."""
+"""The number of events of each stream in a batch."""
 MINUTE_US = 60_000_000
 BATCH_US = 2 * MINUTE_US
 """How much time the events of a batch cover."""
@@ -68,7 +68,7 @@ CREATE QUERY leaving AS
   SELECT MIN(price) FROM trades [RANGE 4 MINUTES SLIDE 2 MINUTES] GROUP BY symbol;
 """
 STAYING = ("volume", "large", "peaks", "medians")
-"""The queries that are there from the beginning to the end."""
+"""The queries that exist from the beginning to the end."""
 LEAVES_IN = 19
 
 JOB = """
@@ -101,7 +101,7 @@ TOPIC = "killed"
 
 
 def statements_of(batch: int) -> str:
-    """What comes with a batch: queries that find partials waiting and such that do not, their ends, and mistakes."""
+    """The statements of a batch: queries that find partials waiting, queries that do not, their ends, and mistakes."""
     earlier = batch - 10
     kind = batch % 5
     if batch == LEAVES_IN:
@@ -146,7 +146,7 @@ def times(batch: int, dice: random.Random) -> list[Event]:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What lies there before a run, the same for every run."""
+    """The input that is there before a run, the same for every run."""
 
     folder: Path
     workload: Workload
@@ -163,7 +163,7 @@ class Inputs:
 def inputs(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     folder = tmp_path_factory.mktemp("inputs")
     dice = random.Random(SEED)
-    workload = weft.read(STATEMENTS)
+    workload = panewise.read(STATEMENTS)
     batches = [(trades(number, dice), readings(number, dice)) for number in range(BATCHES)]
     write_batches(folder / "trades", workload.streams["trades"], [of_trades for of_trades, _ in batches])
     (folder / "statements").mkdir()
@@ -196,7 +196,7 @@ class Run:
         settings = {"address": driver.address, "topic": TOPIC, "events": EVENTS, "spark": driver.spark_table.strip()}
         file = folder / "job.toml"
         file.write_text(JOB.format(inputs=inputs.folder, scratch=scratch, **settings))
-        self.job = KilledJob(file, folder / "checkpoint", folder / "answers", scratch)
+        self.job = KilledJob(file, folder / "checkpoint", folder / "answers" / "_spark_metadata", scratch)
 
     def to_the_end(self) -> None:
         """Run what is left, undisturbed."""
@@ -204,14 +204,14 @@ class Run:
         self.job.wait(WITHIN_S + 10 * BATCHES)
 
     def pace(self) -> Pace:
-        """How fast a run was that nobody disturbed; what is slow here is the machine, so kills are spread by it."""
+        """How fast an undisturbed run was. That depends on the machine, so the kills are spread by it."""
         commits = self.folder / "checkpoint" / "commits"
         ends_s = [(commits / str(number)).stat().st_mtime for number in range(BATCHES)]
         began_s = (self.folder / "job.toml").stat().st_mtime
         return Pace(start_s=ends_s[0] - began_s, batch_s=(ends_s[-1] - ends_s[0]) / (BATCHES - 1))
 
     def killed(self, kind: str, pace: Pace, dice: random.Random) -> tuple[Batches, Batches]:
-        """Start it and kill it; how far it was before and after."""
+        """Start it and kill it; returns how far it was before and after."""
         before = self.job.batches()
         self.job.start()
         if kind == "start":
@@ -238,9 +238,9 @@ class Run:
         return [row for file in files for row in pq.read_table(file).to_pylist()]
 
     def offsets(self) -> list[list[str]]:
-        """Of each batch, how far each source is read."""
+        """How far each source is read at each batch."""
         log = self.folder / "checkpoint" / "offsets"
-        # After the version and a line with times and settings.
+        # Skip the version and a line with times and settings.
         return [(log / str(number)).read_text().splitlines()[2:] for number in range(self.job.batches().logged + 1)]
 
     def statements(self) -> dict[str, str]:
@@ -248,14 +248,14 @@ class Run:
         return {path.name: path.read_text() for path in (self.folder / "lookups" / "statements").glob("*.json")}
 
     def lookups(self) -> dict[str, list[str]]:
-        """What is looked up at the end, for each query that there is then."""
-        with weft.LookupClient(self.folder / "lookups") as client:
+        """The lookups at the end, for each query that exists then."""
+        with panewise.LookupClient(self.folder / "lookups") as client:
             assert client.watermark_us == self.inputs.watermark_us
             return {name: looked_up(client, name) for name in client.workload.queries}
 
 
-def looked_up(client: weft.LookupClient, name: str) -> list[str]:
-    """The answers of a query, or why there are none: one that came last has seen no whole window."""
+def looked_up(client: panewise.LookupClient, name: str) -> list[str]:
+    """The answers of a query, or why there are none: the query that came last has seen no whole window."""
     try:
         return sorted(map(str, client.lookup(name).to_pylist()))
     except HistoryError as error:
@@ -264,11 +264,11 @@ def looked_up(client: weft.LookupClient, name: str) -> list[str]:
 
 
 def may_hit(batches: Batches) -> bool:
-    """Whether Spark goes on with the batches of a run that is not killed, to the letter.
+    """Whether Spark goes on with exactly the same batches as a run that is not killed.
 
-    There is a short moment when it does not: after a kill between a file source's log and the log of offsets, the next
-    batch has one file more. With statements that come and go this shows in the answers, as a query answers from the
-    batch on that follows its statement.
+    In one short moment it does not: after a kill between a file source's log and the log of offsets, the next batch has
+    one file more. With statements that come and go this shows in the answers, because a query begins to answer with the
+    batch after its statement.
     """
     return not batches.is_only_listed
 
@@ -295,7 +295,7 @@ def test_a_job_that_is_killed_answers_once(driver: Driver, inputs: Inputs, tmp_p
     assert lookups == alone.lookups()
     assert all(lookups[name] for name in STAYING)
     assert "leaving" not in lookups
-    # Else the kills would have shown nothing.
+    # Otherwise the kills would have shown nothing.
     assert len(kills) >= (20 if MANY else 4)
     hit = {after.logged for before, after in kills if after.is_in_flight and after.logged > before.logged}
     assert len(hit) >= IN_FLIGHT, kills
@@ -325,7 +325,7 @@ def assert_statements_did_what_they_are_for(run: Run) -> None:
 
 
 def differences(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """The rows that are only, or more often, in the first, and in the second."""
+    """The rows that occur only, or more often, in the first; and those in the second."""
     first, second = (Counter(map(str, rows)) for rows in (some, others))
     return sorted((first - second).elements()), sorted((second - first).elements())
 
@@ -341,7 +341,7 @@ def answers_of(rows: list[dict[str, Any]], inputs: Inputs) -> list[Answer]:
 
 
 def expected(inputs: Inputs) -> list[Answer]:
-    """What the oracle says of the queries that stay."""
+    """The oracle's answers to the queries that stay."""
     queries = [inputs.workload.queries[name] for name in STAYING]
     return [
         answer

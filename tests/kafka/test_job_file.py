@@ -1,4 +1,4 @@
-"""What a job file says of messages and of Kafka, as far as it is checked without Spark."""
+"""What a job file says about messages and about Kafka, as far as it is checked without Spark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from weft.cli.job import Job, JobError, Source, read_job
-from weft.cli.kafka import check_sink, check_source, source_options
+from panewise.cli.job import Job, JobError, Source, read_job
+from panewise.cli.kafka import check_sink, check_source, source_options
 
 KAFKA = """
 queries = "q.sql"
@@ -52,7 +52,7 @@ def test_whole_job(tmp_path: Path) -> None:
     assert columns.sink.key == ("query", "user")
 
 
-def test_options_that_weft_adds() -> None:
+def test_options_that_panewise_adds() -> None:
     assert source_options(Source("kafka")) == {"startingOffsets": "earliest"}
     with_headers = Source("kafka", options={"startingoffsets": "latest"}, attributes={"tenant": "headers.tenant"})
     assert source_options(with_headers) == {"startingoffsets": "latest", "includeHeaders": "true"}
@@ -102,7 +102,7 @@ SERVERS = [
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
-    [*SERVERS, ("topic =", "tropic =", '[sink] options: say no topic; write for example: topic = "answers"')],
+    [*SERVERS, ("topic =", "tropic =", '[sink] options: name no topic; write for example: topic = "answers"')],
 )
 def test_mistakes_of_the_sink(tmp_path: Path, old: str, new: str, message: str) -> None:
     job = read(tmp_path, KAFKA.replace(old, new))
@@ -114,7 +114,7 @@ def test_mistakes_of_the_sink(tmp_path: Path, old: str, new: str, message: str) 
     ("old", "new", "message"),
     [
         *SERVERS,
-        ("subscribe =", "subscribed =", '[source] options: say no topic; write for example: subscribe = "events"'),
+        ("subscribe =", "subscribed =", '[source] options: name no topic; write for example: subscribe = "events"'),
         (
             KAFKA[KAFKA.index("decode") : KAFKA.index("[source.options]")],
             "",
@@ -124,6 +124,6 @@ def test_mistakes_of_the_sink(tmp_path: Path, old: str, new: str, message: str) 
 )
 def test_mistakes_of_the_source(tmp_path: Path, old: str, new: str, message: str) -> None:
     job = read(tmp_path, KAFKA.replace(old, new))
-    no_session: Any = None  # the brokers are asked for topics by one, and none of these gets so far
+    no_session: Any = None  # a session asks the brokers for topics; none of these mistakes gets that far
     with pytest.raises(JobError, match=re.escape(message)):
         check_source(no_session, job, "[source]", job.sources[""])

@@ -19,7 +19,7 @@ from tests.kafka.driver import ROOT, Driver, Message
 from tests.oracle import Answer, assert_same_answers, closed_answers
 from tests.test_docs import blocks_of
 
-import weft
+import panewise
 
 pytestmark = pytest.mark.spark
 
@@ -69,7 +69,7 @@ def text(event: Event) -> str:
 
 
 def write_job(folder: Path, driver: Driver, job: str, **changes: str) -> Path:
-    """The job of the page, or another, with this broker and this session, and texts that are replaced by others."""
+    """The job of the page, or another, with this broker, this session, and some texts replaced by others."""
     (folder / "readings.sql").write_text(WORKLOAD)
     job = job[: job.index("[spark]")] if "[spark]" in job else job
     job = job.replace("broker:9092", driver.address) + driver.spark_table
@@ -82,12 +82,12 @@ def write_job(folder: Path, driver: Driver, job: str, **changes: str) -> Path:
 
 
 def expected(events: list[Event], watermark: int | None) -> list[Answer]:
-    queries = weft.read(WORKLOAD).queries.values()
+    queries = panewise.read(WORKLOAD).queries.values()
     return [answer for query in queries for answer in closed_answers(query, "at", events, watermark)]
 
 
 def to_answers(messages: Iterable[Message]) -> list[Answer]:
-    workload = weft.read(WORKLOAD)
+    workload = panewise.read(WORKLOAD)
     columns = ("query", "window_start", "window_end", "sensor", "aggregate", "value", "exact")
     rows = [dict.fromkeys(columns) | json.loads(message.value or "") for message in messages]
     for row in rows:
@@ -119,7 +119,7 @@ def test_a_killed_stream_goes_on_without_loss(driver: Driver, topic: Topic, tmp_
     assert " 0 late" in ran.out
     messages = driver.consume("answers-of-stream")
     by_key = {message.key: message for message in messages}
-    # What was written again after the kill is the same to the last letter.
+    # What was written again after the kill is exactly the same.
     assert all(by_key[message.key].value == message.value for message in messages)
     watermark = max(event["at"] for event in topic.events) - WATERMARK_US
     assert_same_answers(to_answers(by_key.values()), expected(topic.events, watermark))
@@ -133,9 +133,9 @@ def test_a_killed_stream_goes_on_without_loss(driver: Driver, topic: Topic, tmp_
 
 
 def kill_after_batches(job: Path, count: int) -> None:
-    """`weft run` in a process of its own, which ends without a warning once it has shown some batches."""
-    command = [sys.executable, "-c", "from weft.cli.main import app; app()", "run", str(job)]
-    # To a file: nobody reads the errors while the job runs, and a pipe that is full would stop it.
+    """`panewise run` in its own process, which is killed once it has shown some batches."""
+    command = [sys.executable, "-c", "from panewise.cli.main import app; app()", "run", str(job)]
+    # To a file: nobody reads the errors while the job runs, and a full pipe would stop it.
     errors = job.with_suffix(".err")
     with (
         errors.open("w") as to_errors,
@@ -161,7 +161,7 @@ def test_a_batch_answers_over_the_whole_topic(driver: Driver, topic: Topic, tmp_
     assert ran.code == 0, ran.err
     messages = driver.consume("answers-of-batch")
     assert_same_answers(to_answers(messages), expected(topic.events, None))
-    # The last message of a key is what a compacted topic keeps: the newest window of the group.
+    # A compacted topic keeps the last message of a key: the newest window of the group.
     windows = defaultdict(list)
     for message in messages:
         answer = json.loads(message.value or "")
@@ -266,14 +266,14 @@ def test_what_is_wrong_is_named(driver: Driver, topic: Topic, tmp_path: Path) ->
 
     impatient = JOB.replace("topic =", "kafka.max.block.ms = 2000\ntopic =")
     sink = driver.run(write_job(tmp_path, driver, impatient, answers="unmade", **{"10 seconds": "available now"}))
-    assert sink.code == 2
+    assert sink.code == 75, "somebody may make the topic"
     assert "This server does not host this topic-partition" in sink.err  # as docs/kafka.md says that it is seen
 
 
 def test_without_the_connector(driver: Driver, topic: Topic, tmp_path: Path) -> None:
     file = write_job(tmp_path, driver, JOB)
     file.write_text("\n".join(line for line in file.read_text().splitlines() if "spark.jars" not in line))
-    command = [sys.executable, "-c", "from weft.cli.main import app; app()", "run", str(file)]
+    command = [sys.executable, "-c", "from panewise.cli.main import app; app()", "run", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     assert done.returncode == 2

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.kernels.collective_count import level_of, level_start
-from weft.kernels.segments import give_segment, no_segments, take_segment
+from panewise.kernels.collective_count import level_of, level_start
+from panewise.kernels.segments import give_segment, no_segments, take_segment
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 4, 7, 64])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.kernels import collective_extremes as kernel
-from weft.substreams.collective_extremes import CollectiveMax
+from panewise.kernels import collective_extremes as kernel
+from panewise.substreams.collective_extremes import CollectiveMax
 
 
 @given(st.lists(st.integers(-100, 100), min_size=1, max_size=60))

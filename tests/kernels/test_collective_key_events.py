@@ -1,4 +1,4 @@
-"""What the store of keys says of one key equals what plain Python says of its events."""
+"""What the store of keys says about one key equals what plain Python says about its events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.kernels.key_events import (
+from panewise.kernels.key_events import (
     count_after,
     event_of_sum,
     extreme_after,
@@ -15,7 +15,7 @@ from weft.kernels.key_events import (
     sum_after,
     with_room,
 )
-from weft.substreams.scan import ScanSubstreams
+from panewise.substreams.scan import ScanSubstreams
 
 events = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 50), st.integers(0, 4)), min_size=1, max_size=60)
 

@@ -15,14 +15,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numba import cfunc
 
-from weft.kernels.every_event import BLOCK, TILE, fold_at_every_event
-from weft.kernels.operations import ADD, MAX, MIN, USER
+from panewise.kernels.every_event import BLOCK, TILE, fold_at_every_event
+from panewise.kernels.operations import ADD, MAX, MIN, USER
 
 Window = tuple[int, int]
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
-# Around the sizes at which the kernels go another way, and tiny.
+# Sizes around those at which the kernels go another way, and tiny ones.
 lengths = st.one_of(
     st.integers(0, 12),
     st.integers(BLOCK - 2, BLOCK + 2),
@@ -39,7 +39,7 @@ slopes = st.sampled_from([-1, 0, 1])
 
 @dataclass
 class Answer:
-    """What a window is said to be after an event, and the positions [low, high) that it then covers."""
+    """The answer given for a window after an event, and the positions [low, high) that it then covers."""
 
     value: Any
     low: int
@@ -49,7 +49,7 @@ class Answer:
 def answers(
     operation: int, user: Any, identity: Any, elements: list[Any], held: int, windows: list[Window], dtype: type
 ) -> list[Answer]:
-    """The answers of all windows; of many events, those after some of them."""
+    """The answers of all windows; with many events, those after some of them."""
     before, new = np.array(elements[:held], dtype), np.array(elements[held:], dtype)
     copies = before.copy(), new.copy()
     found = fold_at_every_event(
@@ -170,7 +170,7 @@ def test_sums_of_any_floats(elements: list[float], held: int, windows: list[Wind
 
 
 def test_what_has_left_the_window_leaves_no_trace() -> None:
-    """A sum that were kept by taking off again would be wrong, or not a number, from the large elements on."""
+    """A sum kept by subtracting what leaves would be wrong, or not a number, from the large elements on."""
     elements = [0.1] * 300 + [1e300, math.inf, math.nan] + [0.1] * 700
     pairs = np.array(elements, np.complex128)
     windows = np.array([(180, 0), (20, 0)], np.int64)
@@ -247,7 +247,7 @@ def test_arrays_may_be_read_only_and_have_gaps(operation: int) -> None:
 
 
 def test_of_equal_elements_the_first_is_greatest_and_the_last_is_least() -> None:
-    """As `combine` has it, so that all kernels give the same zero."""
+    """As in `combine`, so that all kernels give the same zero."""
     elements = np.array([0.0, -0.0] * 400)
     windows = np.array([(2, 0), (301, 0)], np.int64)
     greatest = fold_at_every_event(MAX, None, np.float64(-np.inf), elements[:400], elements[400:], windows)

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.kernels.nested_windows import accumulate_pairs, add_doubles, add_integers, keep_extremes, mark_covered
+from panewise.kernels.nested_windows import accumulate_pairs, add_doubles, add_integers, keep_extremes, mark_covered
 
 KEYS, PIECES = 4, 3
 doubles = st.floats(-1e9, 1e9) | st.sampled_from([math.inf, -math.inf, math.nan])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.kernels.ordering import order_words
+from panewise.kernels.ordering import order_words
 
 
 @settings(max_examples=200, deadline=None)

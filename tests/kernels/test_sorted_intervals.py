@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.kernels.sorted_intervals import (
+from panewise.kernels.sorted_intervals import (
     FEW,
     MOST_RUNS,
     NULL_KEY,

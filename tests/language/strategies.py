@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from weft.aggregates.catalogue import CATALOGUE
-from weft.aggregates.sketches import MOST_RANKS
-from weft.aggregates.types import Type
-from weft.language.expressions import (
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.sketches import MOST_RANKS
+from panewise.aggregates.types import Type
+from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
@@ -25,10 +25,10 @@ from weft.language.expressions import (
     Not,
     QualifiedAttribute,
 )
-from weft.language.functions import QUANTILES, RANKED
-from weft.language.model import Query, SelectItem, Stream
-from weft.language.printer import label_of
-from weft.language.row_queries import (
+from panewise.language.functions import QUANTILES, RANKED
+from panewise.language.model import Query, SelectItem, Stream
+from panewise.language.printer import label_of
+from panewise.language.row_queries import (
     Column,
     HistogramQuery,
     IntersectionQuery,
@@ -42,8 +42,8 @@ from weft.language.row_queries import (
     Using,
     columns_of,
 )
-from weft.language.words import INDEXES, RINGS
-from weft.windows import RowWindow, TimeWindow, Window
+from panewise.language.words import INDEXES, RINGS
+from panewise.windows import RowWindow, TimeWindow, Window
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999

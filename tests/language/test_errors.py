@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.errors import StatementError
-from weft.language.limits import MAX_DEPTH, MAX_STATEMENT_CHARACTERS
-from weft.language.parser import parse
-from weft.language.reader import apply, read
-from weft.language.source import EXCERPT_LENGTH
+from panewise.errors import StatementError
+from panewise.language.limits import MAX_DEPTH, MAX_STATEMENT_CHARACTERS, check_text
+from panewise.language.parser import parse
+from panewise.language.reader import apply, read
+from panewise.language.source import EXCERPT_LENGTH
 
 # Two lines, so that the statements under test begin on line 3.
 STREAM = (
@@ -29,7 +29,7 @@ def error_of(text: str) -> StatementError:
     return caught.value
 
 
-# Each statement stands on line 3; what is wrong in it is marked by « », whose place is the column expected.
+# Each statement is on line 3; « » mark what is wrong in it, and their place is the expected column.
 BOUND = [
     ("COUNT(*) FROM «z» [ROWS 1]", "unknown stream 'z'", "known: s"),
     ("COUNT(*) FROM «S» [ROWS 1]", "unknown stream 'S'", "did you mean s?"),
@@ -60,7 +60,7 @@ BOUND = [
     ),
     ("COUNT(*) FROM s [ROWS 1] WHERE -«b» = 1", "a minus sign needs numbers, b is BOOLEAN", "BIGINT"),
     ("COUNT(*) FROM s [ROWS 1] WHERE («x > 1») BETWEEN FALSE AND TRUE", "left side of BETWEEN", "AND and OR"),
-    ("COUNT(*) FROM s [ROWS 1] WHERE j IN (1, «NULL»)", "NULL cannot stand in an IN list", "IS NULL"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE j IN (1, «NULL»)", "an IN list cannot hold NULL", "IS NULL"),
     ("COUNT(*) FROM s [ROWS 1] WHERE j IN (-«'a'»)", "only a number can be negative", "minus"),
     ("COUNT(*) FROM s [ROWS 1] WHERE k LIKE «'a\\'»", "lone backslash", "escapes"),
     (
@@ -81,13 +81,13 @@ BOUND = [
     ("COUNT(*) FROM s [RANGE BETWEEN 1 HOUR PRECEDING AND «-1 HOUR» PRECEDING]", "not be negative", "now"),
     (
         "COUNT(*) FROM s [RANGE «90 SECONDS»]",
-        "RANGE 90 SECONDS is no multiple of the granularity",
+        "RANGE 90 SECONDS is not a multiple of the granularity",
         "1 MINUTE",
     ),
-    ("COUNT(*) FROM s [RANGE 1 HOUR SLIDE «90 SECONDS»]", "SLIDE 90 SECONDS is no multiple", "1 MINUTE"),
-    ("COUNT(*) FROM s [RANGE BETWEEN 1 HOUR PRECEDING AND «1 SECOND» PRECEDING]", "no multiple", "1 MINUTE"),
-    ("COUNT(*) FROM s [RANGE «1.5 MICROSECONDS»]", "no whole number of microseconds", "microseconds"),
-    ("COUNT(*) FROM s [RANGE «1e-99 WEEKS»]", "no whole number of microseconds", "microseconds"),
+    ("COUNT(*) FROM s [RANGE 1 HOUR SLIDE «90 SECONDS»]", "SLIDE 90 SECONDS is not a multiple", "1 MINUTE"),
+    ("COUNT(*) FROM s [RANGE BETWEEN 1 HOUR PRECEDING AND «1 SECOND» PRECEDING]", "not a multiple", "1 MINUTE"),
+    ("COUNT(*) FROM s [RANGE «1.5 MICROSECONDS»]", "not a whole number of microseconds", "microseconds"),
+    ("COUNT(*) FROM s [RANGE «1e-99 WEEKS»]", "not a whole number of microseconds", "microseconds"),
     ("COUNT(*) FROM s [RANGE «1e99 HOURS»]", "is too long", "2**60"),
     ("COUNT(*) FROM s [RANGE «1e99999999999999999999 HOURS»]", "is too long", "2**60"),
     ("COUNT(*) FROM s [RANGE 5 «MINUTS»]", "unknown unit of time 'MINUTS'", "did you mean MINUTES?"),
@@ -96,8 +96,8 @@ BOUND = [
     ("COUNT(*) FROM s [PARTITION BY «z» ROWS 5] GROUP BY k", "unknown attribute 'z'", "known"),
     ("COUNT(*) FROM s [PARTITION BY k, «k» ROWS 5] GROUP BY k", "'k' is named twice", "remove"),
     ("COUNT(*) FROM s [«PARTITION BY k ROWS 5 SLIDE 1»] GROUP BY k", "cannot SLIDE", "leave out SLIDE"),
-    ("COUNT(*) FROM s [ROWS 1] WHERE x > 1 AND «MAX(x)» > 2", "an aggregate cannot stand in WHERE", "HAVING"),
-    ("SUM(1 + «MAX(x)») FROM s [ROWS 1]", "an aggregate cannot stand inside another aggregate", "itself"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE x > 1 AND «MAX(x)» > 2", "WHERE cannot use an aggregate", "HAVING"),
+    ("SUM(1 + «MAX(x)») FROM s [ROWS 1]", "an aggregate cannot be inside another aggregate", "itself"),
     ("«k», COUNT(*) FROM s [ROWS 1]", "'k' is neither grouped by nor aggregated", "GROUP BY"),
     ("COUNT(*) FROM s [ROWS 1] GROUP BY k HAVING «x» > 1", "'x' is neither grouped by nor", "MAX(x)"),
     ("COUNT(*) FROM s [ROWS 1] HAVING «COUNT(*)»", "HAVING needs a condition, COUNT(*) is BIGINT", "compare"),
@@ -116,7 +116,7 @@ BOUND = [
     ("«SUM(x, x)» FROM s [ROWS 1]", "SUM takes one argument, got 2", "SUM(attribute)"),
     ("«COUNT()» FROM s [ROWS 1]", "COUNT takes one argument, got 0", "COUNT(*)"),
     ("«SUM(*)» FROM s [ROWS 1]", "SUM(*) has no meaning", "only COUNT"),
-    ("«SUM(DISTINCT x)» FROM s [ROWS 1]", "DISTINCT cannot stand in SUM", "COUNT(DISTINCT e)"),
+    ("«SUM(DISTINCT x)» FROM s [ROWS 1]", "SUM cannot take DISTINCT", "COUNT(DISTINCT e)"),
     ("COUNT(*) FROM s [ROWS 1] WITHIN «0»", "WITHIN must be above 0 and below 1, got 0", "WITHIN 0.05"),
     ("COUNT(*) FROM s [ROWS 1] WITHIN «100» PERCENT", "WITHIN must be above 0 and below 1", "5 PERCENT"),
     ("COUNT(*) FROM s [ROWS 1] WHERE j = «9223372036854775808»", "is out of range", "integers go from"),
@@ -124,17 +124,17 @@ BOUND = [
     ("COUNT(*) FROM s [ROWS 1] WHERE j > «- - 9223372036854775808»", "is out of range", "decimal point"),
     ("COUNT(*) FROM s [ROWS 1] WHERE j IN («9223372036854775808»)", "is out of range", "decimal point"),
     ("COUNT(*) FROM s [ROWS 1] WHERE x > «1e999»", "is out of range", "1.8e308"),
-    ("COUNT(*) FROM s [ROWS 1] WHERE t > «TIMESTAMP 'noon'»", "'noon' is no timestamp", "TIMESTAMP '2013"),
-    ("COUNT(*) FROM s [ROWS 1] WHERE t > «TIMESTAMP '2013-02-30'»", "is no timestamp", "TIMESTAMP '2013"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE t > «TIMESTAMP 'noon'»", "'noon' is not a timestamp", "TIMESTAMP '2013"),
+    ("COUNT(*) FROM s [ROWS 1] WHERE t > «TIMESTAMP '2013-02-30'»", "is not a timestamp", "TIMESTAMP '2013"),
     ("COUNT(*) FROM s [ROWS 1] WHERE t > «TIMESTAMP '0001-01-01 00:00:00+01:00'»", "years 1 to 9999", ""),
     ("COUNT(*) FROM «s» WHERE b", "'s' needs a window here", "needs a window, for instance [RANGE"),
-    ("COUNT(*) FROM s [ROWS 1] AS «z»", "only the streams of a JOIN have other names", "leave out AS"),
+    ("COUNT(*) FROM s [ROWS 1] AS «z»", "only the streams of a JOIN can have other names", "leave out AS"),
     ("COUNT(*) FROM s [ROWS 1] «INTO» [ROWS 5]", "INTO is for queries that answer with rows", "ORDER BY"),
     ("COUNT(*) FROM s [ROWS 1] «USING» t_index OVER list", "USING is for queries that answer with rows", "ORDER BY"),
     ("«s.x» FROM s", "unknown attribute 's.x'", "known: t, k"),
     ("x, «x» FROM s", "two SELECT items are called 'x'", "AS"),
-    ("x AS «time» FROM s", "the rows have a column 'time' already", "AS"),
-    ("«SUM(x)» + 1 AS y FROM s [ROWS 2 SLIDE 1] ORDER BY x", "an aggregate cannot stand here", "of their own"),
+    ("x AS «time» FROM s", "the rows already have a column 'time'", "AS"),
+    ("«SUM(x)» + 1 AS y FROM s [ROWS 2 SLIDE 1] ORDER BY x", "an aggregate cannot be used here", "of their own"),
     ("x FROM s «USING» t_index OVER list", "this query needs no index", "leave out USING"),
     ("SUM(x) FROM s [ROWS 5] USING «timegram»", "answers with intervals", "add WITHIN 5 PERCENT"),
     ("HISTOGRAM(x) FROM «s» [ROWS 5]", "HISTOGRAM needs a window that slides", "SLIDE 1 MINUTE"),
@@ -143,9 +143,9 @@ BOUND = [
     ("HISTOGRAM(x, «j») FROM s [ROWS 5 SLIDE 1]", "must be a positive number", "HISTOGRAM(x, 10)"),
     ("«HISTOGRAM(k, 5)» FROM s [ROWS 5 SLIDE 1]", "ranges are of BIGINT or DOUBLE, these values are STRING", "width"),
     ("«HISTOGRAM(j, 0.5)» FROM s [ROWS 5 SLIDE 1]", "ranges of BIGINT need a whole width", "10"),
-    ("HISTOGRAM(x), «j» FROM s [ROWS 5 SLIDE 1]", "stand alone in SELECT", "two queries"),
-    ("HISTOGRAM(x) AS «h» FROM s [ROWS 5 SLIDE 1]", "the columns of HISTOGRAM have their names", "AS"),
-    ("HISTOGRAM(«MAX(x)») FROM s [ROWS 5 SLIDE 1]", "an aggregate cannot stand inside", "itself"),
+    ("HISTOGRAM(x), «j» FROM s [ROWS 5 SLIDE 1]", "must be alone in SELECT", "two queries"),
+    ("HISTOGRAM(x) AS «h» FROM s [ROWS 5 SLIDE 1]", "the columns of HISTOGRAM have fixed names", "AS"),
+    ("HISTOGRAM(«MAX(x)») FROM s [ROWS 5 SLIDE 1]", "an aggregate cannot be inside", "itself"),
     ("COUNT(*) FROM s [ROWS 5] WHERE «HISTOGRAM(x)» > 1", "HISTOGRAM gives rows, not a value", "alone"),
     ("TOP_K(x, «0») FROM s [ROWS 5 SLIDE 1]", "must be a whole number from 1 on", "TOP_K(symbol, 10)"),
     ("«TOP_K(x)» FROM s [ROWS 5 SLIDE 1]", "TOP_K takes two arguments, got 1", "TOP_K(symbol, 10)"),
@@ -208,7 +208,7 @@ SYNTAX = [
     ("CREATE STREAM z (a BIGINT) «PARTITION» BY a", "expected TIMESTAMP", ""),
     ("DROP «STREAM» s", "unexpected 'STREAM', expected QUERY", ""),
     ("DROP QUERY «#»", "unexpected character '#'", "remove it"),
-    (Q + "COUNT(*) FROM s [ROWS 1] WHERE k = «‘»a", "unexpected character '‘'", "strings stand in '...'"),
+    (Q + "COUNT(*) FROM s [ROWS 1] WHERE k = «‘»a", "unexpected character '‘'", "write strings in '...'"),
     (Q + "COUNT(*) FROM s [ROWS 1] WHERE k = «'»abc", "unterminated string", "close it with '"),
     (
         Q + "COUNT(*) FROM s [ROWS 1] WHERE k = 'a' OR k = «'»abc''",
@@ -218,7 +218,7 @@ SYNTAX = [
     (Q + 'COUNT(*) FROM «"»s [ROWS 1]', "unterminated quoted name", 'close it with "'),
     (Q + "COUNT(*) «/»* FROM s [ROWS 1]", "unterminated comment", "close it with */"),
     ("DROP QUERY «z»", "unknown query 'z'", "there are no queries"),
-    ("CREATE STREAM «s» (t TIMESTAMP) TIMESTAMP BY t", "the stream 's' exists already", "another name"),
+    ("CREATE STREAM «s» (t TIMESTAMP) TIMESTAMP BY t", "the stream 's' already exists", "another name"),
     ("CREATE STREAM z (t TIMESTAMP, «t» BIGINT) TIMESTAMP BY t", "attribute 't' is named twice", "remove"),
     ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY «u»", "unknown attribute 'u'", "known: t"),
     (
@@ -247,9 +247,9 @@ def test_statements_that_are_wrong(marked: str, message: str, hint: str) -> None
 def test_a_query_cannot_be_created_twice() -> None:
     one = "CREATE QUERY q AS SELECT COUNT(*) FROM s [ROWS 1]"
     error = error_of(f"{STREAM}{one};\n{one}")
-    assert "the query 'q' exists already" in error.message
+    assert "the query 'q' already exists" in error.message
     assert (error.line, error.column) == (4, 14)
-    with pytest.raises(StatementError, match="exists already"):
+    with pytest.raises(StatementError, match="already exists"):
         apply(read(STREAM + one), one)
 
 
@@ -290,7 +290,7 @@ def test_a_statement_of_a_megabyte_is_refused() -> None:
     assert "the statement is too long: 1,0" in error.message
     assert (error.line, error.column) == (3, 13)
     assert len(error.text) < 2 * EXCERPT_LENGTH
-    # Long comments and long files are no long statements.
+    # Long comments and long files are not long statements.
     padding = f"/*{' ' * MAX_STATEMENT_CHARACTERS}*/"
     assert len(read(STREAM + padding + padding + Q + "COUNT(*) FROM s [ROWS 1]").queries) == 1
     for unclosed in ("'", '"', "/*", "(", "[", "- ", "NOT "):
@@ -315,9 +315,34 @@ def test_deep_nesting_is_refused(condition: str, column: int | None) -> None:
     assert column is None or error.column == column
 
 
+@pytest.mark.parametrize("opened", [MAX_DEPTH + 1, 30_000])
+def test_parentheses_are_levels_too(opened: int) -> None:
+    error = error_of(STREAM + Q + "COUNT(*) FROM s [ROWS 1] WHERE " + "(" * opened + "b" + ")" * opened)
+    assert f"nested too deeply, more than {MAX_DEPTH} levels" in error.message
+    assert (error.line, error.column) == (3, 57 + MAX_DEPTH)
+
+
+def test_a_chain_is_refused_before_the_rest_of_it_is_parsed() -> None:
+    """An error behind the level that is too deep is never reached."""
+    for chain in ("x + ", "x * ", "b OR ", "b AND "):
+        text = STREAM + Q + "COUNT(*) FROM s [ROWS 1] WHERE " + chain * (MAX_DEPTH + 2) + "= = ="
+        assert "nested too deeply" in error_of(text).message
+
+
+def test_empty_statements_never_reach_the_parser() -> None:
+    text = STREAM + "; ;/* ; */;\n-- ;\n" * 3 + Q + "';;' " + ";" * 100_000
+    cleaned = check_text(text)
+    assert len(cleaned) == len(text)
+    assert cleaned.count(";") == STREAM.count(";") + 3
+    error = error_of(STREAM + ";;\n" * 5 + "DROP QUERY;;; x")
+    assert (error.line, error.column) == (STREAM.count("\n") + 6, 11)
+    assert len(parse(STREAM + ";" * 1000 + "DROP QUERY a" + ";\n;" * 1000)) == len(parse(STREAM)) + 1
+
+
 def test_parentheses_and_the_depth_allowed_are_fine() -> None:
     where = Q + "COUNT(*) FROM s [ROWS 1] WHERE "
-    assert read(STREAM + where + "(" * 10_000 + "b" + ")" * 10_000).queries
+    assert read(STREAM + where + "(" * MAX_DEPTH + "b" + ")" * MAX_DEPTH).queries
+    assert read(STREAM + where + "(b) AND " * (MAX_DEPTH - 2) + "'(((' <> '('").queries
     assert read(STREAM + where + "NOT " * (MAX_DEPTH - 1) + "b").queries
     nested = "x"
     for _ in range(60):

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.language.strategies import FINITE, INTEGERS, SHORT_TEXTS, TEXTS, Expressions
 from tests.oracle import evaluate as evaluate_plainly
 
-from weft.aggregates.types import Type
-from weft.language.evaluate import evaluate
-from weft.language.expressions import AggregateCall, Attribute, Comparison, InList, Literal, Logical
-from weft.language.reader import read
+from panewise.aggregates.types import Type
+from panewise.language.evaluate import evaluate
+from panewise.language.expressions import AggregateCall, Attribute, Comparison, InList, Literal, Logical
+from panewise.language.reader import read
 
 TYPES = {
     "flag": Type.BOOLEAN,

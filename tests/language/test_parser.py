@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from weft.aggregates.types import Type
-from weft.errors import StatementError, WeftError
-from weft.language.binder import bind
-from weft.language.expressions import (
+from panewise.aggregates.types import Type
+from panewise.errors import PanewiseError, StatementError
+from panewise.language.binder import bind
+from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
@@ -25,12 +25,12 @@ from weft.language.expressions import (
     Negate,
     Not,
 )
-from weft.language.model import Query, SelectItem, Stream, Workload
-from weft.language.parser import parse
-from weft.language.printer import print_name
-from weft.language.reader import apply, read
-from weft.language.words import RESERVED, TYPES
-from weft.windows import RowWindow, TimeWindow, Window
+from panewise.language.model import Query, SelectItem, Stream, Workload
+from panewise.language.parser import parse
+from panewise.language.printer import print_name
+from panewise.language.reader import apply, read
+from panewise.language.words import RESERVED, TYPES
+from panewise.windows import RowWindow, TimeWindow, Window
 
 SECOND, MINUTE, HOUR = 1_000_000, 60_000_000, 3_600_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, j BIGINT, n BIGINT, x DOUBLE, b BOOLEAN) TIMESTAMP BY t;\n"
@@ -213,7 +213,7 @@ def test_keywords_can_be_names_where_they_are_no_keywords() -> None:
 
 
 def test_reserved_words_of_the_grammar_and_of_the_printer_are_the_same() -> None:
-    grammar = importlib.resources.files("weft.language").joinpath("grammar.lark").read_text()
+    grammar = importlib.resources.files("panewise.language").joinpath("grammar.lark").read_text()
     excluded = re.search(r"NAME: /\(\?!\(\?:([a-z|]+)\)", grammar)
     assert excluded is not None
     assert {word.upper() for word in excluded[1].split("|")} == RESERVED
@@ -248,17 +248,17 @@ def test_a_file_is_read_like_its_text(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(WeftError, match=r"no such file: 'nowhere\.sql'"):
+    with pytest.raises(PanewiseError, match=r"no such file: 'nowhere\.sql'"):
         read("nowhere.sql")
-    with pytest.raises(WeftError, match="cannot read"):
+    with pytest.raises(PanewiseError, match="cannot read"):
         read("a\0b")
-    with pytest.raises(WeftError, match="cannot read"):
+    with pytest.raises(PanewiseError, match="cannot read"):
         read("x" * 5000)
 
 
 def test_importing_the_language_imports_neither_lark_nor_arrow() -> None:
     program = (
-        "import sys, weft.language.reader, weft.language.printer;"
+        "import sys, panewise.language.reader, panewise.language.printer;"
         "assert not {'lark', 'pyarrow', 'pyspark'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.language.strategies import queries, row_queries, streams
 
-from weft.aggregates.types import Type
-from weft.language.expressions import (
+from panewise.aggregates.types import Type
+from panewise.language.expressions import (
     Arithmetic,
     Attribute,
     Comparison,
@@ -17,10 +17,17 @@ from weft.language.expressions import (
     Negate,
     Not,
 )
-from weft.language.limits import MAX_DEPTH
-from weft.language.model import SelectItem, Workload
-from weft.language.printer import label_of, print_expression, print_query, print_row_query, print_stream, print_workload
-from weft.language.reader import read
+from panewise.language.limits import MAX_DEPTH
+from panewise.language.model import SelectItem, Workload
+from panewise.language.printer import (
+    label_of,
+    print_expression,
+    print_query,
+    print_row_query,
+    print_stream,
+    print_workload,
+)
+from panewise.language.reader import read
 
 A, B, C = Attribute("a"), Attribute("b"), Attribute("c")
 SLOW = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,4 +1,4 @@
-"""Weights: from the file of this machine, from the numbers shipped, and from no damaged file."""
+"""Weights come from the file of this machine or from the shipped numbers, and never from a damaged file."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from weft.aggregates.components import Kind
-from weft.planning import calibration
-from weft.planning.calibration import SHIPPED, CalibrationError, KindCost, read_calibration, weights_for, weights_path
-from weft.planning.sharing import Weights
+from panewise.aggregates.components import Kind
+from panewise.planning import calibration
+from panewise.planning.calibration import (
+    SHIPPED,
+    CalibrationError,
+    KindCost,
+    read_calibration,
+    weights_for,
+    weights_path,
+)
+from panewise.planning.sharing import Weights
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, so that no test reads what this machine has stored."""
-    monkeypatch.delenv("WEFT_WEIGHTS", raising=False)
+    monkeypatch.delenv("PANEWISE_WEIGHTS", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path
 
@@ -27,7 +34,7 @@ def numbers() -> dict[str, dict[str, float]]:
 
 def write(path: Path, kinds: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"weft": "0", "kinds": kinds}))
+    path.write_text(json.dumps({"panewise": "0", "kinds": kinds}))
     return path
 
 
@@ -36,11 +43,11 @@ def test_the_shipped_numbers_have_every_kind() -> None:
     weights = weights_for([Kind.ROWS, Kind.MAX])
     rows, greatest = SHIPPED.costs[Kind.ROWS], SHIPPED.costs[Kind.MAX]
     assert weights == Weights(rows.event_ns + greatest.event_ns, rows.combine_ns + greatest.combine_ns)
-    assert weights.source.startswith("shipped with Weft")
+    assert weights.source.startswith("shipped with Panewise")
 
 
 def test_the_file_of_this_machine_is_used(home: Path) -> None:
-    path = write(home / "config" / "weft" / "weights.json", numbers())
+    path = write(home / "config" / "panewise" / "weights.json", numbers())
     assert weights_path() == path
     weights = weights_for([Kind.ROWS, Kind.ROWS, Kind.COUNT])
     assert (weights.event, weights.combine) == (1 + 1 + 2, 10 + 10 + 20)
@@ -48,21 +55,21 @@ def test_the_file_of_this_machine_is_used(home: Path) -> None:
 
 
 def test_the_environment_says_where(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(home / "config" / "weft" / "weights.json", numbers())
+    write(home / "config" / "panewise" / "weights.json", numbers())
     kinds = numbers()
     kinds["rows"]["event_ns"] = 7
     path = write(home / "other.json", kinds)
-    monkeypatch.setenv("WEFT_WEIGHTS", str(path))
+    monkeypatch.setenv("PANEWISE_WEIGHTS", str(path))
     assert weights_for([Kind.ROWS]).event == 7
-    monkeypatch.setenv("WEFT_WEIGHTS", str(home / "none.json"))
-    with pytest.raises(CalibrationError, match=r"WEFT_WEIGHTS names .*none.json, which is not there; unset it"):
+    monkeypatch.setenv("PANEWISE_WEIGHTS", str(home / "none.json"))
+    with pytest.raises(CalibrationError, match=r"PANEWISE_WEIGHTS names .*none.json, which does not exist; unset it"):
         weights_for([Kind.ROWS])
 
 
 def test_without_a_configuration_folder_it_is_in_the_home(home: Path) -> None:
-    assert weights_path({"HOME": "ignored"}) == Path.home() / ".config" / "weft" / "weights.json"
-    assert weights_path({"XDG_CONFIG_HOME": str(home)}) == home / "weft" / "weights.json"
-    assert weights_path({"XDG_CONFIG_HOME": str(home), "WEFT_WEIGHTS": "w.json"}) == Path("w.json")
+    assert weights_path({"HOME": "ignored"}) == Path.home() / ".config" / "panewise" / "weights.json"
+    assert weights_path({"XDG_CONFIG_HOME": str(home)}) == home / "panewise" / "weights.json"
+    assert weights_path({"XDG_CONFIG_HOME": str(home), "PANEWISE_WEIGHTS": "w.json"}) == Path("w.json")
     assert calibration.calibration({"XDG_CONFIG_HOME": str(home)}) is SHIPPED
 
 
@@ -81,7 +88,7 @@ def test_a_damaged_file_is_refused(home: Path, text: str | bytes, why: str) -> N
     with pytest.raises(CalibrationError, match=why) as told:
         read_calibration(path)
     assert str(path) in str(told.value)
-    assert "Run `weft calibrate`" in str(told.value)
+    assert "Run `panewise calibrate`" in str(told.value)
 
 
 @pytest.mark.parametrize("number", [0, -1.0, "3", None, True, float("nan"), float("inf")])
@@ -108,7 +115,7 @@ def test_a_file_is_read_as_written(home: Path) -> None:
 
 
 def test_sketches_that_were_not_measured_cost_what_is_shipped(home: Path) -> None:
-    """Where their package is not installed, `weft calibrate` has no numbers for them."""
+    """If their package is not installed, `panewise calibrate` has no numbers for them."""
     kinds = numbers()
     del kinds["quantiles"]
     read = read_calibration(write(home / "weights.json", kinds))

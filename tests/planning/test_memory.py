@@ -1,12 +1,12 @@
-"""What a plan says that it will hold is near to what an engine then holds, and a limit is kept."""
+"""A plan's estimate of its memory is close to what an engine then holds, and a limit is kept."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-import weft
-from weft.planning.memory import MemoryBudgetError, consumers
+import panewise
+from panewise.planning.memory import MemoryBudgetError, consumers
 
 US = 1_000_000
 RATE, GROUPS, SECONDS = 500, 40, 100
@@ -31,16 +31,16 @@ WORKLOADS = {
 }
 
 
-def held_bytes(engine: weft.Engine) -> int:
-    """All that statistics count."""
+def held_bytes(engine: panewise.Engine) -> int:
+    """Everything that statistics count."""
     statistics = engine.statistics()
     streams = sum(one["bytes"] for one in statistics["streams"].values())
     structures = sum(column["bytes"] for columns in statistics["structures"].values() for column in columns)
     return streams + structures + sum(one["bytes"] for one in statistics["row_queries"].values())
 
 
-def full_engine(text: str) -> weft.Engine:
-    engine = weft.Engine(STREAM + text, rate=RATE, groups={"k": GROUPS})
+def full_engine(text: str) -> panewise.Engine:
+    engine = panewise.Engine(STREAM + text, rate=RATE, groups={"k": GROUPS})
     random = np.random.default_rng(1)
     for second in range(0, SECONDS, 5):
         count = 5 * RATE
@@ -57,14 +57,14 @@ def full_engine(text: str) -> weft.Engine:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_what_is_predicted_is_near_to_what_is_held(name: str) -> None:
     engine = full_engine(WORKLOADS[name])
-    predicted = consumers(weft.optimize(engine.workload, rate=RATE, groups={"k": GROUPS}))
+    predicted = consumers(panewise.optimize(engine.workload, rate=RATE, groups={"k": GROUPS}))
     total, held = sum(consumer.bytes for consumer in predicted), held_bytes(engine)
     assert held / 2 <= total <= 2 * held, (held, predicted, engine.statistics())
 
 
 def test_every_part_is_a_consumer() -> None:
-    workload = weft.read(STREAM + "".join(WORKLOADS.values()))
-    found = {consumer.name: consumer.bytes for consumer in consumers(weft.optimize(workload, rate=RATE))}
+    workload = panewise.read(STREAM + "".join(WORKLOADS.values()))
+    found = {consumer.name: consumer.bytes for consumer in consumers(panewise.optimize(workload, rate=RATE))}
     for name in ("events of s for lookups", "base_intervals over s for lookups", "rows of top", "rows of sorted"):
         assert found[name] > 0
     assert list(found.values()) == sorted(found.values(), reverse=True)
@@ -81,4 +81,4 @@ def test_every_part_is_a_consumer() -> None:
 )
 def test_a_limit_counts_every_part(query: str, largest: str) -> None:
     with pytest.raises(MemoryBudgetError, match=rf"may hold 5.0 MB: .*{largest}"):
-        weft.Engine(f"{STREAM} CREATE QUERY q AS {query}", groups={"k": 1000}, memory_limit=5_000_000)
+        panewise.Engine(f"{STREAM} CREATE QUERY q AS {query}", groups={"k": 1000}, memory_limit=5_000_000)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-import weft
+import panewise
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t;\n"
 
 
 def picture_of(*queries: str) -> tuple[ElementTree.Element, list[str]]:
     text = STREAM + "".join(f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(queries))
-    picture = ElementTree.fromstring(weft.optimize(weft.read(text)).picture())
+    picture = ElementTree.fromstring(panewise.optimize(panewise.read(text)).picture())
     return picture, [element.text or "" for element in picture.iter() if element.tag.endswith("text")]
 
 
 def bars(picture: ElementTree.Element) -> list[float]:
-    """The widths of all rectangles but the background."""
+    """The widths of all rectangles except the background."""
     rectangles = [element for element in picture.iter() if element.tag.endswith("rect")]
     return [float(element.attrib["width"]) for element in rectangles[1:]]
 
@@ -42,7 +42,7 @@ def test_what_is_too_much_is_counted() -> None:
         *(f"SELECT SUM(x) FROM s [RANGE {n} MINUTES SLIDE 1 MINUTE]" for n in range(1, 30)),
         "SELECT SUM(x) FROM s [RANGE 300 DAYS SLIDE 1 SECOND] GROUP BY k",
     )
-    assert "and 13 windows more" in texts
+    assert "and 13 more windows" in texts
     assert len(bars(picture)) < 1000
 
 

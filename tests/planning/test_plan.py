@@ -3,17 +3,21 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-import weft
-from weft.aggregates.components import Component, Kind
-from weft.planning.cost import FEED
-from weft.planning.optimize import fit, plan_stream
+import panewise
+from panewise.aggregates.components import Component, Kind
+from panewise.planning.cost import FEED
+from panewise.planning.optimize import fit, plan_stream
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, j STRING, x BIGINT, y DOUBLE) TIMESTAMP BY t;\n"
 
 
-def plan_of(*queries: str) -> weft.Plan:
-    return weft.optimize(weft.read(STREAM + "".join(f"CREATE QUERY q{n} AS {q};" for n, q in enumerate(queries))))
+def plan_of(*queries: str) -> panewise.Plan:
+    return panewise.optimize(
+        panewise.read(STREAM + "".join(f"CREATE QUERY q{n} AS {q};" for n, q in enumerate(queries)))
+    )
 
 
 def test_queries_with_the_same_groups_share_a_base() -> None:
@@ -53,14 +57,14 @@ def test_groups_with_an_attribute_in_common_share_a_base_when_they_are_few() -> 
         "SELECT MEDIAN(x) FROM s [RANGE 1 HOUR SLIDE 1 MINUTE] GROUP BY j, k",
     )
     text = STREAM + "".join(f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(queries[:3]))
-    few = weft.optimize(weft.read(text), groups={"k": 3, "j": 5}).streams["s"]
+    few = panewise.optimize(panewise.read(text), groups={"k": 3, "j": 5}).streams["s"]
     assert [(base.group_by, base.together_by) for base in few.bases] == [(("j", "k"), ("k",)), (("j",), ("j",))]
     assert [tree.group_by for tree in few.fed_by(few.bases[0])] == [("k",), ("j", "k")]
-    many = weft.optimize(weft.read(text), groups={"k": 3000, "j": 5000}).streams["s"]
+    many = panewise.optimize(panewise.read(text), groups={"k": 3000, "j": 5000}).streams["s"]
     assert [base.group_by for base in many.bases] == [("k",), ("j", "k"), ("j",)]
-    whole = weft.read(text + f"CREATE QUERY q3 AS {queries[3]}")
-    assert len(weft.optimize(whole, groups={"k": 3, "j": 5}).streams["s"].bases) == 3
-    unknown = weft.optimize(weft.read(text), groups={"k": 3}).streams["s"]
+    whole = panewise.read(text + f"CREATE QUERY q3 AS {queries[3]}")
+    assert len(panewise.optimize(whole, groups={"k": 3, "j": 5}).streams["s"].bases) == 3
+    unknown = panewise.optimize(panewise.read(text), groups={"k": 3}).streams["s"]
     assert [base.group_by for base in unknown.bases] == [("k",), ("j", "k"), ("j",)]
 
 
@@ -91,12 +95,35 @@ def test_cost_is_the_papers_with_partials_of_slots_in_place_of_events() -> None:
         "SELECT SUM(x) FROM s [RANGE 10 SECONDS SLIDE 5 SECONDS]",
         "SELECT SUM(x) FROM s [RANGE 8 SECONDS SLIDE 4 SECONDS]",
     )
-    # Slots of a second, each of which has events. All edges lie in 8 of 20 seconds.
+    # Slots of a second, each with events. All edges lie in 8 of 20 seconds.
     assert plan.cost == pytest.approx(1000 + FEED + 8 / 20 * (16 / 4 + 10 / 5 + 8 / 4))
-    assert plan.to_dict()["shared_per_s"] == pytest.approx(1000 + 8 / 20 * 8)
-    assert plan.to_dict()["no_share_per_s"] == pytest.approx(3000 + 1 / 4 * 4 + 1 / 5 * 2 + 1 / 4 * 2)
-    with pytest.raises(ValueError, match="rate must be positive"):
-        weft.optimize(weft.read(STREAM + "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 1 SECOND];"), rate=0)
+    assert plan.to_dict()["shared_per_s"] == pytest.approx(plan.cost)
+    # Alone, the first and the third window have slots of 4 seconds, the second has slots of 5.
+    apart = (FEED + 4) / 4 + (FEED + 2) / 5 + (FEED + 2) / 4
+    assert plan.to_dict()["no_share_per_s"] == pytest.approx(3000 + apart)
+    with pytest.raises(panewise.PanewiseError, match="rate must be positive"):
+        panewise.optimize(panewise.read(STREAM + "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 1 SECOND];"), rate=0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 200), st.integers(1, 60), st.sampled_from(["", " GROUP BY k"])), min_size=1, max_size=8
+    ),
+    st.sampled_from([1.0, 50.0, 1000.0]),
+    st.booleans(),
+)
+def test_no_alternative_is_priced_below_the_plan(
+    windows: list[tuple[int, int, str]], rate: float, in_bulk: bool
+) -> None:
+    """A plan of one query is that query alone; sharing is chosen where it costs less, by the same prices."""
+    queries = [f"SELECT SUM(x) FROM s [RANGE {r} SECONDS SLIDE {s} SECONDS]{by}" for r, s, by in windows]
+    text = STREAM + "".join(f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(queries))
+    plan = panewise.optimize(panewise.read(text), rate=rate, in_bulk=in_bulk)
+    data = plan.to_dict()
+    if len(queries) == 1:
+        assert data["cost_per_s"] == pytest.approx(data["no_share_per_s"])
+        assert data["cost_per_s"] == pytest.approx(data["shared_per_s"])
+    assert data["cost_per_s"] <= data["shared_per_s"] * (1 + 1e-9)
 
 
 def test_a_query_fits_a_tree_only_if_its_partials_hold_all_it_needs() -> None:
@@ -105,7 +132,7 @@ def test_a_query_fits_a_tree_only_if_its_partials_hold_all_it_needs() -> None:
     (tree,) = plan.trees
 
     def fits(text: str) -> bool:
-        workload = weft.read(STREAM + f"CREATE QUERY q AS {text};")
+        workload = panewise.read(STREAM + f"CREATE QUERY q AS {text};")
         return fit(stream, tree, workload.queries["q"]) is not None
 
     assert fits("SELECT SUM(x), COUNT(*) FROM s [RANGE 8 SECONDS SLIDE 4 SECONDS] WHERE x > 1 GROUP BY k")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft
-from weft.planning import unions
-from weft.planning.plan import Tree
-from weft.planning.unions import unions_of
-from weft.windows import TimeWindow
+import panewise
+from panewise.planning import unions
+from panewise.planning.plan import Tree
+from panewise.planning.unions import unions_of
+from panewise.windows import TimeWindow
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t;\n"
 
@@ -19,7 +19,7 @@ def trees_of(windows: list[tuple[int, int]], rate: float = 1000.0) -> tuple[Tree
         f"CREATE QUERY q{n} AS SELECT k, SUM(x) FROM s [RANGE {length} SECONDS SLIDE {slide} SECONDS] GROUP BY k;"
         for n, (length, slide) in enumerate(windows)
     )
-    return weft.optimize(weft.read(text), rate=rate).trees
+    return panewise.optimize(panewise.read(text), rate=rate).trees
 
 
 def slots_with_edges(trees: list[Tree], period: int) -> int:

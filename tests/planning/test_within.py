@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-import weft
-from weft.planning.within import MOST_BUCKETS, buckets_from_values, plan_within
+import panewise
+from panewise.planning.within import MOST_BUCKETS, buckets_from_values, plan_within
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, n BIGINT, x DOUBLE) TIMESTAMP BY t;"
 
 
-def workload_of(query: str) -> weft.Workload:
-    return weft.read(f"{STREAM} CREATE QUERY q AS SELECT {query};")
+def workload_of(query: str) -> panewise.Workload:
+    return panewise.read(f"{STREAM} CREATE QUERY q AS SELECT {query};")
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def workload_of(query: str) -> weft.Workload:
         ("MAX(x), MEDIAN(x) FROM s [RANGE 1 HOUR] WITHIN 0.1", "exact: a TimeGram does not answer MEDIAN(x)"),
         ("COUNT(DISTINCT x) FROM s [RANGE 1 HOUR] WITHIN 0.1", "does not answer COUNT(DISTINCT x)"),
         ("STDDEV(x) FROM s [RANGE 1 HOUR] WITHIN 0.1", "exact: a TimeGram does not answer STDDEV"),
-        ("MAX(t) FROM s [RANGE 1 HOUR] WITHIN 0.1", "exact: MAX(t) is no number"),
+        ("MAX(t) FROM s [RANGE 1 HOUR] WITHIN 0.1", "exact: MAX(t) is not a number"),
         ("MAX(x) FROM s [ROWS 200] WITHIN 0.1", "exact: a TimeGram would take 225 steps a lookup, and reading"),
         ("MAX(x) FROM s [RANGE 200 MILLISECONDS] WITHIN 0.1", "and reading the window's events takes 200"),
         ("SUM(x) FROM s [RANGE 1 HOUR] WITHIN 0.1", "and structures that answer exactly take 201"),
@@ -35,7 +35,7 @@ def workload_of(query: str) -> weft.Workload:
     ],
 )
 def test_what_is_answered_exactly_and_why(query: str, reason: str) -> None:
-    plan = weft.optimize(workload_of(query))
+    plan = panewise.optimize(workload_of(query))
     assert plan.within["q"].buckets is None
     assert reason in plan.within["q"].reason
     assert reason in plan.explain()
@@ -54,7 +54,7 @@ def test_what_is_answered_exactly_and_why(query: str, reason: str) -> None:
     ],
 )  # fmt: skip
 def test_what_a_timegram_answers(query: str, buckets: int, reason: str) -> None:
-    plan = weft.optimize(workload_of(query))
+    plan = panewise.optimize(workload_of(query))
     assert plan.within["q"].buckets == buckets
     assert reason in plan.within["q"].reason
     assert reason in plan.explain()
@@ -74,7 +74,7 @@ def test_the_rate_decides() -> None:
 
 
 def test_a_query_without_it_has_no_plan_of_it() -> None:
-    plan = weft.optimize(workload_of("MAX(x) FROM s [RANGE 1 HOUR]"))
+    plan = panewise.optimize(workload_of("MAX(x) FROM s [RANGE 1 HOUR]"))
     assert not plan.within
     assert plan.to_dict()["on_demand"][0]["within"] is None
     assert "within" not in plan.explain()

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from weft.engine.combine import Combiner
-from weft.engine.ingest import to_batch
-from weft.engine.projection import project
-from weft.language.model import Workload
-from weft.spark.buckets import bucket_places
-from weft.spark.job import Job
-from weft.spark.packing import Part, pack
-from weft.spark.slot_log import Entry, SlotLog, write_job
+from panewise.engine.combine import Combiner
+from panewise.engine.ingest import to_batch
+from panewise.engine.projection import project
+from panewise.language.model import Workload
+from panewise.spark.buckets import bucket_places
+from panewise.spark.job import Job
+from panewise.spark.packing import Part, pack
+from panewise.spark.slot_log import Entry, SlotLog, write_job
 
 Event = dict[str, Any]
 BUCKETS = [3, 4, 9]

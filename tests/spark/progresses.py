@@ -41,5 +41,5 @@ def progress(number: int, **changed: Any) -> dict[str, Any]:
             {"numRowsTotal": 8, "memoryUsedBytes": 1_000, "customMetrics": {"rocksdbSstFileSize": 500}},
             {"numRowsTotal": 2, "memoryUsedBytes": -1, "customMetrics": {}},
         ],
-        "observedMetrics": {"weft": Row(**COUNTS)},
+        "observedMetrics": {"panewise": Row(**COUNTS)},
     } | changed

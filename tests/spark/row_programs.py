@@ -15,13 +15,13 @@ from tests.dice import SeededDice, one_in
 from tests.spark.simulated import SimulatedSpark
 from tests.workloads import UNIT_US, draw_query, draw_stream, random_events
 
-from weft.engine.event_log import HistoryError
-from weft.language.model import Query, Workload
-from weft.language.printer import print_query
-from weft.spark import slot_compaction
-from weft.spark.job import Job
-from weft.spark.lookup_client import LookupClient
-from weft.spark.slot_log import write_job
+from panewise.engine.event_log import HistoryError
+from panewise.language.model import Query, Workload
+from panewise.language.printer import print_query
+from panewise.spark import slot_compaction
+from panewise.spark.job import Job
+from panewise.spark.lookup_client import LookupClient
+from panewise.spark.slot_log import write_job
 
 ORIGIN_US = 1_356_998_400_000_000
 Event = dict[str, Any]

@@ -18,19 +18,19 @@ import pyarrow as pa
 from pyspark.sql import Row
 from tests.spark.streaming import Event, public_table
 
-from weft.engine.ingest import to_batch
-from weft.engine.projection import project
-from weft.language.model import Stream, Workload
-from weft.spark import combine, processor
-from weft.spark.buckets import bucket_ids
-from weft.spark.combine import NO_TIME
-from weft.spark.counts import COMBINED, COUNTS
-from weft.spark.job import Job
-from weft.spark.packing import unpack
-from weft.spark.pipeline import answer_bucket, pack_job
-from weft.spark.processor import CONTROL, BucketProcessor
-from weft.spark.projection import row_column
-from weft.spark.slot_log import write_job
+from panewise.engine.ingest import to_batch
+from panewise.engine.projection import project
+from panewise.language.model import Stream, Workload
+from panewise.spark import combine, packed_job, processor
+from panewise.spark.buckets import bucket_ids
+from panewise.spark.counts import COMBINED, COUNTS, NO_TIME
+from panewise.spark.job import Job
+from panewise.spark.packing import unpack
+from panewise.spark.pipeline import answer_bucket, pack_job
+from panewise.spark.processor import CONTROL, BucketProcessor
+from panewise.spark.projection import row_column
+from panewise.spark.quotas import Quotas
+from panewise.spark.slot_log import write_job
 
 State = dict[str, Any]
 
@@ -54,6 +54,7 @@ class SimulatedSpark:
         live: bool = False,
         changed_only: bool = False,
         lookups: bool = False,
+        quotas: Quotas | None = None,
         buckets: int = 3,
         workers: int = 2,
     ) -> None:
@@ -62,6 +63,7 @@ class SimulatedSpark:
         self._live = live
         self._changed_only = changed_only
         self._lookups = lookups
+        self.quotas = quotas
         self._ids = bucket_ids(2, buckets)
         self._workers = [Worker() for _ in range(workers)]
         self.committed: dict[int, State] = {}
@@ -74,7 +76,17 @@ class SimulatedSpark:
 
     def start(self) -> None:
         """Start the query, or start it again from its checkpoint: with new processes."""
-        job = Job.of(self.workload, self._ids, is_live=self._live, changed_only=self._changed_only)
+        job = Job.of(
+            self.workload,
+            self._ids,
+            is_live=self._live,
+            changed_only=self._changed_only,
+            quotas=self.quotas,
+            has_folder=self._lookups,
+        )
+        if self._lookups:
+            write_job(self.folder, job)
+        packed_job._LIVE.clear()
         self.packed, self._combining = pack_job(job, str(self.folder) if self._live else None)
         self._processor = BucketProcessor(self.packed, f"run {self.batch}", str(self.folder) if self._lookups else None)
         self._workers = [Worker() for _ in self._workers]
@@ -99,7 +111,7 @@ class SimulatedSpark:
 
     def run_as_batch_job(self, events: dict[str, Sequence[Event]]) -> None:
         """Run the workload as a batch job over all events, each bucket as Spark's `applyInArrow` would call for it."""
-        job = Job.of(self.workload, self._ids, is_batch=True)
+        job = Job.of(self.workload, self._ids, is_batch=True, changed_only=self._changed_only)
         write_job(self.folder, job)
         self.packed, self._combining = pack_job(job, None)
         rows = list(self._rows(events))

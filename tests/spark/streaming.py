@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from weft import spark as weft_spark
-from weft.engine.answers import public_type
-from weft.language.model import Stream, Workload
+from panewise import spark as panewise_spark
+from panewise.engine.answers import public_type
+from panewise.language.model import Stream, Workload
 
 Event = dict[str, Any]
 
@@ -49,7 +49,7 @@ def run_stream(
     """Answer what lies in a folder of events, from its checkpoint on; all answers so far, and the batches' metrics."""
     (stream,) = workload.streams.values()
     out = out or folder.with_name(folder.name + "-answers")
-    frame = weft_spark.answers(read_stream(spark, folder, stream), workload, groups=groups)
+    frame = panewise_spark.answers(read_stream(spark, folder, stream), workload, groups=groups)
     query = (
         frame.writeStream.format("parquet")
         .option("path", str(out))
@@ -58,7 +58,7 @@ def run_stream(
         .start()
     )
     query.awaitTermination()
-    metrics = [progress.observedMetrics["weft"] for progress in query.recentProgress if progress.observedMetrics]
+    metrics = [progress.observedMetrics["panewise"] for progress in query.recentProgress if progress.observedMetrics]
     return spark.read.schema(frame.schema).parquet(str(out)).toArrow(), metrics
 
 

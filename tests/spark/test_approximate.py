@@ -12,8 +12,8 @@ from tests import oracle
 from tests.answers import to_answer
 from tests.spark.streaming import public_table, run_stream, write_batches
 
-import weft
-from weft import spark as weft_spark
+import panewise
+from panewise import spark as panewise_spark
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +21,7 @@ ORIGIN_US = 1_356_998_400_000_000
 MINUTE = 60_000_000
 RANK_ERROR = 0.0133
 
-WORKLOAD = weft.read(
+WORKLOAD = panewise.read(
     """
     CREATE STREAM s (t TIMESTAMP, k STRING, x DOUBLE, u STRING) TIMESTAMP BY t WATERMARK 0 SECONDS GRANULARITY 1 MINUTE;
     CREATE QUERY whole AS SELECT APPROX_QUANTILE(x, 0.9), APPROX_COUNT_DISTINCT(u), APPROX_TOP_COUNT(u, 1), COUNT(*)
@@ -77,7 +77,7 @@ def check(table: pa.Table, events: list[dict], watermark: int | None) -> None:
 def test_batch(spark: SparkSession) -> None:
     events = some_events()
     (stream,) = WORKLOAD.streams.values()
-    frame = weft_spark.answers(spark.createDataFrame(public_table(stream, events)), WORKLOAD)
+    frame = panewise_spark.answers(spark.createDataFrame(public_table(stream, events)), WORKLOAD)
     assert frame.columns[-2:] == ["low", "high"]
     check(frame.toArrow(), events, None)
 

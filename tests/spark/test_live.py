@@ -6,6 +6,7 @@ Most of it runs over `tests.spark.simulated`; at the end is Spark itself.
 from __future__ import annotations
 
 import os
+import random
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,16 +17,18 @@ from pyspark.sql import SparkSession
 from tests import oracle
 from tests.answers import to_answer, to_answers
 from tests.dice import SeededDice, one_in
+from tests.engine.test_changes import at, by_place, shown
 from tests.spark.simulated import SimulatedSpark
 from tests.spark.streaming import read_stream, write_batches
 from tests.workloads import UNIT_US, draw_query, random_events, random_workload
 
-import weft
-from weft import spark as weft_spark
-from weft.language.model import Query, Workload
-from weft.language.printer import print_query
-from weft.spark.slot_log import write_job
-from weft.spark.statement_log import StatementLog
+import panewise
+from panewise import spark as panewise_spark
+from panewise.language.model import Query, Workload
+from panewise.language.printer import print_query
+from panewise.spark.slot_log import write_job
+from panewise.spark.statement_log import StatementLog
+from panewise.windows.slots import lengths_of
 
 ORIGIN_US = 1_356_998_400_000_000
 BATCHES = 8
@@ -176,7 +179,7 @@ def event(minute: float, k: str | None = "a", x: int | None = 1) -> dict[str, An
 
 
 def test_a_query_starts_with_the_past_that_the_longest_window_holds(tmp_path: Path) -> None:
-    workload = weft.read(
+    workload = panewise.read(
         STREAM.format("") + "CREATE QUERY long AS SELECT SUM(x) FROM s [RANGE 60 MINUTES SLIDE 1 MINUTE] GROUP BY k;"
     )
     spark = SimulatedSpark(workload, tmp_path, live=True)
@@ -192,7 +195,9 @@ def test_a_query_starts_with_the_past_that_the_longest_window_holds(tmp_path: Pa
 
 
 def test_statements_that_cannot_be_run_are_kept_with_the_reason(tmp_path: Path) -> None:
-    workload = weft.read(STREAM.format("") + "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE];")
+    workload = panewise.read(
+        STREAM.format("") + "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE];"
+    )
     spark = SimulatedSpark(workload, tmp_path, live=True)
     wrong = [
         "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 1 MINUTE SLIDE 1 MINUTE];",
@@ -219,24 +224,53 @@ def test_statements_that_cannot_be_run_are_kept_with_the_reason(tmp_path: Path) 
     assert set(spark.table().column("query").to_pylist()) == {"q", "r"}
 
 
+def test_a_dropped_query_takes_its_partials_along(tmp_path: Path) -> None:
+    """What a bucket holds after DROP QUERY of the longest window is what one holds that was rebuilt from the log."""
+    text = (
+        STREAM.format("") + "CREATE QUERY short AS SELECT COUNT(*) FROM s [RANGE 1 MINUTE SLIDE 1 MINUTE] GROUP BY k;"
+    )
+    longest = "CREATE QUERY longest AS SELECT COUNT(*) FROM s [RANGE 1000 MINUTES SLIDE 1 MINUTE] GROUP BY k;"
+    spark = SimulatedSpark(panewise.read(text + longest), tmp_path, live=True, buckets=1, workers=1)
+
+    def held() -> int:
+        return sum(cached.bucket.live_rows for worker in spark._workers for cached in worker.cache.values())
+
+    spark.run_batch({"s": [event(minute) for minute in range(990)]})
+    spark.run_batch({"s": [event(995)]})
+    assert held() > 900
+    spark.run_batch({}, ["DROP QUERY longest;"])
+    spark.run_batch({"s": [event(996)]})
+    warm = held()
+    spark.run_batch({"s": [event(997)]})
+    assert warm < 20
+    assert held() < 20
+    spark.start()
+    spark.run_batch({})
+    rebuilt = held()
+    assert spark.counts["rebuilds"] == 2
+    assert warm <= rebuilt + 1
+
+
 def test_a_folder_of_another_checkpoint_is_refused(tmp_path: Path) -> None:
-    workload = weft.read(STREAM.format("") + "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE];")
+    workload = panewise.read(
+        STREAM.format("") + "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE];"
+    )
     first = SimulatedSpark(workload, tmp_path, live=True)
     first.run_batch({"s": [event(0)]}, ["DROP QUERY q;"])
     second = SimulatedSpark(workload, tmp_path, live=True)
-    with pytest.raises(weft.WeftError, match="belongs to another checkpoint"):
+    with pytest.raises(panewise.PanewiseError, match="belongs to another checkpoint"):
         second.run_batch({"s": [event(3)]}, ["DROP QUERY q;"])
 
 
 def test_queries_that_came_are_looked_up(tmp_path: Path) -> None:
-    workload = weft.read(
+    workload = panewise.read(
         STREAM.format("") + "CREATE QUERY long AS SELECT SUM(x) FROM s [RANGE 60 MINUTES SLIDE 1 MINUTE] GROUP BY k;"
     )
     spark = SimulatedSpark(workload, tmp_path, live=True, lookups=True)
     write_job(tmp_path, spark.packed.open())
     for minute in range(0, 90, 10):
         spark.run_batch({"s": [event(minute + n, "ab"[n % 2]) for n in range(10)]})
-    client = weft.LookupClient(tmp_path, refresh_every_s=0)
+    client = panewise.LookupClient(tmp_path, refresh_every_s=0)
     assert _exact(client.lookup("long", keys={"k": "a"})) == [30]
     statements = [
         "CREATE QUERY short AS SELECT SUM(x) FROM s [RANGE 40 MINUTES SLIDE 20 MINUTES] GROUP BY k;",
@@ -247,17 +281,17 @@ def test_queries_that_came_are_looked_up(tmp_path: Path) -> None:
     spark.run_batch({"s": [event(90)]}, statements)
     spark.run_batch({"s": [event(102, x=7)]})
     spark.run_batch({"s": [event(103)]})
-    with pytest.raises(weft.WeftError, match="no query named 'long'"):
+    with pytest.raises(panewise.PanewiseError, match="no query named 'long'"):
         client.lookup("long")
     # Windows that had closed before the query came, from 40 to 80, and since: from 60 to 100.
     assert _exact(client.lookup("short", keys={"k": "a"})) == [16]
     assert _exact(client.lookup("latest", keys={"k": "a"})) == [8 + 1 + 7 + 1]
-    with pytest.raises(weft.WeftError, match="look up a later time"):
+    with pytest.raises(panewise.PanewiseError, match="look up a later time"):
         client.lookup("other")
     for minute in range(104, 140):
         spark.run_batch({"s": [event(minute)]})
     assert _exact(client.lookup("other")) == [1]
-    again = weft.LookupClient(tmp_path)
+    again = panewise.LookupClient(tmp_path)
     assert again.lookup("other").equals(client.lookup("other"))
     again.check_invariants()
 
@@ -269,7 +303,7 @@ def _exact(table: Any) -> list[int | None]:
 @pytest.mark.parametrize("shift", [0, 1])
 def test_late_events_correct_answers_where_the_stream_asks_for_it(shift: int, tmp_path: Path) -> None:
     query = "CREATE QUERY q AS SELECT SUM(x), COUNT(*) FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE] GROUP BY k;"
-    workload = weft.read(STREAM.format(" ON LATE CORRECT 5 MINUTES") + query)
+    workload = panewise.read(STREAM.format(" ON LATE CORRECT 5 MINUTES") + query)
     batches = [
         [event(0.5), event(1.5)],
         [event(9)],
@@ -298,9 +332,9 @@ def test_changed_answers_only(seed: int, shift: int, tmp_path: Path) -> None:
     (stream,) = workload.streams.values()
     rows = random_events(seed, stream, 240, origin_us=ORIGIN_US)
     spark = SimulatedSpark(workload, tmp_path, changed_only=True)
-    engine = weft.Engine(workload)
+    engine = panewise.Engine(workload)
     expected = []
-    for number, batch in enumerate([*(rows[at : at + 40] for at in range(0, 240, 40)), []]):
+    for number, batch in enumerate([*(rows[first : first + 40] for first in range(0, 240, 40)), []]):
         watermark_us = spark.watermark_ms * 1000
         if watermark_us:
             answers = engine.advance(stream.name, watermark_us, changed_only=True)
@@ -313,6 +347,61 @@ def test_changed_answers_only(seed: int, shift: int, tmp_path: Path) -> None:
     oracle.assert_same_answers(actual, expected)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_batch_job_reports_changes_as_the_end_of_a_stream_does(seed: int, tmp_path: Path) -> None:
+    workload = random_workload(seed, queries=4)
+    (stream,) = workload.streams.values()
+    rows = random_events(seed, stream, 120, origin_us=ORIGIN_US)
+    spark = SimulatedSpark(workload, tmp_path, changed_only=True)
+    spark.run_as_batch_job({stream.name: rows})
+    engine = panewise.Engine(workload)
+    engine.push(stream.name, _table(workload, rows))
+    expected = to_answers(engine.advance(stream.name, panewise.END_OF_STREAM, changed_only=True), workload)
+    assert any(answer.value is None for answer in expected)
+    oracle.assert_same_answers(to_answers(spark.table(), workload), expected)
+
+
+FOLLOWED = """
+CREATE QUERY a AS SELECT COUNT(*), MAX(x) FROM s [RANGE 6 MINUTES SLIDE 2 MINUTES] GROUP BY k;
+CREATE QUERY b AS SELECT MAX(x) FROM s [RANGE 3 MINUTES SLIDE 1 MINUTE] GROUP BY k HAVING COUNT(*) > 1;
+CREATE QUERY c AS SELECT SUM(x) FROM s [RANGE 4 MINUTES SLIDE 5 MINUTES];
+"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_following_changes_and_corrections_gives_every_answer(seed: int, tmp_path: Path) -> None:
+    """As in the engine: the last report of a group up to a window's end is the group's answer in this window."""
+    workload = panewise.read(STREAM.format(" ON LATE CORRECT 5 MINUTES") + FOLLOWED)
+    spark = SimulatedSpark(workload, tmp_path, changed_only=True)
+    chance = random.Random(seed)
+    accepted: list[dict[str, Any]] = []
+    reports: dict[Any, dict[int, Any]] = {}
+    for number in range(16):
+        watermark_us = spark.watermark_ms * 1000
+        batch = [
+            event(2 * number + chance.randint(-9, 2), k=chance.choice("ab"), x=chance.randint(0, 3))
+            for _ in range(chance.randint(0, 5))
+        ]
+        accepted += [row for row in batch if row["t"] >= watermark_us - 5 * MINUTE]
+        told = by_place(to_answers(spark.run_batch({"s": batch}, shift=chance.randint(0, 1)), workload))
+        for (query, end), report in told.items():
+            for group, items in report.items():
+                reports.setdefault((query, group), {})[end] = items
+        expected = by_place(
+            answer
+            for query in workload.queries.values()
+            for answer in oracle.closed_answers(query, "t", accepted, watermark_us)
+        )
+        for (query, group), known in reports.items():
+            length, slide = lengths_of(workload.queries[query].window)
+            for end in range((ORIGIN_US - length) // slide * slide + length, watermark_us + 1, slide):
+                assert at(known, end) == expected.get((query, end), {}).get(group, {}), (query, group, end)
+        assert all((query, group) in reports for (query, _), groups in expected.items() for group in shown(groups))
+        if chance.random() < 0.2:
+            spark.start()
+    assert spark.counts["corrected_events"] > 0
+
+
 def _table(workload: Workload, rows: list[dict[str, Any]]) -> Any:
     from tests.spark.streaming import public_table
 
@@ -323,7 +412,7 @@ def _table(workload: Workload, rows: list[dict[str, Any]]) -> Any:
 @pytest.mark.spark
 def test_queries_come_and_go_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     """The statements of a folder, over starts and stops, with the same answers as the simulation."""
-    workload = weft.read(
+    workload = panewise.read(
         STREAM.format("") + "CREATE QUERY long AS SELECT SUM(x) FROM s [RANGE 9 MINUTES SLIDE 1 MINUTE] GROUP BY k;"
     )
     batches = [[event(m + n / 5, k="abc"[n % 3], x=n) for n in range(20)] for m in range(0, 24, 4)]
@@ -359,7 +448,7 @@ def test_queries_come_and_go_on_spark(spark: SparkSession, tmp_path: Path) -> No
 def run_live(spark: SparkSession, folder: Path, workload: Workload) -> None:
     (stream,) = workload.streams.values()
     control = spark.readStream.option("maxFilesPerTrigger", 1).option("wholetext", True).text(str(folder / "control"))
-    frame = weft_spark.answers(
+    frame = panewise_spark.answers(
         read_stream(spark, folder / "events", stream),
         workload,
         control=control.where("value <> ''"),

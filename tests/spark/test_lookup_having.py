@@ -15,11 +15,11 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.spark.log_writing import Event, LogWriter
 
-import weft
-from weft.engine.event_log import HistoryError
-from weft.errors import WeftWarning
-from weft.spark import lookup_having, slot_compaction
-from weft.spark.lookup_client import LookupClient
+import panewise
+from panewise.engine.event_log import HistoryError
+from panewise.errors import PanewiseWarning
+from panewise.spark import lookup_having, slot_compaction
+from panewise.spark.lookup_client import LookupClient
 
 MINUTE_US = 60_000_000
 AT_ONCE = 0
@@ -58,7 +58,7 @@ def having(name: str, condition: str, minutes: int = 10, where: str = "") -> str
 
 
 def written(folder: Path, queries: str, correct: str = "") -> LogWriter:
-    return CorrectingWriter(folder, weft.read(STREAM.format(correct=correct) + queries))
+    return CorrectingWriter(folder, panewise.read(STREAM.format(correct=correct) + queries))
 
 
 def event(minute: float, key: str, n: int | None = 1, x: float | None = 1.0) -> Event:
@@ -221,7 +221,7 @@ def test_sums_beyond_an_index(tmp_path: Path) -> None:
     writer.run([event(9, "a", n=2**60 + 5), event(9, "b", n=3)])
     writer.run([event(12, "c")])
     writer.run([])
-    with pytest.warns(WeftWarning, match="every group of a HAVING is checked from now on"):
+    with pytest.warns(PanewiseWarning, match="every group of a HAVING is checked from now on"):
         client.lookup("large")
     assert check(client, writer) == 0
     assert check(client, writer, 10 * MINUTE_US - 1) == 0

@@ -23,15 +23,16 @@ from tests.spark.streaming import read_stream, watermarks, write_batches
 from tests.workloads import UNIT_US, random_events, random_workload
 from typer.testing import CliRunner
 
-import weft
-from weft import spark as weft_spark
-from weft.cli.main import app
-from weft.engine.event_log import HistoryError
-from weft.errors import WeftError
-from weft.language.model import Query, Stream, Workload
-from weft.spark import slot_compaction
-from weft.spark.job import Job
-from weft.spark.lookup_client import LookupClient, LookupTimeoutError
+import panewise
+from panewise import spark as panewise_spark
+from panewise.cli.exit_codes import ExitCode
+from panewise.cli.main import app
+from panewise.engine.event_log import HistoryError
+from panewise.errors import PanewiseError
+from panewise.language.model import Query, Stream, Workload
+from panewise.spark import slot_compaction
+from panewise.spark.job import Job
+from panewise.spark.lookup_client import LookupClient, LookupTimeoutError
 
 WINDOWS = ("range slide", "range", "range between")
 ORIGIN_US = 1_356_998_400_000_000
@@ -154,7 +155,7 @@ QUERIES = """
 
 @pytest.fixture
 def writer(tmp_path: Path) -> LogWriter:
-    return LogWriter(tmp_path, weft.read(STREAM + QUERIES))
+    return LogWriter(tmp_path, panewise.read(STREAM + QUERIES))
 
 
 def minute(at: float, n: int = 1, keys: str = "ab") -> list[dict]:
@@ -206,7 +207,7 @@ def test_a_time_that_is_no_longer_held(writer: LogWriter) -> None:
     for at in range(200):
         writer.run(minute(at))
     for client in (LookupClient(writer.folder), LookupClient(writer.folder)):
-        with pytest.raises(HistoryError, match=r"query latest: its window from .* begins before"):
+        with pytest.raises(HistoryError, match=r"query latest: its window begins at .*, and partials are held from"):
             client.lookup("latest", at=20 * MINUTE_US)
         assert client.lookup("latest", {"k": "a"}, at=195 * MINUTE_US).column("exact").to_pylist() == [5]
         assert client.statistics()["rows"] < 200
@@ -253,13 +254,13 @@ def test_statistics(writer: LogWriter) -> None:
 
 def test_unknown_names(writer: LogWriter) -> None:
     client = LookupClient(writer.folder)
-    with pytest.raises(WeftError, match="no query named 'slide'; did you mean 'sliding'"):
+    with pytest.raises(PanewiseError, match="no query named 'slide'; did you mean 'sliding'"):
         client.lookup("slide")
     writer.run(minute(1))
     client.refresh()
-    with pytest.raises(WeftError, match="`keys` needs a value or several for each of k"):
+    with pytest.raises(PanewiseError, match="`keys` needs a value or several for each of k"):
         client.lookup("latest", {"q": 1})
-    with pytest.raises(WeftError, match="has no GROUP BY"):
+    with pytest.raises(PanewiseError, match="has no GROUP BY"):
         client.lookup("before", {"k": "a"})
 
 
@@ -270,7 +271,7 @@ def test_unknown_names(writer: LogWriter) -> None:
             STREAM.replace(" GRANULARITY 1 MINUTE", "")
             + "CREATE QUERY p AS SELECT COUNT(*) FROM s [RANGE 10 MINUTES SLIDE 2 MINUTES];"
             + "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 5 MINUTES]",
-            "query q: its RANGE is no multiple of the slots of stream s, which are 120 s long",
+            "query q: its RANGE is not a multiple of the slots of stream s, which are 120 s long",
         ),
         (
             STREAM.replace(" GRANULARITY 1 MINUTE", "") + "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 5 MINUTES]",
@@ -280,14 +281,14 @@ def test_unknown_names(writer: LogWriter) -> None:
     ],
 )
 def test_windows_that_slots_cannot_answer(tmp_path: Path, statements: str, message: str) -> None:
-    with pytest.raises(WeftError, match=message):
-        LogWriter(tmp_path, weft.read(statements))
+    with pytest.raises(PanewiseError, match=message):
+        LogWriter(tmp_path, panewise.read(statements))
 
 
 def test_queries_without_slide_leave_the_trees_of_the_others_alone() -> None:
     sliding = "CREATE QUERY sliding AS SELECT k, SUM(n) FROM s [RANGE 10 MINUTES SLIDE 5 MINUTES] GROUP BY k;"
-    (alone,) = Job.of(weft.read(STREAM + sliding), [0]).bases.values()
-    bases = Job.of(weft.read(STREAM + QUERIES), [0]).bases
+    (alone,) = Job.of(panewise.read(STREAM + sliding), [0]).bases.values()
+    bases = Job.of(panewise.read(STREAM + QUERIES), [0]).bases
     trees = [tree for fed in bases.values() for tree in fed.trees]
     assert [(fed.tree.number, fed.tree.group_by, fed.tree.cuts, fed.tree.granularity) for fed in trees] == [
         (fed.tree.number, fed.tree.group_by, fed.tree.cuts, fed.tree.granularity) for fed in alone.trees
@@ -297,7 +298,7 @@ def test_queries_without_slide_leave_the_trees_of_the_others_alone() -> None:
 
 
 def test_approximate_answers_and_strings(tmp_path: Path) -> None:
-    workload = weft.read(
+    workload = panewise.read(
         STREAM + "CREATE QUERY q AS SELECT APPROX_COUNT_DISTINCT(k) AS about, COUNT(DISTINCT k) AS exactly, "
         "APPROX_QUANTILE(n, 0.5) AS half FROM s [RANGE 5 MINUTES];"
         "CREATE QUERY by_key AS SELECT k, APPROX_QUANTILE(n, 0.5) AS half, COUNT(DISTINCT n) FROM s [RANGE 5 MINUTES] "
@@ -314,7 +315,9 @@ def test_approximate_answers_and_strings(tmp_path: Path) -> None:
 
 def test_the_command(writer: LogWriter) -> None:
     run = partial(CliRunner().invoke, app, catch_exceptions=False)
-    assert "no answer yet" in run(["lookup", str(writer.folder), "sliding"]).output
+    early = run(["lookup", str(writer.folder), "sliding"])
+    assert early.exit_code == ExitCode.NO_ANSWER
+    assert "no window has closed yet" in early.output
     writer.run(minute(1))
     writer.run(minute(2, n=41))
     output = run(["lookup", str(writer.folder), "latest", "--key", "k=a"]).output
@@ -326,7 +329,7 @@ def test_the_command(writer: LogWriter) -> None:
         ("latests",): "did you mean latest?",
         ("latest", "--key", "q=a"): "query latest groups by k",
         ("latest", "--key", "a"): "write it as ATTRIBUTE=VALUE",
-        ("latest", "--at", "noon"): "this is no time",
+        ("latest", "--at", "noon"): "this is not a time",
     }.items():
         result = run(["lookup", str(writer.folder), *arguments])
         assert result.exit_code == 2
@@ -360,7 +363,7 @@ class SparkRun:
         write_batches(self._scratch / "events", self.stream, batches, first=len(self._batches))
         self._batches += batches
         frame = read_stream(self._spark, self._scratch / "events", self.stream)
-        answers = weft_spark.answers(frame, self.workload, folder=self.folder)
+        answers = panewise_spark.answers(frame, self.workload, folder=self.folder)
         query = (
             answers.writeStream.format("noop")
             .option("checkpointLocation", str(self._scratch / "checkpoint"))

@@ -12,16 +12,16 @@ from pyspark.sql import functions as F
 from tests.answers import to_answers
 from tests.spark.streaming import public_table, read_stream, run_stream, write_batches
 
-import weft
-from weft import spark as weft_spark
-from weft.spark.buckets import bucket_ids, spark_partition
+import panewise
+from panewise import spark as panewise_spark
+from panewise.spark.buckets import bucket_ids, spark_partition
 
 pytestmark = pytest.mark.spark
 
 MINUTE = 60_000_000
 START = 1_356_998_400_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t WATERMARK 1 MINUTE;\n"
-WORKLOAD = weft.read(
+WORKLOAD = panewise.read(
     STREAM
     + """
     CREATE QUERY by_key AS
@@ -35,9 +35,9 @@ def event(minute: float, k: str | None = "a", x: int | None = 1) -> dict:
     return {"t": START + int(minute * MINUTE), "k": k, "x": x}
 
 
-def engine_answers(workload: weft.Workload, batches: list[list[dict]], watermark: int) -> list:
+def engine_answers(workload: panewise.Workload, batches: list[list[dict]], watermark: int) -> list:
     (stream,) = workload.streams.values()
-    engine = weft.Engine(workload)
+    engine = panewise.Engine(workload)
     for batch in batches:
         engine.push(stream.name, public_table(stream, batch))
     return sorted(to_answers(engine.advance(stream.name, watermark), workload))
@@ -56,7 +56,7 @@ def test_a_stream_that_stops_and_starts_again_misses_nothing_and_repeats_nothing
 
 
 def test_groups_that_are_rolled_up_from_one_base_and_windows_of_several_trees(spark: SparkSession, tmp_path: Path):
-    workload = weft.read(
+    workload = panewise.read(
         STREAM
         + """
         CREATE QUERY by_key AS SELECT SUM(x) FROM s [RANGE 3 MINUTES SLIDE 1 MINUTE] GROUP BY k;
@@ -65,7 +65,7 @@ def test_groups_that_are_rolled_up_from_one_base_and_windows_of_several_trees(sp
         """
     )
     groups = {"k": 3, "x": 5}
-    (plan,) = weft.optimize(workload, groups=groups).streams.values()
+    (plan,) = panewise.optimize(workload, groups=groups).streams.values()
     assert [(base.group_by, base.together_by) for base in plan.bases] == [(("k", "x"), ("k",))]
     assert len(plan.trees) == 3
     batches = [[event(m + n, k="abc"[n % 3], x=n % 5) for n in range(40)] for m in range(0, 300, 60)]
@@ -75,12 +75,12 @@ def test_groups_that_are_rolled_up_from_one_base_and_windows_of_several_trees(sp
     watermark = max(row["t"] for row in batches[-1]) - MINUTE
     assert sorted(to_answers(table, workload)) == engine_answers(workload, batches, watermark)
     rows = [row for batch in batches for row in batch]
-    frame = weft_spark.answers(spark.createDataFrame(public_table(stream, rows)), workload, groups=groups)
-    expected = engine_answers(workload, batches, weft.END_OF_STREAM)
+    frame = panewise_spark.answers(spark.createDataFrame(public_table(stream, rows)), workload, groups=groups)
+    expected = engine_answers(workload, batches, panewise.END_OF_STREAM)
     assert sorted(to_answers(frame.toArrow(), workload)) == expected
-    engine = weft.Engine(workload, groups=groups)
+    engine = panewise.Engine(workload, groups=groups)
     engine.push("s", public_table(stream, rows))
-    assert sorted(to_answers(engine.advance("s", weft.END_OF_STREAM), workload)) == expected
+    assert sorted(to_answers(engine.advance("s", panewise.END_OF_STREAM), workload)) == expected
 
 
 def test_buckets_that_get_no_more_events_are_answered_when_the_watermark_moves(spark: SparkSession, tmp_path: Path):
@@ -94,7 +94,8 @@ def test_buckets_that_get_no_more_events_are_answered_when_the_watermark_moves(s
 
 def test_late_and_untimed_events_are_counted_and_shown(spark: SparkSession, tmp_path: Path):
     batches = [
-        [event(10), {"t": None, "k": "a", "x": 1}],
+        # The last of them lies far beyond year 9999, and must not move the watermark there.
+        [event(10), {"t": None, "k": "a", "x": 1}, {"t": 2**62, "k": "a", "x": 1}],
         [event(20), event(1), event(8.5), event(9.2)],
         [{"t": None, "k": "a", "x": 1}],
     ]
@@ -102,7 +103,7 @@ def test_late_and_untimed_events_are_counted_and_shown(spark: SparkSession, tmp_
     write_batches(tmp_path / "events", stream, batches)
     table, metrics = run_stream(spark, tmp_path / "events", WORKLOAD)
     assert sum(metric.late_events for metric in metrics) == 2
-    assert sum(metric.untimed_events for metric in metrics) == 2
+    assert sum(metric.untimed_events for metric in metrics) == 3
     # Five events with a time, each put into a partial of each base; what is late is not fed to a tree.
     assert sum(metric.lifted for metric in metrics) == 5 * 2
     assert all(sum(counted) > 0 for counted in zip(*((metric.fed, metric.folded) for metric in metrics)))
@@ -114,7 +115,7 @@ def test_a_checkpoint_of_another_workload_is_refused(spark: SparkSession, tmp_pa
     (stream,) = WORKLOAD.streams.values()
     write_batches(tmp_path / "events", stream, [[event(0)]])
     run_stream(spark, tmp_path / "events", WORKLOAD)
-    changed = weft.read(STREAM + "CREATE QUERY other AS SELECT MAX(x) FROM s [RANGE 3 MINUTES SLIDE 1 MINUTE];")
+    changed = panewise.read(STREAM + "CREATE QUERY other AS SELECT MAX(x) FROM s [RANGE 3 MINUTES SLIDE 1 MINUTE];")
     write_batches(tmp_path / "events", stream, [[event(1)]], 1)
     with pytest.raises(StreamingQueryException, match="queries or streams were changed since"):
         run_stream(spark, tmp_path / "events", changed, tmp_path / "other")
@@ -136,15 +137,15 @@ def test_a_checkpoint_with_other_buckets_is_refused(spark: SparkSession, tmp_pat
 
 
 def test_attributes_may_have_the_names_of_inner_columns(spark: SparkSession):
-    workload = weft.read(
-        "CREATE STREAM s (t TIMESTAMP, time STRING, weft_time STRING, slot BIGINT) TIMESTAMP BY t;"
-        "CREATE QUERY q AS SELECT SUM(slot) FROM s [RANGE 1 MINUTE SLIDE 1 MINUTE] GROUP BY time, weft_time, slot;"
+    workload = panewise.read(
+        "CREATE STREAM s (t TIMESTAMP, time STRING, panewise_time STRING, slot BIGINT) TIMESTAMP BY t;"
+        "CREATE QUERY q AS SELECT SUM(slot) FROM s [RANGE 1 MINUTE SLIDE 1 MINUTE] GROUP BY time, panewise_time, slot;"
     )
     frame = spark.createDataFrame(
-        public_table(workload.streams["s"], [{"t": START, "time": "a", "weft_time": "b", "slot": 3}])
+        public_table(workload.streams["s"], [{"t": START, "time": "a", "panewise_time": "b", "slot": 3}])
     )
-    (row,) = weft_spark.answers(frame, workload).collect()
-    assert (row.time, row.weft_time, row.slot, row.exact) == ("a", "b", 3, 3)
+    (row,) = panewise_spark.answers(frame, workload).collect()
+    assert (row.time, row.panewise_time, row.slot, row.exact) == ("a", "b", 3, 3)
 
 
 def test_an_overflow_stops_the_stream_with_the_name_of_the_query(spark: SparkSession, tmp_path: Path):
@@ -155,7 +156,7 @@ def test_an_overflow_stops_the_stream_with_the_name_of_the_query(spark: SparkSes
 
 
 def test_several_streams(spark: SparkSession):
-    workload = weft.read(
+    workload = panewise.read(
         STREAM
         + "CREATE STREAM z (t TIMESTAMP, who STRING) TIMESTAMP BY t;"
         + "CREATE QUERY a AS SELECT SUM(x) FROM s [RANGE 1 MINUTE SLIDE 1 MINUTE] GROUP BY k;"
@@ -165,12 +166,12 @@ def test_several_streams(spark: SparkSession):
         "s": spark.createDataFrame(public_table(workload.streams["s"], [event(0), event(1, x=5)])),
         "z": spark.createDataFrame(public_table(workload.streams["z"], [{"t": START, "who": "me"}])),
     }
-    found = weft_spark.answers(frames, workload).groupBy("query").agg(F.sum("exact").alias("n")).collect()
+    found = panewise_spark.answers(frames, workload).groupBy("query").agg(F.sum("exact").alias("n")).collect()
     assert {row["query"]: row.n for row in found} == {"a": 6, "b": 2}
-    with pytest.raises(weft.WeftError, match="the queries read 2 streams"):
-        weft_spark.answers(frames["s"], workload)
-    with pytest.raises(weft.WeftError, match="no DataFrame for stream 'z'"):
-        weft_spark.answers({"s": frames["s"]}, workload)
+    with pytest.raises(panewise.PanewiseError, match="the queries read 2 streams"):
+        panewise_spark.answers(frames["s"], workload)
+    with pytest.raises(panewise.PanewiseError, match="no DataFrame for stream 'z'"):
+        panewise_spark.answers({"s": frames["s"]}, workload)
 
 
 def test_times_without_zone_are_utc_whatever_the_session_says(spark: SparkSession):
@@ -179,7 +180,9 @@ def test_times_without_zone_are_utc_whatever_the_session_says(spark: SparkSessio
         spark.conf.set("spark.sql.session.timeZone", "America/New_York")
         frame = spark.createDataFrame([(datetime(2013, 1, 1, 0, 0, 30), "a", 1)], "t timestamp_ntz, k string, x int")
         rows = (
-            weft_spark.answers(frame, WORKLOAD).where("query = 'by_key'").selectExpr("unix_micros(window_end) AS end")
+            panewise_spark.answers(frame, WORKLOAD)
+            .where("query = 'by_key'")
+            .selectExpr("unix_micros(window_end) AS end")
         )
         assert min(row.end for row in rows.collect()) == START + MINUTE
     finally:
@@ -195,8 +198,8 @@ def test_times_without_zone_are_utc_whatever_the_session_says(spark: SparkSessio
     ],
 )
 def test_columns_that_do_not_fit_are_refused_before_anything_runs(spark: SparkSession, columns: str, message: str):
-    with pytest.raises(weft.WeftError, match=message):
-        weft_spark.answers(spark.createDataFrame([], columns), WORKLOAD)
+    with pytest.raises(panewise.PanewiseError, match=message):
+        panewise_spark.answers(spark.createDataFrame([], columns), WORKLOAD)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +210,9 @@ def test_columns_that_do_not_fit_are_refused_before_anything_runs(spark: SparkSe
     ],
 )
 def test_windows_that_spark_cannot_answer_are_refused(spark: SparkSession, window: str, message: str):
-    workload = weft.read(f"{STREAM} CREATE QUERY q AS SELECT SUM(x) FROM s {window};")
-    with pytest.raises(weft.WeftError, match=message):
-        weft_spark.answers(spark.createDataFrame([], "t timestamp, k string, x bigint"), workload)
+    workload = panewise.read(f"{STREAM} CREATE QUERY q AS SELECT SUM(x) FROM s {window};")
+    with pytest.raises(panewise.PanewiseError, match=message):
+        panewise_spark.answers(spark.createDataFrame([], "t timestamp, k string, x bigint"), workload)
 
 
 def test_a_session_without_rocksdb_is_told_what_to_set(spark: SparkSession, tmp_path: Path):
@@ -219,8 +222,8 @@ def test_a_session_without_rocksdb_is_told_what_to_set(spark: SparkSession, tmp_
     before = spark.conf.get(name)
     try:
         spark.conf.unset(name)
-        with pytest.raises(weft.WeftError, match=r"config\(map=weft.spark.SETTINGS\)"):
-            weft_spark.answers(read_stream(spark, tmp_path / "events", stream), WORKLOAD)
+        with pytest.raises(panewise.PanewiseError, match=r"config\(map=panewise.spark.SETTINGS\)"):
+            panewise_spark.answers(read_stream(spark, tmp_path / "events", stream), WORKLOAD)
     finally:
         spark.conf.set(name, before)
 

@@ -17,11 +17,11 @@ from pyspark.sql import Row, SparkSession
 from tests.spark.progresses import COUNTS, progress
 from tests.spark.streaming import run_stream, write_batches
 
-import weft
-from weft.spark.batch_metrics import BatchMetrics, is_batch
-from weft.spark.metrics_file import MetricsFile
-from weft.spark.progress_listener import ForgivingSinks, ProgressListener
-from weft.spark.prometheus import CONTENT_TYPE, PrometheusEndpoint, PrometheusText
+import panewise
+from panewise.spark.batch_metrics import BatchMetrics, is_batch
+from panewise.spark.metrics_file import MetricsFile
+from panewise.spark.progress_listener import ForgivingSinks, ProgressListener
+from panewise.spark.prometheus import CONTENT_TYPE, PrometheusEndpoint, PrometheusText
 
 HOUR = 3_600_000_000
 NEW_YEAR = 1_356_998_400_000_000
@@ -70,7 +70,7 @@ def test_metrics_of_a_progress() -> None:
 def test_metrics_over_connect_are_the_same() -> None:
     names = [{"name": name, "type": "long"} for name in COUNTS]
     row = Row(values=list(COUNTS.values()), schema={"type": "struct", "fields": names})
-    over_connect = BatchMetrics.of(progress(3, observedMetrics={"weft": row}))
+    over_connect = BatchMetrics.of(progress(3, observedMetrics={"panewise": row}))
     assert over_connect == BatchMetrics.of(progress(3))
 
 
@@ -131,13 +131,13 @@ def test_a_file_that_is_full_makes_room(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(weft.WeftError, match=re.escape(f"cannot write metrics to {tmp_path}: Is a directory")):
+    with pytest.raises(panewise.PanewiseError, match=re.escape(f"cannot write metrics to {tmp_path}: Is a directory")):
         MetricsFile(tmp_path)
 
 
 # Prometheus
 
-_SAMPLE = re.compile(r'(weft_[a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\} (\S+)')
+_SAMPLE = re.compile(r'(panewise_[a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\} (\S+)')
 
 
 def samples(page: str) -> dict[tuple[str, str], float]:
@@ -170,16 +170,16 @@ def test_counters_add_up_and_gauges_are_of_the_last_batch() -> None:
     text.put(BatchMetrics.of(progress(7, name='a "name"\\\n')))
     found = samples(str(text))
     query = 'query="flights"'
-    assert found["weft_batches_total", query] == 2
-    assert found["weft_rows_in_total", query] == 500_010
-    assert found["weft_answers_total", query] == 2 * COUNTS["answers"]
-    assert found["weft_batch_number", query] == 1
-    assert found["weft_watermark_timestamp_seconds", query] == NEW_YEAR / 1e6 + 6 * 3600 - 60
-    assert found["weft_watermark_lag_seconds", query] == 60
-    assert ("weft_newest_event_timestamp_seconds", query) not in found  # no event in the last batch
-    assert found["weft_stage_seconds_total", f'{query},stage="combine"'] == pytest.approx(1.2)
-    assert found["weft_step_seconds_total", f'{query},step="walCommit"'] == pytest.approx(0.6)
-    assert found["weft_batch_number", 'query="a \\"name\\"\\\\\\n"'] == 7
+    assert found["panewise_batches_total", query] == 2
+    assert found["panewise_rows_in_total", query] == 500_010
+    assert found["panewise_answers_total", query] == 2 * COUNTS["answers"]
+    assert found["panewise_batch_number", query] == 1
+    assert found["panewise_watermark_timestamp_seconds", query] == NEW_YEAR / 1e6 + 6 * 3600 - 60
+    assert found["panewise_watermark_lag_seconds", query] == 60
+    assert ("panewise_newest_event_timestamp_seconds", query) not in found  # no event in the last batch
+    assert found["panewise_stage_seconds_total", f'{query},stage="combine"'] == pytest.approx(1.2)
+    assert found["panewise_step_seconds_total", f'{query},step="walCommit"'] == pytest.approx(0.6)
+    assert found["panewise_batch_number", 'query="a \\"name\\"\\\\\\n"'] == 7
 
 
 def test_the_endpoint_serves_the_metrics_and_nothing_else() -> None:
@@ -188,12 +188,14 @@ def test_the_endpoint_serves_the_metrics_and_nothing_else() -> None:
         with urllib.request.urlopen(endpoint.url, timeout=10) as answer:
             assert answer.headers["Content-Type"] == CONTENT_TYPE
             page = answer.read().decode()
-        assert samples(page)["weft_batch_number", 'query="flights"'] == 5
+        assert samples(page)["panewise_batch_number", 'query="flights"'] == 5
         with pytest.raises(urllib.error.HTTPError, match="404: the metrics are at /metrics") as missing:
             urllib.request.urlopen(endpoint.url.removesuffix("metrics"), timeout=10)
         missing.value.close()
         port = int(endpoint.url.split(":")[2].split("/")[0])
-        with pytest.raises(weft.WeftError, match=rf"cannot serve metrics at 127.0.0.1:{port}: .* choose another port"):
+        with pytest.raises(
+            panewise.PanewiseError, match=rf"cannot serve metrics at 127.0.0.1:{port}: .* choose another port"
+        ):
             PrometheusEndpoint(port)
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
@@ -223,7 +225,7 @@ def test_a_sink_that_fails_stops_neither_others_nor_the_stream_and_is_told_once(
     assert record.getMessage().startswith("the broken sink failed on batch 0 of flights: no space left; the stream")
 
 
-def test_the_listener_hears_batches_of_its_run_or_of_weft() -> None:
+def test_the_listener_hears_batches_of_its_run_or_of_panewise() -> None:
     everything, one_run = Collected(), Collected()
     for_all, for_one = ProgressListener(everything), ProgressListener(one_run, run="0f12")
     idle = {"triggerExecution": 3, "latestOffset": 2}
@@ -240,7 +242,7 @@ def test_the_listener_hears_batches_of_its_run_or_of_weft() -> None:
 
 @pytest.mark.spark
 def test_the_listener_in_a_session(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    workload = weft.read(
+    workload = panewise.read(
         "CREATE STREAM s (t TIMESTAMP, k STRING) TIMESTAMP BY t WATERMARK 1 MINUTE;"
         "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE] GROUP BY k;"
     )

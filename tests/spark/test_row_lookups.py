@@ -22,19 +22,20 @@ from tests.spark.streaming import public_table, read_stream, write_batches
 from tests.workloads import UNIT_US, random_events
 from typer.testing import CliRunner
 
-import weft
-from weft import spark as weft_spark
-from weft.cli.main import app
-from weft.engine.event_log import HistoryError
-from weft.errors import WeftError
-from weft.spark import row_log, slot_compaction, slot_reader
-from weft.spark.job import Job
-from weft.spark.lookup_client import LookupClient
-from weft.spark.packing import unpack_parts
-from weft.spark.row_compaction import last_rows
-from weft.spark.slot_file import SlotLogError, read_file
-from weft.spark.slot_log import ROWS, bucket_folder, list_spans, write_job
-from weft.spark.statement_log import StatementLog
+import panewise
+from panewise import spark as panewise_spark
+from panewise.cli.main import app
+from panewise.engine.event_log import HistoryError
+from panewise.errors import PanewiseError
+from panewise.spark import row_log, slot_compaction, slot_reader
+from panewise.spark.job import Job
+from panewise.spark.lookup_client import LookupClient
+from panewise.spark.manifest import manifest_path
+from panewise.spark.packing import unpack_parts
+from panewise.spark.row_compaction import last_rows
+from panewise.spark.slot_file import SlotLogError, read_file
+from panewise.spark.slot_log import ROWS, bucket_folder, list_spans, write_job
+from panewise.spark.statement_log import StatementLog
 
 MINUTE_US = 60_000_000
 
@@ -81,10 +82,13 @@ def test_a_batch_job_leaves_what_lookups_need(seed: int, tmp_path: Path, monkeyp
             wanted = [one for one in closed if one.window_end == end_us]
             oracle.assert_same_answers(to_answers(client.lookup(query.name), workload), wanted)
     # A client that is there before all buckets are written reads the rest too, though it has older rows.
-    written = next(bucket_folder(tmp_path, bucket, ROWS) for bucket in job.bucket_ids if holds_rows(tmp_path, bucket))
-    written.rename(tmp_path / "not yet")
+    bucket = next(bucket for bucket in job.bucket_ids if holds_rows(tmp_path, bucket))
+    written = [bucket_folder(tmp_path, bucket, ROWS), manifest_path(tmp_path, ROWS, bucket)]
+    for path in written:
+        path.rename(tmp_path / f"not yet {path.name}")
     early = LookupClient(tmp_path)
-    (tmp_path / "not yet").rename(written)
+    for path in written:
+        (tmp_path / f"not yet {path.name}").rename(path)
     assert early.refresh()
     assert check_rows(early, job, accepted) == 0
     assert "at the end of a batch job" in CliRunner().invoke(app, ["lookup", str(tmp_path), "r0"]).output
@@ -107,7 +111,7 @@ def event(minute: float, n: int = 1, k: str | None = "a", g: int | None = 0) -> 
 
 
 def stream_of(folder: Path, statements: str, **options: Any) -> tuple[SimulatedSpark, LookupClient]:
-    spark = SimulatedSpark(weft.read(statements), folder, lookups=True, **options)
+    spark = SimulatedSpark(panewise.read(statements), folder, lookups=True, **options)
     write_job(folder, spark.packed.open())
     return spark, LookupClient(folder, refresh_every_s=0)
 
@@ -150,7 +154,7 @@ def test_rows_and_slots_agree_on_what_is_late(tmp_path: Path) -> None:
 
 def test_rows_of_equal_time_go_by_their_values(tmp_path: Path) -> None:
     rows = [event(1, n, g=g) for n, g in ((5, 1), (3, 2), (9, 0), (7, None))]
-    engine = weft.Engine(f"{STREAM};{LAST_TWO}{OLDER}")
+    engine = panewise.Engine(f"{STREAM};{LAST_TWO}{OLDER}")
     in_order = [rows[2], rows[0], rows[1], rows[3]]
     engine.push("s", {name: [row[name] for row in in_order] for name in rows[0]})
     for place, batches in enumerate(([rows], [rows[::-1]], [[row] for row in rows], [[row] for row in rows[::-1]])):
@@ -169,7 +173,9 @@ def test_substreams_of_one_key_share_their_rows() -> None:
             f"CREATE QUERY q{place} AS SELECT COUNT(*) FROM s [PARTITION BY {by} ROWS 3] GROUP BY k, g;"
             for place, by in enumerate(partitions)
         )
-        return [base.together_by for base in Job.of(weft.read(f"{STREAM};{''.join(queries)}"), [0]).row_bases.values()]
+        return [
+            base.together_by for base in Job.of(panewise.read(f"{STREAM};{''.join(queries)}"), [0]).row_bases.values()
+        ]
 
     assert bases("k, g", "k", "g, k") == [("k",)]
     assert bases("g", "k", "k, g") == [("g",), ("k",)]
@@ -181,7 +187,7 @@ def test_the_rows_that_a_merge_keeps(drawn: list[tuple[int, str | None, int]], f
     queries = """CREATE QUERY one AS SELECT COUNT(*) FROM s [PARTITION BY k ROWS 3] GROUP BY k;
         CREATE QUERY two AS SELECT COUNT(*) FROM s [PARTITION BY k, g ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING]
           GROUP BY k, g;"""
-    (base,) = Job.of(weft.read(f"{STREAM};{queries}"), [0]).row_bases.values()
+    (base,) = Job.of(panewise.read(f"{STREAM};{queries}"), [0]).row_bases.values()
     rows = sorted(drawn, key=lambda row: (row[0], row[1] is None, row[1] or "", row[2]))
     columns = dict(zip("tkg", zip(*rows), strict=True)) if rows else {"t": [], "k": [], "g": []}
     batch = pa.RecordBatch.from_arrays([pa.array(columns[name], base.schema.field(name).type) for name in "tkg"], "tkg")
@@ -263,13 +269,13 @@ def test_a_missing_or_damaged_file_of_rows_is_told(tmp_path: Path) -> None:
     for minute in range(3):
         spark.run_batch({"s": [event(minute)]})
     (bucket,) = spark.committed
-    path = bucket_folder(tmp_path, bucket, ROWS) / "1.weft"
+    path = bucket_folder(tmp_path, bucket, ROWS) / "1.panewise"
     content = path.read_bytes()
     path.write_bytes(content[:-7])
-    with pytest.raises(SlotLogError, match=r"rows/bucket-\d+/1\.weft is cut off or damaged"):
+    with pytest.raises(SlotLogError, match=r"rows/bucket-\d+/1\.panewise is cut off or damaged"):
         client.refresh()
     path.unlink()
-    with pytest.raises(SlotLogError, match=r"rows/bucket-\d+/1\.weft is missing"):
+    with pytest.raises(SlotLogError, match=r"rows/bucket-\d+/1\.panewise is missing"):
         LookupClient(tmp_path)
     path.write_bytes(content)
     assert exact(LookupClient(tmp_path), "last_two") == [2]
@@ -315,21 +321,22 @@ def test_queries_over_rows_that_come_later(tmp_path: Path) -> None:
     spark.run_batch({"s": [event(6, 64, g=7), event(4.5, 1024)]})
     assert exact(client, "longer", k="a") == [64 + 32 + 1024 + 16 + 8]
     assert exact(client, "other", k="a") == [7], "it reads an attribute that no row had before"
-    with pytest.raises(WeftError, match="no query named 'last_two'; there are: same, longer, other"):
+    with pytest.raises(PanewiseError, match="no query named 'last_two'; there are: same, longer, other"):
         client.lookup("last_two")
 
 
 def test_what_spark_cannot_answer_is_refused_with_the_cure(tmp_path: Path) -> None:
     def refused(query: str, message: str, **options: Any) -> None:
-        with pytest.raises(WeftError, match=message):
-            weft_spark.check_workload(weft.read(f"{STREAM};CREATE QUERY q AS SELECT {query}"), **options)
+        with pytest.raises(PanewiseError, match=message):
+            panewise_spark.check_workload(panewise.read(f"{STREAM};CREATE QUERY q AS SELECT {query}"), **options)
 
     refused("SUM(n) FROM s [ROWS 5]", r"total order.*\[PARTITION BY a ROWS n\]", lookups=True)
     refused("SUM(n) FROM s [ROWS 5 SLIDE 2]", r"total order.*\[PARTITION BY a ROWS n\]", lookups=True)
     refused("SUM(n) FROM s [PARTITION BY k ROWS 5] GROUP BY k", r"give folder= \(in a job file: \[lookups\]\)")
-    with pytest.raises(WeftError, match="USING timegram cannot answer it"):
+    with pytest.raises(PanewiseError, match="USING timegram cannot answer it"):
         Job.of(
-            weft.read(f"{STREAM};{LAST_TWO}".replace("GROUP BY k;", "GROUP BY k WITHIN 5 PERCENT USING timegram;")), [0]
+            panewise.read(f"{STREAM};{LAST_TWO}".replace("GROUP BY k;", "GROUP BY k WITHIN 5 PERCENT USING timegram;")),
+            [0],
         )
 
 
@@ -358,7 +365,7 @@ def test_a_spark_stream_and_a_spark_batch_agree_with_the_engine(spark: SparkSess
 
     def run_stream() -> None:
         frame = read_stream(spark, tmp_path / "events", stream)
-        answers = weft_spark.answers(frame, workload, folder=tmp_path / "stream")
+        answers = panewise_spark.answers(frame, workload, folder=tmp_path / "stream")
         query = answers.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
         query.trigger(availableNow=True).start().awaitTermination()
 
@@ -369,7 +376,9 @@ def test_a_spark_stream_and_a_spark_batch_agree_with_the_engine(spark: SparkSess
     check_rows(client, job, dict.fromkeys(job.row_bases, rows[:80]))
     write_batches(tmp_path / "events", stream, batches[2:], first=2)
     run_stream()
-    history = weft_spark.answers(spark.createDataFrame(public_table(stream, rows)), workload, folder=tmp_path / "batch")
+    history = panewise_spark.answers(
+        spark.createDataFrame(public_table(stream, rows)), workload, folder=tmp_path / "batch"
+    )
     history.write.format("noop").mode("overwrite").save()
     for one in (client, LookupClient(tmp_path / "stream"), LookupClient(tmp_path / "batch")):
         assert check_rows(one, job, dict.fromkeys(job.row_bases, rows)) == 0

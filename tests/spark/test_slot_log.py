@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from tests.spark.log_writing import LogWriter
 
-import weft
-from weft.errors import WeftError
-from weft.spark import slot_compaction, slot_reader
-from weft.spark.job import Job
-from weft.spark.lookup_client import LookupClient
-from weft.spark.packing import unpack_parts
-from weft.spark.slot_compaction import covering
-from weft.spark.slot_file import NO_BATCH, Head, SlotLogError, Span, read_file, read_head, write_file
-from weft.spark.slot_log import Entry, SlotLog, bucket_folder, list_spans, write_job
-from weft.spark.slot_reader import FellBehindError, SlotReader
+import panewise
+from panewise.errors import PanewiseError
+from panewise.spark import slot_compaction, slot_reader
+from panewise.spark.job import Job
+from panewise.spark.lookup_client import LookupClient
+from panewise.spark.packing import unpack_parts
+from panewise.spark.slot_compaction import covering
+from panewise.spark.slot_file import NO_BATCH, Head, SlotLogError, Span, read_file, read_head, write_file
+from panewise.spark.slot_log import Entry, SlotLog, bucket_folder, list_spans, write_job
+from panewise.spark.slot_reader import FellBehindError, SlotReader
 
 WORKLOAD = """
     CREATE STREAM s (t TIMESTAMP, k STRING, n BIGINT) TIMESTAMP BY t WATERMARK 2 SECONDS GRANULARITY 1 SECOND;
@@ -38,7 +38,7 @@ def merges_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> LogWriter:
-    return LogWriter(tmp_path, weft.read(WORKLOAD), buckets=[BUCKET])
+    return LogWriter(tmp_path, panewise.read(WORKLOAD), buckets=[BUCKET])
 
 
 def second(at: int, n: int = 1) -> list[dict]:
@@ -60,11 +60,11 @@ def total(folder: Path) -> int:
 
 
 def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
-    head = Head(7, Span(3, 16), 2, 5_000_000, None, {0: 12, 4: -3})
+    head = Head(7, Span(3, 16), 2, 5_000_000, None, {0: 12, 4: -3}, oldest=3, changes=2)
     write_file(tmp_path, head, b"partials")
-    assert read_file(tmp_path / "3-16.weft") == (head, b"partials")
-    assert read_head(tmp_path / "3-16.weft") == head
-    assert [path.name for path in tmp_path.iterdir()] == ["3-16.weft"]
+    assert read_file(tmp_path / "3-16.panewise") == (head, b"partials")
+    assert read_head(tmp_path / "3-16.panewise") == head
+    assert [path.name for path in tmp_path.iterdir()] == ["3-16.panewise"]
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
 def test_a_damaged_file_is_told(writer: LogWriter, damage) -> None:
     writer.run(second(1))
     writer.run(second(2))
-    path = bucket_folder(writer.folder, BUCKET) / "1.weft"
+    path = bucket_folder(writer.folder, BUCKET) / "1.panewise"
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(SlotLogError, match=r"bucket-3/1\.weft .*(damaged|cut off)"):
+    with pytest.raises(SlotLogError, match=r"bucket-3/1\.panewise .*(damaged|cut off)"):
         LookupClient(writer.folder)
 
 
 def test_a_file_of_another_format_is_told(writer: LogWriter) -> None:
     writer.run(second(1))
-    path = bucket_folder(writer.folder, BUCKET) / "0.weft"
+    path = bucket_folder(writer.folder, BUCKET) / "0.panewise"
     blob = bytearray(path.read_bytes())
     blob[8] = 99
     path.write_bytes(bytes(blob))
@@ -134,7 +134,7 @@ def test_old_files_leave_from_the_oldest_on(writer: LogWriter) -> None:
     for batch in range(30):
         writer.run(second(batch))
     # The last batch closed up to 26 s, and a lookup reaches eight seconds further back.
-    assert files(writer.folder) == [f"{batch}.weft" for batch in range(18, 30)]
+    assert files(writer.folder) == [f"{batch}.panewise" for batch in range(18, 30)]
 
 
 @pytest.mark.usefixtures("merges_early")
@@ -153,7 +153,7 @@ def test_a_full_file_is_left_alone(writer: LogWriter, monkeypatch: pytest.Monkey
     monkeypatch.setattr(slot_compaction, "FULL_BYTES", 1)
     for batch in range(12):
         writer.run(second(batch // 12))
-    assert files(writer.folder) == [f"{batch}.weft" for batch in range(12)]
+    assert files(writer.folder) == [f"{batch}.panewise" for batch in range(12)]
 
 
 @pytest.mark.usefixtures("merges_early")
@@ -179,12 +179,12 @@ def test_what_a_crash_leaves_between_merging_and_deleting_is_deleted_later(
 def test_what_a_killed_attempt_left_is_deleted_later(writer: LogWriter) -> None:
     writer.run(second(1))
     inside = bucket_folder(writer.folder, BUCKET)
-    for name, age_s in (("0.weft.old.unfinished", 7200), ("0.weft.young.unfinished", 0)):
-        (inside / name).write_bytes(b"WEFT")
+    for name, age_s in (("0.panewise.old.unfinished", 7200), ("0.panewise.young.unfinished", 0)):
+        (inside / name).write_bytes(b"PANEWISE")
         os.utime(inside / name, (time.time() - age_s, time.time() - age_s))
     for _ in range(5):
         writer.run(second(1))
-    assert [path.name for path in inside.glob("*.unfinished")] == ["0.weft.young.unfinished"]
+    assert [path.name for path in inside.glob("*.unfinished")] == ["0.panewise.young.unfinished"]
     assert total(writer.folder) == 12
 
 
@@ -205,16 +205,24 @@ def test_an_attempt_that_finds_files_merged_by_another_goes_on(
 
 def test_a_folder_belongs_to_one_job(writer: LogWriter) -> None:
     write_job(writer.folder, writer.job)
-    other = Job.of(weft.read(WORKLOAD.replace("RANGE 4", "RANGE 8")), [BUCKET])
+    other = Job.of(panewise.read(WORKLOAD.replace("RANGE 4", "RANGE 8")), [BUCKET])
     with pytest.raises(SlotLogError, match="another job: statements and identity differ"):
         write_job(writer.folder, other)
-    other = Job.of(weft.read(WORKLOAD), [BUCKET, 4])
-    with pytest.raises(SlotLogError, match="another job: buckets and identity differ"):
+    other = Job.of(panewise.read(WORKLOAD), [BUCKET, 4])
+    with pytest.raises(SlotLogError, match="another job: statements and buckets and identity differ"):
+        write_job(writer.folder, Job.of(panewise.read(WORKLOAD.replace("RANGE 4", "RANGE 8")), [BUCKET, 4]))
+    with pytest.raises(SlotLogError, match="it has 1 buckets, and the job has 2; set buckets= as it was") as refused:
         write_job(writer.folder, other)
+    # The cure for another number of partitions, and not for another job.
+    assert str(writer.folder) in str(refused.value)
+    assert "spark.sql.shuffle.partitions, from which it follows" in str(refused.value)
+    moved = Job.of(panewise.read(WORKLOAD), [BUCKET + 1])
+    with pytest.raises(SlotLogError, match=r"lie in other partitions; set spark.sql.shuffle.partitions as it was"):
+        write_job(writer.folder, moved)
 
 
 def test_a_folder_without_a_job_is_told(tmp_path: Path) -> None:
-    with pytest.raises(WeftError, match=r"has no job\.json"):
+    with pytest.raises(PanewiseError, match=r"has no job\.json"):
         LookupClient(tmp_path)
     (tmp_path / "job.json").write_text("{")
     with pytest.raises(SlotLogError, match=r"job\.json is damaged"):
@@ -226,15 +234,15 @@ def test_a_job_that_was_planned_differently_is_told(writer: LogWriter) -> None:
     described = json.loads(path.read_text())
     described["identity"]["bases"] = "other"
     path.write_text(json.dumps(described))
-    with pytest.raises(SlotLogError, match="another version of Weft"):
+    with pytest.raises(SlotLogError, match="another version of Panewise"):
         LookupClient(writer.folder)
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, writer: LogWriter) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(WeftError, match="cannot write"):
+    with pytest.raises(PanewiseError, match="cannot write"):
         write_job(tmp_path / "file" / "folder", writer.job)
-    with pytest.raises(WeftError, match="cannot write the slot log"):
+    with pytest.raises(PanewiseError, match="cannot write the slot log"):
         SlotLog(tmp_path / "file", writer.job.bases).put(BUCKET, 0, Entry.of([], None, None))
 
 
@@ -284,8 +292,8 @@ def test_a_missing_file_is_told(writer: LogWriter, monkeypatch: pytest.MonkeyPat
     for at in range(3):
         writer.run(second(at))
     inside = bucket_folder(writer.folder, BUCKET)
-    (inside / "1.weft").unlink()
-    with pytest.raises(SlotLogError, match=r"bucket-3/1\.weft is missing"):
+    (inside / "1.panewise").unlink()
+    with pytest.raises(SlotLogError, match=r"bucket-3/1\.panewise is missing"):
         Reading(writer.folder).read()
 
 
@@ -294,8 +302,8 @@ def test_a_log_that_was_emptied_is_told(writer: LogWriter, monkeypatch: pytest.M
     reading = Reading(writer.folder)
     writer.run(second(1))
     reading.read()
-    (bucket_folder(writer.folder, BUCKET) / "0.weft").unlink()
-    with pytest.raises(SlotLogError, match=r"0\.weft is missing"):
+    (bucket_folder(writer.folder, BUCKET) / "0.panewise").unlink()
+    with pytest.raises(SlotLogError, match=r"0\.panewise is missing"):
         reading.read()
 
 
@@ -303,19 +311,16 @@ def test_a_file_that_comes_late_is_waited_for(writer: LogWriter, monkeypatch: py
     for at in range(3):
         writer.run(second(at))
     inside = bucket_folder(writer.folder, BUCKET)
-    (inside / "1.weft").rename(inside / "elsewhere")
-    monkeypatch.setattr(slot_reader, "sleep", lambda _: (inside / "elsewhere").rename(inside / "1.weft"))
+    (inside / "1.panewise").rename(inside / "elsewhere")
+    monkeypatch.setattr(slot_reader, "sleep", lambda _: (inside / "elsewhere").rename(inside / "1.panewise"))
     assert Reading(writer.folder).read() == [Span(0, 0), Span(1, 1), Span(2, 2)]
 
 
-def test_a_first_listing_that_missed_the_oldest_files_is_made_good(
+def test_a_first_listing_that_missed_the_oldest_files_is_made_again(
     writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for at in range(3):
         writer.run(second(at))
-    reading = Reading(writer.folder)
-    with monkeypatch.context() as patch:
-        patch.setattr(slot_reader, "list_spans", lambda folder: [Span(2, 2)])
-        assert reading.read() == [Span(2, 2)]
-    with pytest.raises(FellBehindError):
-        reading.read()
+    listings = iter([[Span(2, 2)]])
+    monkeypatch.setattr(slot_reader, "list_spans", lambda folder: next(listings, None) or list_spans(folder))
+    assert Reading(writer.folder).read() == [Span(0, 0), Span(1, 1), Span(2, 2)]

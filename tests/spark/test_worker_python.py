@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.spark import local_entries
-from weft.spark.worker_python import COMMAND, choose_worker_python, without_zips
+from panewise.spark import local_entries
+from panewise.spark.worker_python import COMMAND, choose_worker_python, without_zips
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_an_entry_is_read_until_it_is_dropped(tmp_path: Path, monkeypatch: pytes
     assert local_entries.get("a") == b"content"
     local_entries.drop("a")
     assert local_entries.get("a") is None
-    assert [path.name for path in tmp_path.rglob("*")] == ["weft"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["panewise"]
 
 
 @pytest.mark.parametrize("folders", ["", "/proc/no/such/folder"])

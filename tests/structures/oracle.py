@@ -34,7 +34,7 @@ def answer(aggregate: str, values: list[Any], phi: float | None = None, rows: in
         case "SUM":
             return _sum(values)
         case "AVG":
-            return _sum(values) / len(values)
+            return _mean(values)
         case "MIN":
             return _ordered(values)[0]
         case "MAX":
@@ -53,8 +53,12 @@ def answer(aggregate: str, values: list[Any], phi: float | None = None, rows: in
         return math.nan
     exact = [Fraction(value) for value in values]
     mean = sum(exact) / len(exact)
-    variance = float(sum((value - mean) ** 2 for value in exact) / (len(exact) - sample))
-    return math.sqrt(variance) if aggregate.startswith("STDDEV") else variance
+    variance = Fraction(sum((value - mean) ** 2 for value in exact)) / (len(exact) - sample)
+    if not aggregate.startswith("STDDEV"):
+        return _to_float(variance)
+    # The root of an integer with so many digits that cutting off the rest does not show.
+    places = max(0, 128 - (variance.numerator.bit_length() - variance.denominator.bit_length()) // 2)
+    return _to_float(Fraction(math.isqrt((variance.numerator << 2 * places) // variance.denominator), 1 << places))
 
 
 def _sum(values: list[Any]) -> Any:
@@ -62,22 +66,42 @@ def _sum(values: list[Any]) -> Any:
         return sum(values)
     if any(not math.isfinite(value) for value in values):
         return sum(value for value in values if not math.isfinite(value))
-    return float(sum(Fraction(value) for value in values))
+    return _to_float(sum(Fraction(value) for value in values))
+
+
+def _mean(values: list[Any]) -> Any:
+    if any(not math.isfinite(value) for value in values):
+        return _sum(values)
+    return _to_float(sum(Fraction(value) for value in values) / len(values))
+
+
+def _to_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def agrees(aggregate: str, got: Value, wanted: Value, values: list[Any]) -> bool:
-    """Exactly, but for sums of doubles: within a few ulps of what their magnitudes add up to."""
+    """Exactly, but for sums of doubles and variances.
+
+    Sums are within a few ulps of what their magnitudes add up to, variances and deviations within a few of their own.
+    """
     if got is None or wanted is None:
         return got is wanted
     if wanted != wanted or got != got:
         return wanted != wanted and got != got
     if got == wanted:
         return True
-    if math.isinf(wanted) or (aggregate not in ("SUM", "AVG") and not aggregate.startswith(("VAR", "STDDEV"))):
+    if (
+        math.isinf(wanted)
+        or math.isinf(got)
+        or (aggregate not in ("SUM", "AVG") and not aggregate.startswith(("VAR", "STDDEV")))
+    ):
         return False
-    scale = sum(abs(float(value)) for value in values)
-    if aggregate == "AVG":
-        return abs(got - wanted) <= 4 * 2**-52 * scale / len(values)
-    if aggregate == "SUM":
-        return isinstance(wanted, float) and abs(got - wanted) <= 4 * 2**-52 * scale
-    return math.isclose(got, wanted, rel_tol=1e-9, abs_tol=1e-9 * (1 + max(abs(float(value)) for value in values)) ** 2)
+    scale = Fraction(wanted)
+    if aggregate in ("SUM", "AVG"):
+        scale = sum(abs(Fraction(value)) for value in values) / (len(values) if aggregate == "AVG" else 1)
+        if aggregate == "SUM" and not isinstance(wanted, float):
+            return False
+    return abs(Fraction(got) - Fraction(wanted)) <= 4 * Fraction(2) ** -52 * abs(scale) + Fraction(2) ** -1060

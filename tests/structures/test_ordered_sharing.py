@@ -1,4 +1,4 @@
-"""OrderedSharing: the report's figures and its two errors corrected, and exactness under any interleaving."""
+"""OrderedSharing: the report's figures, its two errors corrected, and exactness in any order of calls."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.structures.oracle import answer, covered
 
-from weft.aggregates.types import Type
-from weft.errors import WeftError
-from weft.structures import HistoryError, WindowError
-from weft.structures import ordered_sharing as module
-from weft.structures.ordered_sharing import OrderedSharing
+from panewise.aggregates.types import Type
+from panewise.errors import PanewiseError
+from panewise.structures import HistoryError, WindowError
+from panewise.structures import ordered_sharing as module
+from panewise.structures.ordered_sharing import OrderedSharing
 
 VALUES = st.integers(-6, 6) | st.integers(-(2**63), 2**63 - 1)
 DOUBLES = st.sampled_from([-1.5, 0.0, 2.5, math.inf, -math.inf, math.nan]) | st.floats()
@@ -230,34 +230,34 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(WeftError, match="MAX and MIN"):
+    with pytest.raises(PanewiseError, match="MAX and MIN"):
         OrderedSharing("SUM", [3])
     with pytest.raises(WindowError, match="above 0"):
         OrderedSharing("MAX", [0])
     sharing = OrderedSharing("MAX", [5])
     assert sharing.lookup([3]).tolist() == [None]
-    with pytest.raises(WeftError, match="no NULLs"):
+    with pytest.raises(PanewiseError, match="no NULLs"):
         sharing.update(np.ma.MaskedArray([1, 2], [False, True]))
-    with pytest.raises(WeftError, match="give no times"):
+    with pytest.raises(PanewiseError, match="give no times"):
         sharing.update([1], [1])
     sharing.update(np.arange(9))
     with pytest.raises(HistoryError, match="have left"):
         sharing.lookup([6])
     with pytest.raises(WindowError, match="was not added"):
         sharing.remove_window(4)
-    with pytest.raises(WeftError, match="must rise"):
+    with pytest.raises(PanewiseError, match="must never fall"):
         sharing.replay([1, 2], [2, 1], [3, 3])
-    with pytest.raises(WeftError, match="a place for each"):
+    with pytest.raises(PanewiseError, match="a place for each"):
         sharing.replay([1, 2], [2], [3, 3])
-    with pytest.raises(WeftError, match="give no time"):
+    with pytest.raises(PanewiseError, match="give no time"):
         sharing.lookup([3], at_us=4)
     timed = OrderedSharing("MAX", [10], timed=True)
     timed.update([1, 2], [5, 6])
-    with pytest.raises(WeftError, match="backwards"):
+    with pytest.raises(PanewiseError, match="backwards"):
         timed.update([3], [5])
     with pytest.raises(HistoryError, match="clock stands at 6"):
         timed.lookup([3], at_us=5)
-    with pytest.raises(WeftError, match="1 times and 2 values"):
+    with pytest.raises(PanewiseError, match="1 times and 2 values"):
         timed.update([3, 4], [7])
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.aggregates import sketches
-from weft.aggregates.sketches import MissingPackageError
-from weft.aggregates.types import Type
-from weft.errors import WeftError
-from weft.structures import BY_NAME, WindowError, build, restore
-from weft.structures.keyed import build_keyed
-from weft.structures.sketch_column import LEAF
+from panewise import extras
+from panewise.aggregates.types import Type
+from panewise.errors import PanewiseError
+from panewise.extras import MissingPackageError
+from panewise.structures import BY_NAME, WindowError, build, restore
+from panewise.structures.keyed import build_keyed
+from panewise.structures.sketch_column import LEAF
 
 NAMES = ["base_intervals", "landmark_intervals"]
 RANK_ERROR = 0.0133
@@ -66,7 +66,7 @@ def check_top(structure, covered: np.ndarray, left: int, right: int) -> None:
 
 
 class Run:
-    """A structure beside all values that it was given, NULL as None."""
+    """A structure beside the list of all its values, NULL as None."""
 
     def __init__(self, name: str, aggregate: str, windows: list[tuple[int, int]]) -> None:
         self.structure = build(name, aggregate, windows, type=Type.DOUBLE)
@@ -133,9 +133,9 @@ def test_many_lookups_with_a_phi_each(name: str) -> None:
     for answer, phi in zip(answers[:2], (0.1, 0.9)):
         assert abs(np.searchsorted(ordered, answer) / 4000 - phi) <= 3 * RANK_ERROR
     assert answers[2] == np.sort(values[-100:])[49]
-    with pytest.raises(WeftError, match="APPROX_QUANTILE needs phi"):
+    with pytest.raises(PanewiseError, match="APPROX_QUANTILE needs phi"):
         structure.lookup(100)
-    with pytest.raises(WeftError, match="at every event is not offered"):
+    with pytest.raises(PanewiseError, match="at every event is not offered"):
         structure.answers_at_every_event([1.0])
 
 
@@ -148,13 +148,13 @@ def test_the_most_frequent_values_with_a_rank_each(name: str) -> None:
     assert answers.tolist() == [5, 8, -3, None, 8]
     assert structure.lookup(600, 0, 2).tolist() == [8]
     for wrong in (None, 0, 101, 1.5):
-        with pytest.raises(WeftError, match="APPROX_TOP_ITEM needs a rank from 1 to 100"):
+        with pytest.raises(PanewiseError, match="APPROX_TOP_ITEM needs a rank from 1 to 100"):
             structure.lookup(600, 0, wrong)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lookup_takes_few_unions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.structures import sketch_column
+    from panewise.structures import sketch_column
 
     structure = build(name, "approx_count_distinct", [(1 << 14, 0)])
     structure.update(np.arange(40_000))
@@ -195,10 +195,10 @@ def test_before_any_value() -> None:
 
 def test_others_do_not_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in set(BY_NAME) - set(NAMES):
-        with pytest.raises(WeftError, match="cannot hold the quantiles that APPROX_QUANTILE is made of"):
+        with pytest.raises(PanewiseError, match="cannot hold the quantiles that APPROX_QUANTILE is made of"):
             build(name, "approx_quantile", [(3, 0)])
-    with pytest.raises(WeftError, match="cannot hold the distinct"):
+    with pytest.raises(PanewiseError, match="cannot hold the distinct"):
         build_keyed("base_intervals", "approx_count_distinct", [(3, 0)])
-    monkeypatch.setattr(sketches, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match="pip install"):
         build("base_intervals", "approx_quantile", [(3, 0)])

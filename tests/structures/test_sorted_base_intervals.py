@@ -12,14 +12,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from weft.aggregates.user import UserAggregate
-from weft.errors import WeftError
-from weft.structures.column import Windows
-from weft.structures.recompute import Recompute
-from weft.structures.sheet import Shape
-from weft.structures.snapshot import unpack
-from weft.structures.sorted_base_intervals import SortedBaseIntervals, SortedIntervalsColumn
-from weft.structures.structure import HistoryError
+from panewise.aggregates.user import UserAggregate
+from panewise.errors import PanewiseError
+from panewise.structures.column import Windows
+from panewise.structures.recompute import Recompute
+from panewise.structures.sheet import Shape
+from panewise.structures.snapshot import unpack
+from panewise.structures.sorted_base_intervals import SortedBaseIntervals, SortedIntervalsColumn
+from panewise.structures.structure import HistoryError
 
 Value = int | float | None
 LARGEST_INT = 2**63 - 1
@@ -53,7 +53,7 @@ def expected(aggregate: str, values: list[Value], phi: float | None) -> Value:
 
 
 def is_same(a: Value, b: Value) -> bool:
-    """Whether two answers are the same, NaN and NULL each being the same as itself."""
+    """Whether two answers are the same; NaN equals NaN, and NULL equals NULL."""
     if a is None or b is None:
         return a is b
     return a == b or (a != a and b != b)
@@ -67,7 +67,7 @@ def as_array(values: list[Value], dtype: Any) -> Any:
 
 
 class SortedIntervalsAgainstSorting(RuleBasedStateMachine):
-    """Any order of calls, beside a list of all values there have been."""
+    """Any order of calls, beside a list of all values so far."""
 
     @initialize(
         aggregate=st.sampled_from(["QUANTILE", "QUANTILE", "MEDIAN", "COUNT_DISTINCT"]),
@@ -220,10 +220,10 @@ def test_a_damaged_run_is_noticed() -> None:
 
 
 def test_it_refuses_what_it_cannot_hold() -> None:
-    with pytest.raises(WeftError, match="sorted_base_intervals cannot hold the max that MAX is made of"):
+    with pytest.raises(PanewiseError, match="sorted_base_intervals cannot hold the max that MAX is made of"):
         SortedBaseIntervals("MAX")
     product = UserAggregate("PRODUCT", combine=lambda a, b: a * b, identity=1.0)
-    with pytest.raises(WeftError, match="takes no user-defined aggregate"):
+    with pytest.raises(PanewiseError, match="takes no user-defined aggregate"):
         SortedBaseIntervals(product)
     structure = SortedBaseIntervals("QUANTILE", [(4, 0)])
     structure.update(np.arange(9))

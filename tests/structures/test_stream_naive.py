@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.structures.oracle import agrees, answer, covered
 
-from weft.aggregates.types import Type
-from weft.errors import WeftError
-from weft.structures import WindowError
-from weft.structures import stream_naive as module
-from weft.structures.stream_naive import StreamNaive
+from panewise.aggregates.types import Type
+from panewise.errors import PanewiseError
+from panewise.structures import WindowError
+from panewise.structures import stream_naive as module
+from panewise.structures.stream_naive import StreamNaive
 
 AGGREGATES = ["COUNT", "SUM", "AVG", "MAX", "MIN"]
 
@@ -98,7 +98,7 @@ def test_a_large_value_leaves_no_trace_in_a_sum() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(WeftError, match="not MEDIAN"):
+    with pytest.raises(PanewiseError, match="not MEDIAN"):
         StreamNaive("MEDIAN", [2])
     with pytest.raises(WindowError, match="above 0"):
         StreamNaive("SUM", [0])
@@ -106,19 +106,19 @@ def test_bad_input_is_refused() -> None:
     assert naive.lookup([2]).tolist() == [None]
     with pytest.raises(WindowError, match="window 3 was not added"):
         naive.lookup([3])
-    with pytest.raises(WeftError, match="finite values only"):
+    with pytest.raises(PanewiseError, match="finite values only"):
         naive.update([math.nan])
-    with pytest.raises(WeftError, match="no NULLs"):
+    with pytest.raises(PanewiseError, match="no NULLs"):
         naive.update(np.ma.MaskedArray([1, 2], [False, True]))
-    with pytest.raises(WeftError, match="64 bits"):
+    with pytest.raises(PanewiseError, match="64 bits"):
         naive.update([2**62, 2**62])
-    with pytest.raises(WeftError, match="give no times"):
+    with pytest.raises(PanewiseError, match="give no times"):
         naive.update([1], [1])
     timed = StreamNaive("SUM", [2], timed=True)
     timed.update([1], [5])
-    with pytest.raises(WeftError, match="backwards"):
+    with pytest.raises(PanewiseError, match="backwards"):
         timed.update([1], [4])
-    with pytest.raises(WeftError, match="at arrivals only"):
+    with pytest.raises(PanewiseError, match="at arrivals only"):
         timed.lookup([2], at_us=9)
 
 

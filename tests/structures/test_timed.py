@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.structures.oracle import Value, agrees, answer
 
-from weft.aggregates.types import Type
-from weft.errors import WeftError
-from weft.structures import EVERY_STRUCTURE, HistoryError, Structure, WindowError
-from weft.structures.materialize_all import MaterializeAll
-from weft.structures.running_intervals import RunningIntervals
-from weft.structures.sheet import Lookups
-from weft.structures.timed import TimedStructure
+from panewise.aggregates.types import Type
+from panewise.errors import PanewiseError
+from panewise.structures import EVERY_STRUCTURE, HistoryError, Structure, WindowError
+from panewise.structures.materialize_all import MaterializeAll
+from panewise.structures.running_intervals import RunningIntervals
+from panewise.structures.sheet import Lookups
+from panewise.structures.timed import TimedStructure
 
 TIMED = [kind for kind in EVERY_STRUCTURE if kind.sheet.lookups is not Lookups.REGISTERED]
 
@@ -50,7 +50,7 @@ def test_agrees_with_the_oracle(kind: type[Structure], data: st.DataObject) -> N
 
 
 def test_ties_keep_the_order_of_arrival() -> None:
-    from weft.aggregates.user import UserAggregate
+    from panewise.aggregates.user import UserAggregate
 
     latest = UserAggregate("latest", lambda a, b: b if b != 0 else a, identity=0, type=Type.BIGINT)
     timed = TimedStructure(EVERY_STRUCTURE[0], latest, [(10, 0)])
@@ -85,16 +85,16 @@ def test_what_has_left_is_said() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(WeftError, match="fixed number of elements"):
+    with pytest.raises(PanewiseError, match="fixed number of elements"):
         TimedStructure(MaterializeAll, "sum", [(10, 0)])
-    with pytest.raises(WindowError, match="needs a window"):
+    with pytest.raises(WindowError, match="needs at least one window"):
         TimedStructure(RunningIntervals, "sum", [])
     timed = TimedStructure(RunningIntervals, "sum", [(10, 0)])
     with pytest.raises(WindowError, match="last window"):
         timed.remove_window(10)
     with pytest.raises(WindowError, match="was not added"):
         timed.remove_window(11)
-    with pytest.raises(WeftError, match="2 times and 1 values"):
+    with pytest.raises(PanewiseError, match="2 times and 1 values"):
         timed.push([1, 2], [3])
     with pytest.raises(WindowError, match="left > right"):
         timed.lookup([3], [4])

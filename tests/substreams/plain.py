@@ -1,4 +1,6 @@
-"""Substream filters in plain Python: every event kept, every key folded at every lookup. Shares nothing with Weft."""
+"""Substream filters in plain Python: keeps every event, folds every key at every lookup. Shares nothing with
+Panewise.
+"""
 
 from __future__ import annotations
 

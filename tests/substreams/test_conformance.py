@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.substreams.plain import COMPARE, Plain
 
-from weft.substreams import EVERY_FILTER, build
+from panewise.substreams import EVERY_FILTER, build
 
 FILTERS = [
     ("collective_count", "COUNT", {"levels_per_size": 1}),

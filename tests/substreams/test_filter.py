@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.substreams import EVERY_FILTER, FilterShape, SubstreamError, build, choose
+from panewise.substreams import EVERY_FILTER, FilterShape, SubstreamError, build, choose
 
 NAMES = ["collective_count", "collective_sum", "collective_max", "collective_min", "scan_substreams"]
 OPTIONS = {"scan_substreams": {"aggregate": "sum"}}
@@ -32,7 +32,7 @@ def test_silent_keys_leave_and_return(name) -> None:
 
 @every_name
 def test_memory_follows_live_keys(name) -> None:
-    """Ever new keys, of which 50 are live at a time: after some rounds nothing grows but four bytes per code."""
+    """New keys come all the time, and 50 are live at once: after some rounds only four bytes per code still grow."""
     index = make(name, 100)
     rng = np.random.default_rng(3)
     sizes = []
@@ -236,7 +236,7 @@ def test_choice_says_why_not() -> None:
 
 
 def test_the_direction_counts() -> None:
-    """Of the least value, lookups downwards are the cheap ones."""
+    """For the least value, lookups downwards are the cheap ones."""
     rare = FilterShape(keys=100_000, events=1_000_000, answer=5, active=100_000)
     costs = {
         (aggregate, comparison): choose(aggregate, comparison, rare, lookups_per_update=1).reason

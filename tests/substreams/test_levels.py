@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.substreams import SubstreamError, build, error_of, levels_for
+from panewise.substreams import SubstreamError, build, error_of, levels_for
 
 # Figure 8 of Sharing: the position of the first event shown, and the times.
 FIGURE_8 = {
@@ -66,7 +66,7 @@ def test_levels_for_an_error_are_the_fewest(error) -> None:
 
 @given(p=st.integers(1, 70), v=st.integers(1, 10**12))
 def test_the_error_holds_for_every_threshold(p, v) -> None:
-    """From the definition: levels by their ends, no formula of the kernel."""
+    """Levels by their ends, from the definition, without the kernel's formulas."""
     begin, level, levels = 1, 0, []
     while begin <= v + 1:
         end = begin + 2 ** (level // p)
@@ -81,7 +81,7 @@ def test_the_error_holds_for_every_threshold(p, v) -> None:
 
 @pytest.mark.parametrize("p", [1, 2, 5])
 def test_the_error_is_reached(p) -> None:
-    """Some threshold is answered as badly as the error allows, but for rounding: the bound is not idle."""
+    """Some threshold gets an answer as bad as the error allows, except for rounding: the bound is tight."""
     index = build("collective_count", 10**9, levels_per_size=p)
     index.update([0] * 600, None, range(1, 601))
     counts, thresholds = (column.ravel() for column in np.meshgrid(np.arange(1, 100), np.arange(1, 400)))
@@ -107,7 +107,7 @@ def test_a_large_value_is_one_insertion(p) -> None:
 
 
 def test_sums_of_a_long_stream_do_not_overflow() -> None:
-    """Far more than 2**63 flows through; what a window holds is always right."""
+    """Values add up to far more than 2**63 over time; the sum of a window is always right."""
     index = build("collective_sum", 10, levels_per_size=2)
     value = 2**57
     for now in range(0, 2000, 10):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.windows.cuts import EVERY_SLOT, Cuts
+from panewise.windows.cuts import EVERY_SLOT, Cuts
 
 lengths = st.integers(1, 30)
 windows = st.lists(st.tuples(lengths, lengths), min_size=1, max_size=5)
@@ -30,7 +30,7 @@ def test_a_slot_belongs_to_the_fragment_of_the_last_edge(windows: list[tuple[int
     expected = [max(edge for edge in edges if edge <= slot) for slot in slots.tolist()]
     cuts = Cuts.of(windows)
     assert cuts.starts(slots).tolist() == expected
-    # Few of them, far apart and in no order: those between are not looked at.
+    # Few slots, far apart and in no order: the slots between them are not looked at.
     assert cuts.starts(slots[[190, 0, 95, 0]]).tolist() == [expected[place] for place in (190, 0, 95, 0)]
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.windows import RowWindow, TimeWindow
-from weft.windows.edges import edge_set
-from weft.windows.periodic import (
+from panewise.windows import RowWindow, TimeWindow
+from panewise.windows.edges import edge_set
+from panewise.windows.periodic import (
     PeriodicSet,
     TooManyEdgesError,
     common_rate,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.windows import RowWindow, TimeWindow
-from weft.windows.clock import show_time, to_microseconds
-from weft.windows.edges import composite_edges, edges_of
-from weft.windows.slots import granularity_of, instances_closed, oldest_slot_needed
+from panewise.windows import RowWindow, TimeWindow
+from panewise.windows.clock import show_time, to_microseconds
+from panewise.windows.edges import composite_edges, edges_of
+from panewise.windows.slots import granularity_of, instances_closed, oldest_slot_needed
 
 lengths = st.integers(1, 40)
 sliding = st.builds(lambda r, s: TimeWindow(r, slide_us=s), lengths, lengths)

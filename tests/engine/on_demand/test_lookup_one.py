@@ -1,4 +1,4 @@
-"""Lookups of one group as plain values: keys in every form, NULLs, groups that are not there, HAVING, wrong keys."""
+"""Lookups of one group as plain values: keys in every form, NULLs, groups that do not exist, HAVING, wrong keys."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from unittest.mock import patch
 
 import pytest
 
-import weft
-from weft.aggregates.lowering import AnswerOverflowError
-from weft.engine.event_log import HistoryError
+import panewise
+from panewise.aggregates.lowering import AnswerOverflowError
+from panewise.engine.event_log import HistoryError
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, g BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY t;"
 
 
-def engine_of(*queries: str) -> weft.Engine:
+def engine_of(*queries: str) -> panewise.Engine:
     texts = [f"CREATE QUERY q{place} AS SELECT {query};" for place, query in enumerate(queries)]
-    return weft.Engine(weft.read(STREAM + " ".join(texts)))
+    return panewise.Engine(panewise.read(STREAM + " ".join(texts)))
 
 
-def push(engine: weft.Engine, seconds: list[int], **columns) -> None:
+def push(engine: panewise.Engine, seconds: list[int], **columns) -> None:
     size = len(seconds)
     filled = {"k": ["a"] * size, "g": [1] * size, "n": [1] * size, "x": [1.0] * size, **columns}
     engine.push("s", {"t": [second * US for second in seconds], **filled})
@@ -120,10 +120,10 @@ def test_sums_of_two_words() -> None:
         assert engine.lookup_one("q0", "a") == {"SUM(n)": 2**63 - 5, "AVG(n)": (2**63 - 5) / 3}
         with pytest.raises(AnswerOverflowError, match="query q0: the sum of a window does not fit in a BIGINT"):
             engine.lookup_one("q0", "b")
-        # Where all groups are answered together, one that overflows is nobody's matter but its own.
+        # If all groups are answered together, a group that overflows must not disturb the others.
         with (
-            patch("weft.engine.on_demand.shared.FEWEST_TOGETHER", 1),
-            patch("weft.engine.on_demand.short_way.FEWEST_TOGETHER", 1),
+            patch("panewise.engine.on_demand.shared.FEWEST_TOGETHER", 1),
+            patch("panewise.engine.on_demand.short_way.FEWEST_TOGETHER", 1),
         ):
             assert engine.lookup_many("q0", ["c", "a"])["SUM(n)"].tolist() == [1, 2**63 - 5]
 
@@ -141,7 +141,7 @@ def test_codes_of_keys_are_forgotten_with_the_structures() -> None:
     assert engine.lookup_one("q0", "b") == {"SUM(n)": 5}
     assert engine.lookup_one("q0", "a") == {"SUM(n)": 6}
     engine.remove("q0")
-    with pytest.raises(weft.WeftError, match="no query named 'q0'"):
+    with pytest.raises(panewise.PanewiseError, match="no query named 'q0'"):
         engine.lookup_one("q0", "a")
     engine.add("CREATE QUERY q0 AS SELECT k, COUNT(*) FROM s [RANGE 5 SECONDS] GROUP BY k;")
     push(engine, [120], k=["a"])
@@ -168,7 +168,7 @@ def test_keys_that_are_wrong(query: str, key: object, said: str) -> None:
         "k, SUM(n) FROM s [ROWS 5 SLIDE 5] GROUP BY k",
     )
     push(engine, [1])
-    with pytest.raises(weft.WeftError, match=said):
+    with pytest.raises(panewise.PanewiseError, match=said):
         engine.lookup_one(query, key)
 
 

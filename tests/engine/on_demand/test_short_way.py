@@ -10,8 +10,8 @@ import weakref
 import numpy as np
 import pytest
 
-import weft
-from weft.aggregates.lowering import AnswerOverflowError
+import panewise
+from panewise.aggregates.lowering import AnswerOverflowError
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY t WATERMARK 20 SECONDS;"
@@ -21,12 +21,12 @@ USING = ["", " USING base_intervals", " USING landmark_intervals", " USING recom
 Rows = list[tuple[int, int, int, float | None]]
 
 
-def engine_of(*queries: str) -> weft.Engine:
+def engine_of(*queries: str) -> panewise.Engine:
     texts = [f"CREATE QUERY q{place} AS SELECT {query};" for place, query in enumerate(queries)]
-    return weft.Engine(weft.read(STREAM + " ".join(texts)))
+    return panewise.Engine(panewise.read(STREAM + " ".join(texts)))
 
 
-def push(engine: weft.Engine, rows: Rows) -> None:
+def push(engine: panewise.Engine, rows: Rows) -> None:
     t, k, n, x = zip(*rows)
     engine.push("s", {"t": [second * US for second in t], "k": list(k), "n": list(n), "x": list(x)})
 
@@ -77,7 +77,7 @@ def test_sums_that_need_a_second_word_between_two_lookups() -> None:
     for watermark in (2, 9):
         engine.advance("s", watermark * US)
         assert engine.lookup_one("q0", 2) == {"SUM(n)": 8 - 2**63, "AVG(n)": (8 - 2**63) / 2}
-        # Only a group that is asked for can overflow.
+        # Only a requested group can overflow.
         assert engine.lookup_many("q0", [2] * 300)["SUM(n)"].tolist() == [8 - 2**63] * 300
         for lookup in (lambda: engine.lookup_one("q0", 1), lambda: engine.lookup_many("q0", [2, 1])):
             with pytest.raises(AnswerOverflowError, match="query q0: the sum of a window does not fit"):

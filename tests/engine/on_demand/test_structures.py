@@ -8,30 +8,30 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-import weft
-from weft.engine.event_log import HistoryError
-from weft.planning.structure_choice import StructureChoiceError
+import panewise
+from panewise.engine.event_log import HistoryError
+from panewise.planning.structure_choice import StructureChoiceError
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, g BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY t;"
 
 
-def engine_of(*queries: str, **options) -> weft.Engine:
+def engine_of(*queries: str, **options) -> panewise.Engine:
     texts = [f"CREATE QUERY q{place} AS SELECT {query};" for place, query in enumerate(queries)]
-    return weft.Engine(weft.read(STREAM + " ".join(texts)), **options)
+    return panewise.Engine(panewise.read(STREAM + " ".join(texts)), **options)
 
 
-def push(engine: weft.Engine, seconds: list[int], **columns) -> None:
+def push(engine: panewise.Engine, seconds: list[int], **columns) -> None:
     size = len(seconds)
     filled = {"k": ["a"] * size, "g": [1] * size, "n": [1] * size, "x": [1.0] * size, **columns}
     engine.push("s", {"t": [second * US for second in seconds], **filled})
 
 
-def held(engine: weft.Engine) -> list[dict]:
+def held(engine: panewise.Engine) -> list[dict]:
     return engine.statistics()["structures"]["s"]
 
 
-def values(engine: weft.Engine, query: str, **options) -> list:
+def values(engine: panewise.Engine, query: str, **options) -> list:
     return [row["value"] for row in engine.lookup(query, **options).to_pylist()]
 
 
@@ -113,7 +113,7 @@ def test_sums_of_integers_are_exact_and_their_overflow_is_an_error() -> None:
     assert engine.lookup("q1", at=2 * US, keys={"k": "a"}).column("exact").to_pylist() == [2**63 - 1]
     push(engine, [4, 5], n=[2**62, 2**62])
     for query, keys in (("q0", None), ("q1", {"k": "a"}), ("q1", None)):
-        with pytest.raises(weft.WeftError, match=f"query {query}: the sum of a window does not fit"):
+        with pytest.raises(panewise.PanewiseError, match=f"query {query}: the sum of a window does not fit"):
             engine.lookup(query, keys=keys)
 
 
@@ -137,7 +137,7 @@ def test_a_query_over_rows_that_came_later_covers_the_rows_since_then() -> None:
 
 def test_structures_let_go_of_what_the_log_lets_go_of() -> None:
     engine = engine_of("k, SUM(n), MAX(n) FROM s [RANGE 10 SECONDS] GROUP BY k", "MEDIAN(n) FROM s [RANGE 5 SECONDS]")
-    with patch("weft.engine.on_demand.sequence.MOST_BEHIND", 1):
+    with patch("panewise.engine.on_demand.sequence.MOST_BEHIND", 1):
         for second in range(200):
             push(engine, [second], k=[f"key {second}"], n=[second])
             engine.advance("s", second * US)
@@ -194,11 +194,11 @@ def test_one_key_the_short_way_gives_the_same_table() -> None:
 def test_keys_that_are_wrong(keys, said: str) -> None:
     engine = engine_of("k, g, SUM(n) FROM s [ROWS 5] GROUP BY k, g", "SUM(n) FROM s [ROWS 5]")
     push(engine, [1])
-    with pytest.raises(weft.WeftError, match=said):
+    with pytest.raises(panewise.PanewiseError, match=said):
         engine.lookup("q0", keys=keys)
-    with pytest.raises(weft.WeftError, match=said):
+    with pytest.raises(panewise.PanewiseError, match=said):
         engine.lookup_many("q0", keys)
-    with pytest.raises(weft.WeftError, match="no GROUP BY"):
+    with pytest.raises(panewise.PanewiseError, match="no GROUP BY"):
         engine.lookup("q1", keys=keys)
 
 
@@ -228,7 +228,7 @@ def test_a_structure_changes_when_another_would_take_far_less_work() -> None:
     assert [one["structure"] for one in held(engine)] == ["recompute", "recompute"]
     rng = np.random.default_rng(8)
     expected: list[float] = []
-    with patch("weft.engine.on_demand.adaptation.FEWEST_USES", 100):
+    with patch("panewise.engine.on_demand.adaptation.FEWEST_USES", 100):
         for step in range(30):
             x = rng.random(20)
             expected += x.tolist()
@@ -240,5 +240,5 @@ def test_a_structure_changes_when_another_would_take_far_less_work() -> None:
         automatic, forced = held(engine)
         assert (automatic["structure"], automatic["switches"]) == ("base_intervals", 1)
         assert (forced["structure"], forced["switches"]) == ("recompute", 0)
-        again = weft.Engine.restore(engine.snapshot())
+        again = panewise.Engine.restore(engine.snapshot())
         assert values(again, "q0") == [max(expected[-380:])]

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from tests import windowed_oracle as oracle
 from tests.answers import microseconds
 
-import weft
-from weft.engine.columns import arrow_type
-from weft.language.model import Stream
+import panewise
+from panewise.engine.columns import arrow_type
+from panewise.language.model import Stream
 
 STREAMS = """
 CREATE STREAM a (t TIMESTAMP, k BIGINT, x DOUBLE, s STRING, b BOOLEAN) TIMESTAMP BY t;
 CREATE STREAM c (u TIMESTAMP, k BIGINT, x DOUBLE, s STRING) TIMESTAMP BY u;
 """
 
-# Windows in which basic windows are the slide, the window itself, or shorter than both; and one that leaves gaps.
+# Windows whose basic windows are the slide, the window itself, or shorter than both; and a window that leaves gaps.
 TIME = ("[RANGE 8 MICROSECONDS SLIDE 2 MICROSECONDS]", "[RANGE 6 MICROSECONDS SLIDE 4 MICROSECONDS]")
 TIME += ("[RANGE 3 MICROSECONDS SLIDE 3 MICROSECONDS]", "[RANGE 2 MICROSECONDS SLIDE 6 MICROSECONDS]")
 ROWS = ("[ROWS 6 SLIDE 2]", "[ROWS 5 SLIDE 3]", "[ROWS 2 SLIDE 5]")
@@ -134,7 +134,7 @@ def programs(draw: st.DrawFn, operator: str) -> tuple[str, list[Any]]:
     """Some queries, and steps: ("push", stream, rows), ("advance", stream, by) or ("snapshot",)."""
     selects = draw(st.lists(EVERY_OPERATOR[operator], min_size=1, max_size=3))
     text = STREAMS + ";\n".join(f"CREATE QUERY q{i} AS {select}" for i, select in enumerate(selects))
-    streams = weft.read(text).streams
+    streams = panewise.read(text).streams
     # The oracle leaves ranges of infinities to a test by hand.
     doubles = DOUBLES if any(word in text for word in ("RANGES", "x, ")) else INFINITE
     steps: list[Any] = []
@@ -151,7 +151,7 @@ def programs(draw: st.DrawFn, operator: str) -> tuple[str, list[Any]]:
             case _:
                 steps.append(("snapshot",))
     ends = draw(st.sampled_from([["a", "c"], ["c", "a"], ["a"]]))
-    return text, steps + [("advance", name, weft.END_OF_STREAM) for name in ends]
+    return text, steps + [("advance", name, panewise.END_OF_STREAM) for name in ends]
 
 
 def as_table(stream: Stream, rows: list[dict[str, Any]]) -> pa.Table:
@@ -164,7 +164,7 @@ def as_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value that equals others as Weft does: times as microseconds, NaN as a word, no sign on zero."""
+    """A value that compares as in Panewise: times as microseconds, NaN as a word, no sign on zero."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return microseconds(value)
@@ -179,7 +179,7 @@ def expected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @given(data=st.data())
 def test_row_queries_agree_with_the_oracle(operator: str, data: st.DataObject) -> None:
     text, steps = data.draw(programs(operator))
-    engine = weft.Engine(text)
+    engine = panewise.Engine(text)
     streams = engine.workload.streams
     given_so_far = oracle.Input(
         {name: stream.timestamp for name, stream in streams.items()},
@@ -202,10 +202,10 @@ def test_row_queries_agree_with_the_oracle(operator: str, data: st.DataObject) -
                     continue
                 engine.advance(name, to)
                 given_so_far.watermarks[name] = to
-                if to != weft.END_OF_STREAM:
+                if to != panewise.END_OF_STREAM:
                     given_so_far.before_end[name] = to
             case ("snapshot",):
-                engine = weft.Engine.restore(engine.snapshot())
+                engine = panewise.Engine.restore(engine.snapshot())
         engine._row_queries.check_invariants()
         for name, query in engine.workload.row_queries.items():
             if query.into is not None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-import weft
-from weft.indexes import EVERY_INDEX, EVERY_RING, EVERY_STORAGE
-from weft.language.words import INDEXES, RINGS, STORAGES
-from weft.spark.pipeline import check_workload
+import panewise
+from panewise.indexes import EVERY_INDEX, EVERY_RING, EVERY_STORAGE
+from panewise.language.words import INDEXES, RINGS, STORAGES
+from panewise.spark.job import check_workload
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, x DOUBLE) TIMESTAMP BY t;\n"
 WINDOW = "[RANGE 4 MICROSECONDS SLIDE 2 MICROSECONDS]"
 
 
-def engine_of(*selects: str) -> weft.Engine:
-    return weft.Engine(STREAM + ";\n".join(f"CREATE QUERY q{i} AS SELECT {select}" for i, select in enumerate(selects)))
+def engine_of(*selects: str) -> panewise.Engine:
+    return panewise.Engine(
+        STREAM + ";\n".join(f"CREATE QUERY q{i} AS SELECT {select}" for i, select in enumerate(selects))
+    )
 
 
-def push(engine: weft.Engine, times: list[int], keys: list[int | None]) -> None:
+def push(engine: panewise.Engine, times: list[int], keys: list[int | None]) -> None:
     engine.push("s", {"t": times, "k": keys, "x": [float(time) for time in times]})
 
 
@@ -49,9 +51,9 @@ def test_a_query_that_comes_late_begins_with_the_next_basic_window() -> None:
     engine.add(f"CREATE QUERY q AS SELECT HISTOGRAM(k) FROM s {WINDOW}")
     assert engine.exact_from("q") == 6
     push(engine, [5, 6, 7, 9], [7, 8, 8, 9])
-    engine.advance("s", weft.END_OF_STREAM)
+    engine.advance("s", panewise.END_OF_STREAM)
     rows = engine.rows("q").select(["value", "count"]).to_pylist()
-    # [6, 10), [8, 12): what the earlier windows cover it has not seen whole.
+    # [6, 10), [8, 12): it has not seen the earlier windows whole.
     assert rows == [{"value": 8, "count": 2}, {"value": 9, "count": 1}, {"value": 9, "count": 1}]
     engine.add(f"CREATE QUERY shares AS SELECT TOP_K(k, 1) FROM s {WINDOW}")
     assert engine.exact_from("shares") == 6
@@ -61,7 +63,7 @@ def test_rows_are_given_once_and_survive_a_snapshot() -> None:
     engine = engine_of(f"HISTOGRAM(k) FROM s {WINDOW}", "k FROM s WHERE x > 1", "k FROM s INTO [ROWS 2]")
     push(engine, [0, 1, 2, 3], [5, 5, 6, None])
     engine.advance("s", 4)
-    engine = weft.Engine.restore(engine.snapshot())
+    engine = panewise.Engine.restore(engine.snapshot())
     assert engine.rows("q0").num_rows == 3
     assert engine.rows("q0").num_rows == 0
     assert engine.rows("q1").column("k").to_pylist() == [6, None]
@@ -78,7 +80,7 @@ def test_removed_queries_leave_nothing_behind() -> None:
     assert not engine._row_queries.operators
     assert not engine._row_queries.feeds
     assert not engine.workload.row_queries
-    with pytest.raises(weft.WeftError, match="no query named 'q1'"):
+    with pytest.raises(panewise.PanewiseError, match="no query named 'q1'"):
         engine.rows("q1")
 
 
@@ -103,12 +105,12 @@ def test_the_index_follows_what_is_observed() -> None:
     engine = engine_of(*selects)
     before = [engine.statistics()["row_queries"][name] for name in ("q0", "q1")]
     push(engine, list(range(8000)), [1] * 8000)
-    engine.advance("s", weft.END_OF_STREAM)
+    engine.advance("s", panewise.END_OF_STREAM)
     after = [engine.statistics()["row_queries"][name] for name in ("q0", "q1")]
     engine._row_queries.check_invariants()
     assert [b["index"] for b in before] != [a["index"] for a in after] or before[0]["storage"] != after[0]["storage"]
     assert engine.rows("q0").column("count").to_pylist() == [1000, 2000, 3000, 4000, 4000, 4000, 4000, 4000]
-    restored = weft.Engine.restore(engine.snapshot()).statistics()["row_queries"]
+    restored = panewise.Engine.restore(engine.snapshot()).statistics()["row_queries"]
     assert [restored[name]["index"] for name in ("q0", "q1")] == [a["index"] for a in after]
 
 
@@ -116,7 +118,7 @@ def test_ranges_of_infinities_and_nan() -> None:
     engine = engine_of("HISTOGRAM(x, 1) FROM s [ROWS 5 SLIDE 5]")
     values = [float("inf"), float("-inf"), float("nan"), 0.5, -0.5]
     engine.push("s", {"t": list(range(5)), "k": [1] * 5, "x": values})
-    engine.advance("s", weft.END_OF_STREAM)
+    engine.advance("s", panewise.END_OF_STREAM)
     rows = engine.rows("q0")
     assert rows.column("count").to_pylist() == [1] * 5
     low, high = rows.column("low").to_pylist(), rows.column("high").to_pylist()
@@ -129,20 +131,20 @@ def test_ranges_of_infinities_and_nan() -> None:
 def test_what_a_query_is_not_asked_for() -> None:
     windowed = (f"COUNT(*) FROM s {WINDOW}", f"HISTOGRAM(k) FROM s {WINDOW}")
     engine = engine_of("k FROM s", "k FROM s INTO [ROWS 5]", *windowed)
-    with pytest.raises(weft.WeftError, match=r"its rows come from rows\('q0'\)"):
+    with pytest.raises(panewise.PanewiseError, match=r"its rows come from rows\('q0'\)"):
         engine.lookup("q0")
-    with pytest.raises(weft.WeftError, match=r"read them with lookup\('q1'\)"):
+    with pytest.raises(panewise.PanewiseError, match=r"read them with lookup\('q1'\)"):
         engine.rows("q1")
-    with pytest.raises(weft.WeftError, match="answers with aggregates"):
+    with pytest.raises(panewise.PanewiseError, match="answers with aggregates"):
         engine.rows("q2")
-    with pytest.raises(weft.WeftError, match="leave out `at`"):
+    with pytest.raises(panewise.PanewiseError, match="leave out `at`"):
         engine.lookup("q3", at=5)
-    with pytest.raises(weft.WeftError, match=r"run in the engine only.*q0, q1, q3"):
+    with pytest.raises(panewise.PanewiseError, match=r"run in the engine only.*q0, q1, q3"):
         check_workload(engine.workload)
 
 
 def test_the_plan_tells_index_and_reasons() -> None:
-    text = weft.optimize(
+    text = panewise.optimize(
         engine_of(
             f"HISTOGRAM(k) FROM s {WINDOW}",
             f"TOP_K(k, 1) FROM s {WINDOW}",
@@ -161,7 +163,7 @@ def test_sorted_ties_keep_the_order_of_the_stream_both_ways() -> None:
     window = "[ROWS 4 SLIDE 4]"
     engine = engine_of(f"x FROM s {window} ORDER BY k", f"x FROM s {window} ORDER BY k DESC")
     push(engine, [3, 1, 2, 0], [7, None, 7, 5])
-    engine.advance("s", weft.END_OF_STREAM)
+    engine.advance("s", panewise.END_OF_STREAM)
     assert engine.rows("q0").column("x").to_pylist() == [1.0, 0.0, 2.0, 3.0]
     assert engine.rows("q1").column("x").to_pylist() == [2.0, 3.0, 0.0, 1.0]
 
@@ -169,14 +171,14 @@ def test_sorted_ties_keep_the_order_of_the_stream_both_ways() -> None:
 def test_an_intersection_waits_for_the_stream_that_lags() -> None:
     """Rows of the stream that is ahead keep their times until the other has as many."""
     window = "[ROWS 2 SLIDE 2]"
-    engine = weft.Engine(
+    engine = panewise.Engine(
         f"{STREAM} CREATE STREAM z (t TIMESTAMP, k BIGINT) TIMESTAMP BY t;"
         f"CREATE QUERY q AS SELECT k FROM s {window} INTERSECT SELECT k FROM z {window}"
     )
     push(engine, list(range(20)), [9] * 18 + [1, 2])
     engine.advance("s", 20)
     engine.push("z", {"t": [100, 101, 102], "k": [9, 8, 9]})
-    engine.advance("z", weft.END_OF_STREAM)
+    engine.advance("z", panewise.END_OF_STREAM)
     (row,) = engine.rows("q").to_pylist()
     assert (row["value"], row["left_count"], row["right_count"]) == (9, 2, 1)
     assert (row["window_start"].microsecond, row["window_end"].microsecond) == (0, 101)
@@ -185,6 +187,6 @@ def test_an_intersection_waits_for_the_stream_that_lags() -> None:
 def test_a_join_of_events_without_keys_is_empty_however_long_it_runs() -> None:
     engine = engine_of("a.k FROM s [ROWS 2] AS a JOIN s [RANGE 3 MICROSECONDS] AS b ON a.k = b.k")
     push(engine, list(range(50)), [None] * 50)
-    engine.advance("s", weft.END_OF_STREAM)
+    engine.advance("s", panewise.END_OF_STREAM)
     assert engine.rows("q0").num_rows == 0
     assert engine.statistics()["row_queries"]["q0"]["nodes"] == 0

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.planning.sharing import Queries, Weights, share
-from weft.planning.sharing.factor_windows import FactorPlan, factor_windows
-from weft.planning.sharing.no_share import NoShare
+from panewise.planning.sharing import Queries, Weights, share
+from panewise.planning.sharing.factor_windows import FactorPlan, factor_windows
+from panewise.planning.sharing.no_share import NoShare
 
 Window = tuple[int, int, int]
 windows = st.tuples(st.integers(1, 60), st.sampled_from([2, 3, 4, 6, 8, 9, 12]), st.integers(0, 3))

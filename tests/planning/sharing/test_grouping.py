@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import WeftError
-from weft.planning.sharing import Queries, Weights
-from weft.planning.sharing.grouping import GroupingPlan, plan_grouping
+from panewise.errors import PanewiseError
+from panewise.planning.sharing import Queries, Weights
+from panewise.planning.sharing.grouping import GroupingPlan, plan_grouping
 
 Set = tuple[str, ...]
 Window = tuple[int, int]
@@ -126,11 +126,11 @@ def test_the_order_of_attributes_does_not_matter() -> None:
 def test_nonsense_is_refused() -> None:
     queries = Queries.of([(600, 60)])
     plan = plan_grouping({("a",): queries, (): queries}, 10.0)
-    with pytest.raises(WeftError, match=r"no query groups by \(b\); the sets are"):
+    with pytest.raises(PanewiseError, match=r"no query groups by \(b\); the sets are"):
         plan.tree_of(["b"])
-    with pytest.raises(WeftError, match="attribute a must have at least one distinct value"):
+    with pytest.raises(PanewiseError, match="attribute a must have at least one distinct value"):
         plan_grouping({("a",): queries}, 10.0, distinct={"a": 0})
-    with pytest.raises(WeftError, match=r"no query groups by \(a\); leave the set out"):
+    with pytest.raises(PanewiseError, match=r"no query groups by \(a\); leave the set out"):
         plan_grouping({("a",): Queries.of([])}, 10.0)
     with pytest.raises(ValueError, match="rate must be positive"):
         plan_grouping({("a",): queries}, 0.0)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.planning.sharing import Caps, Queries, Weights, share
-from weft.planning.sharing.incremental_weave_share import IncrementalWeaveShare, UnknownQueryError
-from weft.planning.sharing.online_trees import OnlineTrees
-from weft.planning.sharing.weave_share import WeaveShare
+from panewise.planning.sharing import Caps, Queries, Weights, share
+from panewise.planning.sharing.incremental_weave_share import IncrementalWeaveShare, UnknownQueryError
+from panewise.planning.sharing.online_trees import OnlineTrees
+from panewise.planning.sharing.weave_share import WeaveShare
 
 windows = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(0, 5))
 rates = st.sampled_from([0.2, 1.0, 3.0, 10.0, 30.0])
@@ -139,7 +139,7 @@ def test_slides_that_come_later_need_not_fit_the_earlier_ones() -> None:
 
 
 def test_reconstruction_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queries that come and go while the plan is made anew are in the new plan."""
+    """Queries that come and go while a new plan is made are in the new plan."""
     may_go_on = Event()
     honest = WeaveShare.share_classes
 
@@ -184,9 +184,9 @@ def test_the_tolerance_can_start_the_background() -> None:
 def test_large_trees_and_samples_keep_their_invariants(
     most_marks: int, caps: Caps, steps: list[tuple[tuple[int, int, int], int]], rate: float, scale: int
 ) -> None:
-    """Covers for every tree; blocks of instants where edges are dense, and a sample of edges where they are rare."""
+    """Covers for every tree; blocks of instants if edges are dense, and a sample of edges if they are rare."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("weft.planning.sharing.online_trees._MOST_MARKS", most_marks)
+        patch.setattr("panewise.planning.sharing.online_trees._MOST_MARKS", most_marks)
         online = IncrementalWeaveShare(rate / scale, tolerance=inf, caps=caps)
         for place, (window, chance) in enumerate(steps):
             online.add(place, tuple(scale * one + (scale > 1) * (at == 2) for at, one in enumerate(window)))
@@ -269,9 +269,9 @@ def test_a_failure_in_the_background_is_told(monkeypatch: pytest.MonkeyPatch) ->
 def test_nonsense_is_refused() -> None:
     online = IncrementalWeaveShare(1.0)
     online.add("a", (4, 2))
-    with pytest.raises(UnknownQueryError, match="query a is in the plan already"):
+    with pytest.raises(UnknownQueryError, match="query a is already in the plan"):
         online.add("a", (4, 2))
-    with pytest.raises(UnknownQueryError, match="query a is in the plan already"):
+    with pytest.raises(UnknownQueryError, match="query a is already in the plan"):
         online.add_all({"a": (4, 2)})
     with pytest.raises(UnknownQueryError, match="query b is not in the plan"):
         online.remove("b")

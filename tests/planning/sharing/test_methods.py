@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.errors import WeftError
-from weft.planning.sharing import EVERY_METHOD, Caps, Method, Queries, SharingPlan, Weights, merge_benefit, share
-from weft.planning.sharing.exhaustive import Exhaustive, TooManyQueriesError
-from weft.planning.sharing.insert_then_weave import InsertThenWeave
-from weft.planning.sharing.instants import Instants
-from weft.planning.sharing.local_search import LocalSearch
-from weft.planning.sharing.no_share import NoShare
-from weft.planning.sharing.random_trees import RandomTrees
-from weft.planning.sharing.shared import Shared
-from weft.planning.sharing.space import Space
-from weft.planning.sharing.weave_share import WeaveShare
-from weft.windows.periodic import common_rate, paired
+from panewise.errors import PanewiseError
+from panewise.planning.sharing import EVERY_METHOD, Caps, Method, Queries, SharingPlan, Weights, merge_benefit, share
+from panewise.planning.sharing.exhaustive import Exhaustive, TooManyQueriesError
+from panewise.planning.sharing.insert_then_weave import InsertThenWeave
+from panewise.planning.sharing.instants import Instants
+from panewise.planning.sharing.local_search import LocalSearch
+from panewise.planning.sharing.no_share import NoShare
+from panewise.planning.sharing.random_trees import RandomTrees
+from panewise.planning.sharing.shared import Shared
+from panewise.planning.sharing.space import Space
+from panewise.planning.sharing.weave_share import WeaveShare
+from panewise.windows.periodic import common_rate, paired
 
 UNIT = Weights()
 TEMPLATES = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60]
@@ -122,7 +122,7 @@ def test_fold_factors_price_the_fragments(
 
 
 def test_fold_factors_decide_who_shares() -> None:
-    """A fragment that costs each query little is worth sharing; one that costs much is not."""
+    """A fragment is worth sharing if it costs each query little; it is not if it costs much."""
     rows = [(16, 4), (10, 5)]
     assert len(share("weave_share", Queries.of(rows, [0.1, 0.1]), 1.2)) == 1
     assert len(share("weave_share", Queries.of(rows, [90.0, 90.0]), 1.2)) == 2
@@ -258,7 +258,7 @@ class TestScale:
         assert sampled.cost <= exact.cost * 1.25
 
     def test_rare_edges_on_a_fine_grid(self) -> None:
-        """One odd microsecond makes the grid that of microseconds, and the period too long for a bitmap."""
+        """One odd microsecond makes the grid's step a microsecond, and the period too long for a bitmap."""
         minutes = paper_queries(150, 20, 0.6, seed=10)
         micro = 60_000_000
         queries = Queries(minutes.ranges * micro, minutes.slides * micro, minutes.offsets)
@@ -297,7 +297,7 @@ class TestScale:
         cap = 500 * 2000
         space = Space.of(queries.classes, Caps(memory_bytes=cap))
         assert space.bitmaps.nbytes * 2 <= cap
-        with pytest.raises(WeftError, match=r"raise Caps\.memory_bytes"):
+        with pytest.raises(PanewiseError, match=r"raise Caps\.memory_bytes"):
             Space.of(queries.classes, Caps(memory_bytes=1000))
 
 
@@ -350,11 +350,11 @@ class TestPlans:
     def test_local_search_says_when_it_needs_too_much_memory(self) -> None:
         random = np.random.default_rng(9)
         queries = Queries(random.integers(1, 86_401, 50), random.integers(1, 86_401, 50), np.zeros(50, np.int64))
-        with pytest.raises(WeftError, match=r"raise Caps\.memory_bytes or use weave_share"):
+        with pytest.raises(PanewiseError, match=r"raise Caps\.memory_bytes or use weave_share"):
             LocalSearch(caps=Caps(memory_bytes=300_000)).share(queries, 1.0)
 
     def test_an_unknown_method(self) -> None:
-        with pytest.raises(WeftError, match="no method of sharing called best; use one of no_share, shared"):
+        with pytest.raises(PanewiseError, match="unknown method of sharing best; use one of no_share, shared"):
             share("best", Queries.of([(1, 1)]), 1.0)
 
     def test_nonsense_is_refused(self) -> None:

@@ -1,4 +1,4 @@
-"""Queries collapse to their different edge sets, whatever their order."""
+"""Queries in any order collapse to their different edge sets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.planning.sharing import Queries
-from weft.windows import RowWindow, TimeWindow
-from weft.windows.periodic import paired
+from panewise.planning.sharing import Queries
+from panewise.windows import RowWindow, TimeWindow
+from panewise.windows.periodic import paired
 
 Window = tuple[int, int, int]
 windows = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 12), st.integers(-9, 9)), min_size=1, max_size=12)

@@ -1,4 +1,4 @@
-"""Keyed structures with many keys: sums by NumPy's bincount, segments that are reused, memory, no object for a key."""
+"""Keyed structures with many keys: sums against NumPy's bincount, reused segments, memory, no object for a key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.structures.keyed import EVERY_KEYED_STRUCTURE, KeyedStructure, build_keyed, restore_keyed
+from panewise.structures.keyed import EVERY_KEYED_STRUCTURE, KeyedStructure, build_keyed, restore_keyed
 
 NAMES = [structure.sheet.name for structure in EVERY_KEYED_STRUCTURE]
 COUNT = 200_000
@@ -60,7 +60,7 @@ def test_one_key_with_half_of_the_events(name: str) -> None:
     wanted = np.bincount(codes[newest(codes, 1000)], weights=values[newest(codes, 1000)], minlength=count)
     found, answers = greatest.lookup_all(1000)
     np.testing.assert_array_equal(answers, wanted[found])
-    # The others' segments are small, whatever the largest window is.
+    # The segments of the others are small, however large the largest window is.
     assert greatest._pool.size < 2 * 131_072 + 16 * count
 
 

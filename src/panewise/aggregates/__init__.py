@@ -1,0 +1,1 @@
+"""Aggregates: their components, the laws they obey, and how partials become answers."""

@@ -1,0 +1,95 @@
+"""Components: the columns that a partial is made of.
+
+A partial is an aggregate's synopsis over a slot, lifted and not yet lowered. Aggregates share components: AVG, SUM and
+COUNT over one input need only one sum and one count together. Every component except VALUES and the sketches is a fixed
+number of machine words per (slot, key, shard), so keyed state stays columnar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from panewise.aggregates.types import Type
+
+
+class Kind(Enum):
+    """How a component is lifted from values and combined."""
+
+    ROWS = "rows"
+    """The number of events, NULL or not."""
+    COUNT = "count"
+    """The number of values that are not NULL."""
+    SUM_INT = "sum_int"
+    """The exact sum of integers, as the sum of their high words and the sum of their low words: neither overflows
+    before 2**31 events, and modular arithmetic would recover the difference of two prefixes exactly."""
+    SUM_FLOAT = "sum_float"
+    """The sum of doubles as an unevaluated pair, so that the error does not grow with the number of events."""
+    SQUARES_INT = "squares_int"
+    """The exact sum of the squares of integers, as the sums of their four words (`kernels.integer_squares`)."""
+    SQUARES = "squares"
+    """The sum of the squares of doubles as a pair, and as another what rounding each square left
+    (`kernels.squares`)."""
+    MIN = "min"
+    """The least value; NaN above all numbers."""
+    MAX = "max"
+    """The greatest value; NaN above all numbers."""
+    VALUES = "values"
+    """The multiset of values: everything that a holistic aggregate may need."""
+    QUANTILES = "quantiles"
+    """A sketch of the distribution of numbers."""
+    DISTINCT = "distinct"
+    """A sketch of the set of different values."""
+    FREQUENT = "frequent"
+    """A sketch of how often the most frequent values occur."""
+
+    @property
+    def is_sketch(self) -> bool:
+        """Whether it is an object, serialised in tables: see `panewise.aggregates.sketches`."""
+        return self in (Kind.QUANTILES, Kind.DISTINCT, Kind.FREQUENT)
+
+    @property
+    def is_subtractable(self) -> bool:
+        """Whether the component of a part can be taken off that of a whole: sums can, but for those of squares of
+        doubles, whose difference would lack digits that variances need."""
+        return self in (Kind.ROWS, Kind.COUNT, Kind.SUM_INT, Kind.SUM_FLOAT, Kind.SQUARES_INT)
+
+    @property
+    def words(self) -> int:
+        """How many 8-byte columns it takes (VALUES takes a pair of lists instead, a sketch a column of bytes)."""
+        if self is Kind.VALUES or self.is_sketch:
+            return 0
+        if self in (Kind.SQUARES_INT, Kind.SQUARES):
+            return 4
+        return 2 if self in (Kind.SUM_INT, Kind.SUM_FLOAT) else 1
+
+
+_WORDS = {
+    Kind.SUM_INT: ("high", "low"),
+    Kind.SUM_FLOAT: ("high", "low"),
+    Kind.SQUARES_INT: ("0", "1", "2", "3"),
+    Kind.SQUARES: ("high", "low", "rest_high", "rest_low"),
+}
+"""What the columns of a component of several are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component over one input; `input` is the input's place in the stream's list, None for ROWS."""
+
+    kind: Kind
+    input: int | None = None
+
+    def is_float(self, inputs: tuple[Type, ...]) -> bool:
+        """Whether its columns hold doubles rather than int64."""
+        if self.kind in (Kind.SUM_FLOAT, Kind.SQUARES):
+            return True
+        extreme = self.kind in (Kind.MIN, Kind.MAX)
+        return extreme and self.input is not None and inputs[self.input] is Type.DOUBLE
+
+    def column_names(self) -> tuple[str, ...]:
+        """The names of its columns in a table of partials."""
+        stem = self.kind.value if self.input is None else f"{self.kind.value}_{self.input}"
+        if self.kind is Kind.VALUES:
+            return (f"{stem}_item", f"{stem}_count")
+        return (stem,) if self.kind.words < 2 else tuple(f"{stem}_{word}" for word in _WORDS[self.kind])

@@ -1,0 +1,187 @@
+"""Lowering: from the folded components of many windows to their answers.
+
+All arrays run over windows. `valid` is False where an answer is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from panewise.aggregates.components import Kind
+from panewise.aggregates.sketches import Sketches
+from panewise.errors import PanewiseError
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+SUM_OVERFLOW = "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
+
+
+class AnswerOverflowError(PanewiseError):
+    """An exact integer answer does not fit in 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """Answers as doubles; integer answers also exactly, as int64."""
+
+    values: Floats
+    exact: Ints | None
+    valid: Bools
+    bounds: tuple[Floats, Floats] | None = None
+    """Bounds of the exact answers; None if the answers are exact."""
+
+
+class FoldedComponents(Protocol):
+    """The folded components of one aggregate's input, over many windows."""
+
+    def ints(self, kind: Kind) -> tuple[Ints, ...]:
+        """The int64 columns of a component."""
+        ...
+
+    def floats(self, kind: Kind) -> tuple[Floats, ...]:
+        """The float64 columns of a component."""
+        ...
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the input holds doubles."""
+        ...
+
+    def select(self, ranks: Ints) -> Ints | Floats:
+        """The value at each window's 1-based rank in its sorted multiset (any value where the rank is 0)."""
+        ...
+
+    def distinct(self) -> Ints:
+        """The number of different values in each window's multiset."""
+        ...
+
+    def mode(self) -> Ints | Floats:
+        """The most frequent value of each window's multiset, the smallest one of several; any value if it is empty."""
+        ...
+
+    def sketches(self, kind: Kind) -> Sketches:
+        """The sketch of each window; None if it has no value."""
+        ...
+
+
+def _from_ints(values: Ints, valid: Bools) -> Lowered:
+    return Lowered(values.astype(np.float64), values, valid)
+
+
+def lower_rows(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """COUNT(*)."""
+    (rows,) = folded.ints(Kind.ROWS)
+    return _from_ints(rows, np.ones(len(rows), np.bool_))
+
+
+def lower_count(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """COUNT(x)."""
+    (count,) = folded.ints(Kind.COUNT)
+    return _from_ints(count, np.ones(len(count), np.bool_))
+
+
+def _exact_sum(high: Ints, low: Ints) -> Ints:
+    """high * 2**32 + low, or an error if that does not fit an int64. `low` may exceed 32 bits: it is itself a sum."""
+    carried = high + (low >> 32)
+    if np.any(carried != carried.astype(np.int32)):
+        raise AnswerOverflowError(SUM_OVERFLOW)
+    return (carried << 32) | (low & 0xFFFFFFFF)
+
+
+def lower_sum(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """SUM(x): exact for integers."""
+    from panewise.kernels.pairs import values_of_pairs
+
+    (count,) = folded.ints(Kind.COUNT)
+    if folded.is_float:
+        return Lowered(values_of_pairs(folded.floats(Kind.SUM_FLOAT), np.ones_like(count)), None, count > 0)
+    return _from_ints(_exact_sum(*folded.ints(Kind.SUM_INT)), count > 0)
+
+
+def lower_average(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """AVG(x), in DOUBLE; its sum may exceed a BIGINT."""
+    from panewise.kernels.pairs import values_of_pairs
+
+    (count,) = folded.ints(Kind.COUNT)
+    if folded.is_float:
+        return Lowered(values_of_pairs(folded.floats(Kind.SUM_FLOAT), count), None, count > 0)
+    high, low = folded.ints(Kind.SUM_INT)
+    # Of words that do not overlap the sum is rounded once.
+    total = (high + (low >> 32)).astype(np.float64) * 2.0**32 + (low & 0xFFFFFFFF).astype(np.float64)
+    return Lowered(total / np.maximum(count, 1), None, count > 0)
+
+
+def lower_variance(folded: FoldedComponents, *, sample: bool, root: bool) -> Lowered:
+    """The variance or its root, from n * squares - sum**2: exact of integers, and of doubles where much cancels."""
+    from panewise.kernels.integer_squares import variances_of_integers
+    from panewise.kernels.squares import variances
+
+    (count,) = folded.ints(Kind.COUNT)
+    fewest = 1 if sample else 0
+    if folded.is_float:
+        values = variances(count, folded.floats(Kind.SUM_FLOAT), folded.floats(Kind.SQUARES), fewest, root)
+    else:
+        values = variances_of_integers(count, folded.ints(Kind.SUM_INT), folded.ints(Kind.SQUARES_INT), fewest, root)
+    return Lowered(values, None, count > fewest)
+
+
+def lower_extreme(kind: Kind) -> Callable[[FoldedComponents, float | None], Lowered]:
+    """MIN(x) or MAX(x)."""
+
+    def lower(folded: FoldedComponents, parameter: float | None) -> Lowered:
+        (count,) = folded.ints(Kind.COUNT)
+        if folded.is_float:
+            (values,) = folded.floats(kind)
+            return Lowered(values, None, count > 0)
+        return _from_ints(folded.ints(kind)[0], count > 0)
+
+    return lower
+
+
+def quantile_ranks(counts: Ints, phi: float | Floats) -> Ints:
+    """The 1-based rank max(1, floor(phi * n)) for each n; 0 where n is 0. One phi, or one for each n.
+
+    phi counts as the decimal that was written, so that 0.29 of 100 is rank 29, not 28.
+    """
+    phis = np.broadcast_to(np.asarray(phi, np.float64), counts.shape)
+    products = phis * counts
+    ranks = np.floor(products).astype(np.int64)
+    # Rounding can only matter next to an integer, and there the decimal decides.
+    fractions: dict[float, Fraction] = {}
+    for place in np.flatnonzero(np.abs(products - np.rint(products)) <= products * 1e-15).tolist():
+        value = float(phis[place])
+        fraction = fractions.setdefault(value, Fraction(repr(value)))
+        ranks[place] = int(counts[place]) * fraction.numerator // fraction.denominator
+    return np.where(counts > 0, np.maximum(ranks, 1), 0)
+
+
+def lower_quantile(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """QUANTILE(x, phi), and with no parameter MEDIAN(x): the middle value, the lower one of two."""
+    (count,) = folded.ints(Kind.COUNT)
+    selected = folded.select((count + 1) // 2 if parameter is None else quantile_ranks(count, parameter))
+    if folded.is_float:
+        return Lowered(selected.astype(np.float64), None, count > 0)
+    return _from_ints(selected.astype(np.int64), count > 0)
+
+
+def lower_distinct(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """COUNT(DISTINCT x)."""
+    distinct = folded.distinct()
+    return _from_ints(distinct, np.ones(len(distinct), np.bool_))
+
+
+def lower_mode(folded: FoldedComponents, parameter: float | None) -> Lowered:
+    """MODE(x): the value that occurs most often, the smallest one of several."""
+    (count,) = folded.ints(Kind.COUNT)
+    modes = folded.mode()
+    if folded.is_float:
+        return Lowered(modes.astype(np.float64), None, count > 0)
+    return _from_ints(modes.astype(np.int64), count > 0)

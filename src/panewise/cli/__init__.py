@@ -1,0 +1,1 @@
+"""The `panewise` command: one file a command; each imports what it needs only when it runs."""

@@ -1,0 +1,230 @@
+"""`panewise calibrate`: what adding an event and combining a fragment cost on this machine, for each kind of component.
+
+Measured with the kernels that the engine runs: events are lifted into partials of random keys, and a run of partials is
+folded into the instances of one window. The fastest of many runs counts, as disturbances only slow runs down.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from panewise.aggregates.components import Kind
+from panewise.aggregates.sketches import Sketch, is_installed, lift
+from panewise.aggregates.types import Type
+from panewise.engine.sketches import column_of, fold_sketches
+from panewise.engine.tables import ColumnTable, IntTable
+from panewise.errors import PanewiseError
+from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
+from panewise.kernels.hashing import find_small_ints, first_places
+from panewise.kernels.lifting import (
+    lift_count,
+    lift_extreme_float,
+    lift_squares,
+    lift_squares_int,
+    lift_sum_float,
+    lift_sum_int,
+)
+from panewise.kernels.multisets import select_ranks
+from panewise.planning.calibration import KindCost, read_calibration, weights_path
+
+EVENTS = 1 << 19
+KEYS = 1000
+PARTIALS = 1 << 13
+"""Few enough to fit the cache, like the fragments of one key and window; fresh memory would cost more than folding."""
+WINDOW = 100
+"""How many partials an instance covers; the next instance begins one partial later."""
+VALUES_WINDOW = 16
+VALUES_PER_PARTIAL = 8
+"""Sorting the values of an instance takes longer for more of them."""
+SKETCH_SHARE = 16
+SKETCH_VALUES = 1000
+"""Unions take microseconds, so fewer partials are folded, with this many values each."""
+SECONDS = 0.15
+"""How long each operation is repeated."""
+_LEAST_RUNS = 3
+_SKETCHES = tuple(kind for kind in Kind if kind.is_sketch)
+
+Ints = npt.NDArray[np.int64]
+
+
+def calibrate_text(output: Path | None, *, as_json: bool) -> str:
+    """Measure, store, and print what was measured."""
+    path = weights_path() if output is None else output
+    document = measured_document()
+    store(document, path)
+    if as_json:
+        return json.dumps(document, indent=2)
+    lines = [f"{'component':<12}{'event':>10}{'combine':>10}   ns each"]
+    for kind, numbers in document["kinds"].items():
+        lines.append(f"{kind:<12}{numbers['event_ns']:>10.2f}{numbers['combine_ns']:>10.2f}")
+    return "\n".join([*lines, f"stored in {path}"])
+
+
+def measured_document(*, seconds: float = SECONDS) -> dict[str, Any]:
+    """All numbers with the machine that they were measured on."""
+    costs = measure(seconds)
+    return {
+        "panewise": version("panewise"),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "numpy": version("numpy"),
+            "numba": version("numba"),
+        },
+        "unit": "nanoseconds",
+        "kinds": {
+            kind.value: {"event_ns": round(cost.event_ns, 4), "combine_ns": round(cost.combine_ns, 4)}
+            for kind, cost in costs.items()
+        },
+    }
+
+
+def measure(seconds: float) -> dict[Kind, KindCost]:
+    """The costs of every kind, with each operation repeated for `seconds`."""
+    random = np.random.default_rng(1)
+    lifts = _lifts(random, EVENTS)
+    folds = _folds(random, PARTIALS)
+    costs = {}
+    for kind in lifts:
+        fold, combines = folds[kind]
+        costs[kind] = KindCost(_fastest_ns(lifts[kind], seconds) / EVENTS, _fastest_ns(fold, seconds) / combines)
+    return costs
+
+
+def store(document: dict[str, Any], path: Path) -> None:
+    """Write the numbers so that a reader sees the old file or the new one, never half a file."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        read_calibration(draft)
+        draft.replace(path)
+    except OSError as error:
+        raise PanewiseError(f"{path} cannot be written: {error.strerror or error}; use --output PATH") from None
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _lifts(random: np.random.Generator, events: int) -> dict[Kind, Callable[[], object]]:
+    """Add all events to the partials of their keys."""
+    index = random.integers(0, KEYS, events)
+    integers, doubles = random.integers(-(10**6), 10**6, events), random.normal(size=events)
+    valid, none = np.ones(events, np.bool_), np.empty(0, np.bool_)
+    column = pa.array(np.round(doubles, 1))
+    counts, high, low = (np.zeros(KEYS, np.int64) for _ in range(3))
+    total, error, extreme = np.zeros(KEYS), np.zeros(KEYS), np.full(KEYS, -np.inf)
+    words, squares = tuple(np.zeros((4, KEYS), np.int64)), tuple(np.zeros((4, KEYS)))
+    return {
+        Kind.ROWS: lambda: _find_and_count(index, none),
+        Kind.COUNT: lambda: lift_count(index, valid, counts),
+        Kind.SUM_INT: lambda: lift_sum_int(index, integers, none, high, low),
+        Kind.SUM_FLOAT: lambda: lift_sum_float(index, doubles, none, total, error),
+        Kind.SQUARES_INT: lambda: lift_squares_int(index, integers, none, words),
+        Kind.SQUARES: lambda: lift_squares(index, doubles, none, squares),
+        Kind.MIN: lambda: lift_extreme_float(index, doubles, none, np.full(KEYS, np.nan), False),
+        Kind.MAX: lambda: lift_extreme_float(index, doubles, none, extreme, True),
+        Kind.VALUES: lambda: _lift_values(index, column),
+    } | ({kind: partial(_lift_sketches, kind, index, doubles) for kind in _SKETCHES} if is_installed() else {})
+
+
+def _find_and_count(keys: Ints, none: npt.NDArray[np.bool_]) -> None:
+    """Every partial counts its rows, so the cost of finding the partials of events is included here."""
+    index = np.empty(len(keys), np.int64)
+    found = find_small_ints(keys, np.full(KEYS, -1), index)
+    first_places(index, np.empty(found, np.int64))
+    lift_count(index, none, np.zeros(found, np.int64))
+
+
+def _lift_values(index: Ints, column: pa.Array) -> None:
+    """Count the different values of each partial, as the engine makes multisets."""
+    codes = ColumnTable(Type.DOUBLE).codes(column)
+    table = IntTable()
+    pairs = table.ids(index * (int(codes.max()) + 1) + codes)
+    counts = np.zeros(len(table), np.int64)
+    lift_count(pairs, np.empty(0, np.bool_), counts)
+
+
+def _lift_sketches(kind: Kind, index: Ints, values: npt.NDArray[np.float64]) -> list[Sketch]:
+    """A sketch of each partial."""
+    order = np.argsort(index, kind="stable")
+    bounds = np.searchsorted(index[order], np.arange(KEYS + 1)).tolist()
+    return [lift(kind, values[order[low:high]]) for low, high in pairwise(bounds)]
+
+
+def _sketch_folds(random: np.random.Generator, partials: int) -> dict[Kind, tuple[Callable[[], object], int]]:
+    """The same with full sketches."""
+    some = max(1, partials // SKETCH_SHARE)
+    low = np.arange(max(1, some - WINDOW))
+    high = np.minimum(low + WINDOW, some)
+    folds: dict[Kind, tuple[Callable[[], object], int]] = {}
+    for kind in _SKETCHES:
+        sketches = column_of([lift(kind, random.normal(size=SKETCH_VALUES)) for _ in range(some)])
+        folds[kind] = partial(fold_sketches, kind, sketches, low, high), some
+    return folds
+
+
+def _folds(random: np.random.Generator, partials: int) -> dict[Kind, tuple[Callable[[], object], int]]:
+    """For each kind, a call that folds a run of partials into the instances of a window, and its number of combines."""
+    low = np.arange(partials - WINDOW)
+    high = low + WINDOW
+    integers, doubles = random.integers(-(10**6), 10**6, partials), random.normal(size=partials)
+    small, tiny = doubles * 1e-17, doubles * 1e-34
+    rows = max(1, partials // VALUES_WINDOW)
+    offsets = np.arange(rows + 1) * VALUES_PER_PARTIAL
+    items = np.round(random.normal(size=rows * VALUES_PER_PARTIAL), 1)
+    ones = np.ones(len(items), np.int64)
+    starts = np.arange(max(1, rows - VALUES_WINDOW))
+    ends = np.minimum(starts + VALUES_WINDOW, rows)
+    ranks = np.full(len(starts), VALUES_WINDOW * VALUES_PER_PARTIAL // 2)
+
+    def whole() -> Ints:
+        sums: Ints = fold_sum_int(prefix_sums(integers), low, high)
+        return sums
+
+    def pairs() -> None:
+        fold_sum_pairs(doubles, small, low, high)
+
+    return {
+        Kind.ROWS: (whole, partials),
+        Kind.COUNT: (whole, partials),
+        Kind.SUM_INT: (lambda: (whole(), whole()), partials),
+        Kind.SUM_FLOAT: (pairs, partials),
+        Kind.SQUARES_INT: (lambda: (whole(), whole()), partials),
+        Kind.SQUARES: (lambda: fold_squares((doubles, small, small, tiny), low, high), partials),
+        Kind.MIN: (lambda: fold_extreme(doubles, low, high, False), partials),
+        Kind.MAX: (lambda: fold_extreme(doubles, low, high, True), partials),
+        Kind.VALUES: (
+            lambda: select_ranks(items, ones, offsets, starts, ends, ranks),
+            int((ends - starts).sum()),
+        ),
+    } | (_sketch_folds(random, partials) if is_installed() else {})
+
+
+def _fastest_ns(run: Callable[[], object], seconds: float) -> float:
+    run()  # compiles, or loads what was compiled before
+    fastest, runs, stop = float("inf"), 0, time.perf_counter() + seconds
+    while runs < _LEAST_RUNS or time.perf_counter() < stop:
+        began = time.perf_counter_ns()
+        run()
+        fastest = min(fastest, time.perf_counter_ns() - began)
+        runs += 1
+    return fastest

@@ -1,0 +1,370 @@
+"""The job file of `panewise run`: which queries, from which sources, into which sink, as values.
+
+Parsing is strict. An unknown key is an error and never ignored, and every error names the file, the table and the key.
+Paths are relative to the job file unless they carry a scheme such as `s3a:`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from panewise.cli.job_table import JobError as JobError
+from panewise.cli.job_table import Table
+from panewise.spark.quotas import Quotas
+
+MODES = ("stream", "batch")
+SINK_MODES = ("append", "overwrite", "error")
+CODECS = ("json",)
+TIME_UNITS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
+"""Units of the numbers that give a time in a message, in microseconds."""
+ANSWER_KEY, GROUP_KEY = "answer", "group"
+"""Keys of messages by name: one for each answer, or one for each group in any window."""
+KAFKA = "kafka"
+DELTA = "delta"
+FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
+"""Formats of files in a folder: they need a path, and Spark reads them with the schema of the stream."""
+LOG_LEVELS = ("off", "error", "warn", "info", "debug")
+LOG_SUFFIX = ".spark.log"
+AVAILABLE_NOW = "available now"
+STOP_WITHIN_S = 60.0
+"""Long enough for a batch of a job that keeps up, and short enough to be waited for."""
+
+_INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a stream's events come from: the settings for `spark.readStream` or `spark.read`.
+
+    If messages are decoded, `attributes` are those from outside the message's text: from a column of the source or from
+    a header, by its name there. `times` is the unit of the numbers that give a time in a message.
+    """
+
+    format: str
+    path: str | None = None
+    decode: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    times: str = "seconds"
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where answers go. `mode` is for batch jobs; a stream only ever appends.
+
+    `key` and `headers` are for messages: columns of the answers, or the name of a key.
+    """
+
+    format: str = "console"
+    path: str | None = None
+    mode: str = "error"
+    encode: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    key: str | tuple[str, ...] | None = None
+    headers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """How a streaming job runs: where its progress is kept, when a batch starts, and what overrides the statements.
+
+    None leaves a setting to Panewise. `watermarks_us` has one entry under "" if the file gives one delay for all
+    streams.
+    """
+
+    checkpoint: str | None = None
+    trigger: str = AVAILABLE_NOW
+    buckets: int | None = None
+    watermarks_us: Mapping[str, int] = field(default_factory=dict)
+    changed_only: bool | None = None
+    stop_within_s: float = STOP_WITHIN_S
+    """How long a stream that is asked to stop may take to end the running batch."""
+
+
+@dataclass(frozen=True)
+class MetricsSettings:
+    """Where the metrics of each batch go: to a file, to an endpoint for Prometheus, to both or to none."""
+
+    file: Path | None = None
+    port: int | None = None
+    address: str = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """Where Spark's log of the driver goes, from which level on; without a file and a console, to a default file."""
+
+    file: Path | None = None
+    level: str = "warn"
+    console: bool = False
+    """Whether it goes to standard error."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job file. `sources` has one entry under "" if the file does not name its stream."""
+
+    file: Path
+    queries: Path
+    name: str
+    mode: str
+    sources: Mapping[str, Source]
+    sink: Sink = Sink()
+    stream: StreamSettings = StreamSettings()
+    control: Source | None = None
+    """The source of statements that change the queries while the stream runs."""
+    quotas: Quotas = field(default_factory=Quotas)
+    """How much these statements may ask for."""
+    lookups: str | None = None
+    """The folder that the workers share with lookups; statements that came are kept there too."""
+    metrics: MetricsSettings = MetricsSettings()
+    log: LogSettings = LogSettings()
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it runs as a stream; otherwise it runs as one batch over all events."""
+        return self.mode == "stream"
+
+    @property
+    def log_file(self) -> Path | None:
+        """The file of Spark's log: the named one, or one beside the checkpoint, or else beside the job file.
+
+        None if the log is off, or goes to the console alone.
+        """
+        if self.log.level == "off" or (self.log.console and self.log.file is None):
+            return None
+        if self.log.file is not None:
+            return self.log.file
+        checkpoint = local_path(self.stream.checkpoint) if self.is_stream else None
+        beside = self.file.absolute().with_suffix("") if checkpoint is None else Path(checkpoint)
+        return beside.with_name(f"{beside.name}{LOG_SUFFIX}")
+
+    def place_of_source(self, stream: str) -> str:
+        """How the table of a stream's source is written in the file."""
+        return f"[source.{stream}]" if stream in self.sources and stream else "[source]"
+
+
+def local_path(path: str | None) -> str | None:
+    """The path on this machine, or None if only Spark can look."""
+    if path is None or path.startswith("/"):
+        return path
+    parts = urlsplit(path)
+    return unquote(parts.path) if parts.scheme == "file" else None
+
+
+def read_job(file: Path) -> Job:
+    """The job that a file describes. Only the file itself is read, not the files that it names."""
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise JobError(file, "", "there is no such job file") from None
+    except OSError as error:
+        raise JobError(file, "", f"the job file cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise JobError(file, "", f"the job file is not UTF-8: byte {error.start} is {error.reason}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(file, "", f"the job file is not TOML: {error}") from error
+    return _job(Table(file, "", content))
+
+
+def _job(root: Table) -> Job:
+    root.expect_keys(
+        ("queries", "name", "mode", "source", "sink", "stream", "control", "lookups", "metrics", "log", "spark")
+    )
+    queries = root.required_text("queries", '"queries.sql"')
+    return Job(
+        file=root.file,
+        queries=root.file.parent / Path(queries).expanduser(),
+        name=root.text("name") or root.file.stem,
+        mode=root.choice("mode", MODES) or "stream",
+        sources=_sources(root),
+        sink=_sink(root),
+        stream=_stream(root),
+        control=_control(root),
+        quotas=_quotas(root),
+        lookups=_lookups(root),
+        metrics=_metrics(root.table("metrics")),
+        log=_log(root.table("log")),
+        spark=_spark(root.table("spark")),
+    )
+
+
+def _sources(root: Table) -> dict[str, Source]:
+    table = root.table("source")
+    if not table.content:
+        raise root.fail("[source]", "is missing; it says where events come from")
+    if _is_one_source(table.content):
+        return {"": _source(table, hint="; write one [source], or one [source.<stream>] for each stream")}
+    return {stream: _source(table.table(stream)) for stream in table.content}
+
+
+def _is_one_source(content: Mapping[str, Any]) -> bool:
+    """Whether [source] itself describes a source; otherwise each of its keys is a stream's table."""
+    if any(not isinstance(value, dict) for value in content.values()):
+        return True
+    return set(content) <= {"options", "attributes"} and not any("format" in table for table in content.values())
+
+
+def _source(table: Table, hint: str = "") -> Source:
+    table.expect_keys(("format", "path", "decode", "times", "attributes", "options"), hint)
+    attributes = table.table("attributes")
+    source = Source(
+        format=table.required_text("format", '"parquet"'),
+        path=table.path("path"),
+        decode=table.choice("decode", CODECS),
+        options=table.table("options").settings(),
+        attributes={name: attributes.required_text(name, '"timestamp"') for name in attributes.content},
+        times=table.choice("times", tuple(TIME_UNITS)) or Source.times,
+    )
+    if source.format in FILE_FORMATS and source.path is None:
+        raise table.fail("path", f"is missing; format {source.format} reads files")
+    for name in ("times", "attributes"):
+        if source.decode is None and name in table.content:
+            raise table.fail(name, 'is for messages that are decoded; write decode = "json" as well')
+    return source
+
+
+def _sink(root: Table) -> Sink:
+    table = root.table("sink")
+    table.expect_keys(("format", "path", "mode", "encode", "key", "headers", "options"))
+    sink = Sink(
+        format=table.text("format") or Sink.format,
+        path=table.path("path"),
+        mode=table.choice("mode", SINK_MODES) or Sink.mode,
+        encode=table.choice("encode", CODECS),
+        options=table.table("options").settings(),
+        key=_key(table),
+        headers=table.names("headers"),
+    )
+    if sink.format in FILE_FORMATS and sink.path is None:
+        raise table.fail("path", f"is missing; format {sink.format} writes files")
+    if sink.encode is None and sink.format == KAFKA:
+        raise table.fail("encode", 'is missing; a message is text: encode = "json"')
+    for name in ("key", "headers"):
+        if sink.encode is None and name in table.content:
+            raise table.fail(name, 'is for messages; write encode = "json" as well')
+    if root.content.get("mode") != "batch" and table.content.get("mode", "append") != "append":
+        raise table.fail("mode", f'"{sink.mode}" is for batch jobs; a stream appends')
+    return sink
+
+
+def _key(table: Table) -> str | tuple[str, ...] | None:
+    """The key of messages: by name, or a list of columns."""
+    if isinstance(table.content.get("key"), str):
+        return table.choice("key", (ANSWER_KEY, GROUP_KEY))
+    return table.names("key") or None
+
+
+def _stream(root: Table) -> StreamSettings:
+    table = root.table("stream")
+    table.expect_keys(("checkpoint", "trigger", "buckets", "watermark", "changed_only", "stop_within"))
+    stop_within_us = table.duration_us("stop_within")
+    settings = StreamSettings(
+        checkpoint=table.path("checkpoint"),
+        trigger=table.text("trigger") or AVAILABLE_NOW,
+        buckets=table.whole_number("buckets", low=1),
+        watermarks_us=_watermarks_us(table),
+        changed_only=table.flag("changed_only"),
+        stop_within_s=STOP_WITHIN_S if stop_within_us is None else stop_within_us / 1e6,
+    )
+    if settings.trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(settings.trigger):
+        raise table.fail("trigger", f'must be "{AVAILABLE_NOW}" or like "10 seconds", got "{settings.trigger}"')
+    if _is_stream(root) and settings.checkpoint is None:
+        raise table.fail("checkpoint", 'is missing; a stream keeps its progress there: checkpoint = "out/checkpoint"')
+    return settings
+
+
+def _watermarks_us(table: Table) -> dict[str, int]:
+    """The delay for all streams, or a table with a delay for each."""
+    if isinstance(table.content.get("watermark"), dict):
+        of_streams = table.table("watermark")
+        given = {stream: of_streams.duration_us(stream) for stream in of_streams.content}
+    else:
+        given = {"": table.duration_us("watermark")}
+    return {stream: us for stream, us in given.items() if us is not None}
+
+
+def _control(root: Table) -> Source | None:
+    if "control" not in root.content:
+        return None
+    if not _is_stream(root):
+        raise root.fail("[control]", 'is for streams; leave it out, or write mode = "stream"')
+    table = root.table("control")
+    table.expect_keys(("format", "path", "options", "quotas"))
+    control = Source(
+        format=table.required_text("format", '"text"'),
+        path=table.path("path"),
+        options=table.table("options").settings(),
+    )
+    if control.format in FILE_FORMATS and control.format != "text":
+        raise table.fail("format", f'files of statements are read as "text", got "{control.format}"')
+    if control.format == "text" and control.path is None:
+        raise table.fail("path", "is missing; format text reads files")
+    if "lookups" not in root.content:
+        raise root.fail("[lookups]", 'is missing; statements that came are kept in its folder: folder = "out/lookups"')
+    return control
+
+
+def _quotas(root: Table) -> Quotas:
+    table = root.table("control").table("quotas")
+    table.expect_keys(("queries", "range", "rows", "slots"))
+    return Quotas(
+        queries=table.whole_number("queries", low=0),
+        range_us=table.duration_us("range"),
+        rows=table.whole_number("rows", low=0),
+        slots=table.whole_number("slots", low=0),
+    )
+
+
+def _lookups(root: Table) -> str | None:
+    if "lookups" not in root.content:
+        return None
+    table = root.table("lookups")
+    table.expect_keys(("folder",))
+    table.required_text("folder", '"out/lookups"')
+    return str(table.local_path("folder"))
+
+
+def _metrics(table: Table) -> MetricsSettings:
+    table.expect_keys(("file", "port", "address"))
+    settings = MetricsSettings(
+        file=table.local_path("file"),
+        port=table.whole_number("port", low=0, high=65_535),
+        address=table.text("address") or MetricsSettings.address,
+    )
+    if "address" in table.content and settings.port is None:
+        raise table.fail("port", "is missing; the address is for the port that metrics are served at: port = 9464")
+    return settings
+
+
+def _log(table: Table) -> LogSettings:
+    table.expect_keys(("file", "level", "console"))
+    settings = LogSettings(
+        file=table.local_path("file"),
+        level=table.choice("level", LOG_LEVELS) or LogSettings.level,
+        console=table.flag("console") or False,
+    )
+    if settings.level == "off" and (settings.file is not None or settings.console):
+        raise table.fail("level", '"off" writes nothing; leave file and console out, or write level = "warn"')
+    return settings
+
+
+def _is_stream(root: Table) -> bool:
+    return root.content.get("mode") != "batch"
+
+
+def _spark(table: Table) -> dict[str, str]:
+    settings = table.settings()
+    for key in settings:
+        if key != "master" and not key.startswith("spark."):
+            raise table.fail(key, 'unknown key; write master, or a Spark setting such as "spark.executor.memory"')
+        if key == "spark.log.level":
+            raise table.fail(key, 'belongs to the table of the log: write level = "info" in [log]')
+    return settings

@@ -1,0 +1,254 @@
+"""The `panewise` command. Each part imports what it needs when it runs: `panewise --help` starts nothing."""
+
+from __future__ import annotations
+
+from json import dumps
+from pathlib import Path
+from traceback import print_exception
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperGroup
+
+from panewise import __version__
+from panewise.cli.exit_codes import exit_code_of, failure
+from panewise.errors import PanewiseError
+from panewise.extras import require
+
+_TRACEBACK = "traceback"
+_JSON_LINES = "json lines"
+
+
+class _Commands(TyperGroup):
+    """The group of all commands. It shows an error that Panewise raises on purpose as a sentence.
+
+    Commands that print JSON lines print the failure as the last of them too, whatever it is.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PanewiseError as error:
+            _tell(ctx, error)
+            if ctx.meta.get(_TRACEBACK):
+                print_exception(error)
+            Console(stderr=True).print(Text(f"error: {error}", style="red"), soft_wrap=True)
+            raise typer.Exit(exit_code_of(error)) from None
+        except Exception as error:
+            # With an exit code of its own it is no fault, but how the command line ends a command.
+            if not hasattr(error, "exit_code") and not isinstance(error, typer.Abort):
+                _tell(ctx, error)
+            raise
+
+
+def _tell(ctx: Any, error: Exception) -> None:
+    if ctx.meta.get(_JSON_LINES):
+        print(dumps(failure(error)), flush=True)
+
+
+app = typer.Typer(
+    name="panewise",
+    cls=_Commands,
+    help="Thousands of sliding-window aggregate queries over one stream, for about the price of one.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"panewise {__version__}")
+        raise typer.Exit
+
+
+def _keep_traceback(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[_TRACEBACK] = True
+
+
+def _keep_json(ctx: typer.Context, wanted: bool) -> bool:
+    ctx.meta[_JSON_LINES] = wanted
+    return wanted
+
+
+Traceback = Annotated[
+    bool, typer.Option("--traceback", help="Show where an error comes from.", callback=_keep_traceback)
+]
+
+
+@app.callback()
+def _panewise(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+    traceback: Traceback = False,
+) -> None:
+    pass
+
+
+@app.command()
+def plan(
+    file: Annotated[Path, typer.Argument(metavar="FILE.sql", help="Statements: streams and queries.")],
+    rate: Annotated[float | None, typer.Option(help="Events per second to plan for.")] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option("--groups", metavar="ATTRIBUTE=N", help="About how many values an attribute has."),
+    ] = None,
+    measured: Annotated[
+        bool,
+        typer.Option("--measured", help="Count nanoseconds as `panewise calibrate` measured them, not operations."),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Also draw fragments and windows into this file.")
+    ] = None,
+    traceback: Traceback = False,
+) -> None:
+    """Show how queries would be answered together, and at what cost."""
+    from panewise.cli.plan import draw_plan, make_plan, show_plan
+
+    made = make_plan(file, rate_per_s=rate, groups=groups or [], measured=measured)
+    if picture is not None:
+        draw_plan(made, picture)
+    show_plan(made, Console(), as_json=json)
+
+
+@app.command()
+def run(
+    job: Annotated[
+        Path, typer.Argument(metavar="JOB.toml", help="Queries, sources, sink and settings.", readable=False)
+    ],
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print JSON lines: one for each batch, and one at the end or at a failure.",
+            callback=_keep_json,
+        ),
+    ] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Answer the queries of a job on Spark, as a stream or as a batch. Ctrl-C and SIGTERM stop after a batch."""
+    require("spark", "panewise run")
+    from panewise.cli.run import run_job
+
+    run_job(job, Console(stderr=json), verbose=traceback, as_json=json)
+
+
+@app.command()
+def lookup(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).", readable=False),
+    ],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The query's name.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="ATTRIBUTE=VALUE", help="The group to show; without it, all groups."),
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Look it up at this time (UTC) instead of now.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Print again whenever the answers change.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON lines instead of a table.", callback=_keep_json)
+    ] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Look up the answers of a query that runs on Spark, as they are now."""
+    from panewise.cli.lookup import look_up
+
+    raise typer.Exit(look_up(folder, query, Console(), keys=key or [], at=at, watch=watch, as_json=json))
+
+
+@app.command()
+def queries(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).")
+    ],
+    statements: Annotated[
+        bool, typer.Option("--statements", help="List all statements that came, and those that were refused.")
+    ] = False,
+    check: Annotated[
+        Path | None, typer.Option(metavar="FILE.sql", help="Say if the job would take these statements; send nothing.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """List the queries that a job on Spark has now, and which statement brought each."""
+    from panewise.cli.queries import check_statements, show_queries
+
+    if check is not None:
+        check_statements(folder, check, Console())
+    else:
+        show_queries(folder, Console(), statements=statements, as_json=json)
+
+
+@app.command()
+def calibrate(
+    output: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Where to store it, instead of the user's configuration.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Measure what operations cost on this machine, so that plans use these costs."""
+    from panewise.cli.calibrate import calibrate_text
+
+    typer.echo(calibrate_text(output, as_json=json))
+
+
+@app.command()
+def demo(traceback: Traceback = False) -> None:
+    """Answer a hundred queries over a year of flights, beside plain Spark."""
+    require("demo", "panewise demo")
+    from panewise.cli.demo import run_demo
+
+    run_demo()
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def bench(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Its name; without one, all are listed.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    traceback: Traceback = False,
+    show_help: Annotated[bool, typer.Option("--help", help="Show this message, or the help of the named one.")] = False,
+) -> None:
+    """Run a benchmark of a source checkout. Everything after the name is passed to it."""
+    from panewise.cli.bench import benchmarks, run_benchmark
+
+    if name is None:
+        typer.echo(ctx.get_help() if show_help else "\n".join(benchmarks()))
+        return
+    flags = {"--json": json, "--help": show_help}
+    raise typer.Exit(run_benchmark(name, [*(flag for flag, is_set in flags.items() if is_set), *ctx.args]))
+
+
+@app.command()
+def reproduce(
+    figure: Annotated[
+        str | None, typer.Argument(metavar="FIGURE", help="Its name, or all; without one, all are listed.")
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(help="small (all figures in a quarter of an hour), paper, large (beyond it), or tiny.")
+    ] = "small",
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Where measurements and pictures go.")] = Path(
+        "reproduced"
+    ),
+    seed: Annotated[int | None, typer.Option(help="A seed to use instead of the figure's own.")] = None,
+    redraw: Annotated[bool, typer.Option("--redraw", help="Measure nothing: draw and check old numbers.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Reproduce a figure of the papers in a source checkout: measure, draw, and check what they claim."""
+    from panewise.cli.reproduce import run_experiments
+
+    arguments = ["--scale", scale, "--output", str(output)]
+    arguments += [figure] if figure is not None else []
+    arguments += ["--seed", str(seed)] if seed is not None else []
+    arguments += ["--redraw"] if redraw else []
+    arguments += ["--traceback"] if traceback else []
+    raise typer.Exit(run_experiments(arguments))

@@ -1,0 +1,74 @@
+"""Checks a job before Spark starts: everything that can be checked without it."""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import replace
+from pathlib import Path
+
+from panewise.cli.job import Job, JobError, Source, local_path
+from panewise.cli.nearest import did_you_mean
+from panewise.cli.workload import read_workload
+from panewise.language.model import Workload
+from panewise.spark.job import check_workload
+
+
+def check_job(job: Job) -> Workload:
+    """The workload of a job, after checking that its queries bind, its sources exist, and Spark can answer it."""
+    if not job.queries.is_file():
+        raise JobError(job.file, "queries", f"there is no file {job.queries}")
+    workload = read_workload(job.queries)
+    if not workload.queries:
+        raise JobError(job.file, "queries", f"{job.queries} has no query; write a CREATE QUERY statement")
+    _check_sources_match_streams(job, workload)
+    for stream, source in job.sources.items():
+        _check_path(job, job.place_of_source(stream), source)
+    if job.control is not None:
+        _check_path(job, "[control]", job.control)
+    workload = _with_watermarks(job, workload)
+    check_workload(workload, lookups=job.lookups is not None)
+    return workload
+
+
+def source_of(job: Job, stream: str) -> Source:
+    """The source of a stream; a single [source] serves the workload's only stream."""
+    return job.sources[stream] if stream in job.sources else job.sources[""]
+
+
+def _with_watermarks(job: Job, workload: Workload) -> Workload:
+    """The workload with the watermarks of the job file in place of those in the statements."""
+    given = job.stream.watermarks_us
+    streams = dict(workload.streams)
+    for name, delay_us in given.items():
+        if name and name not in streams:
+            hint = did_you_mean(name, streams)
+            raise JobError(job.file, f"[stream.watermark] {name}", f"{job.queries.name} has no such stream{hint}")
+        for chosen in [name] if name else list(streams):
+            streams[chosen] = replace(streams[chosen], watermark_us=delay_us)
+    return replace(workload, streams=streams)
+
+
+def _check_sources_match_streams(job: Job, workload: Workload) -> None:
+    streams = list(workload.streams)
+    if "" in job.sources:
+        if len(streams) > 1:
+            tables = ", ".join(f"[source.{stream}]" for stream in streams)
+            raise JobError(job.file, "[source]", f"{job.queries.name} has {len(streams)} streams; write {tables}")
+        return
+    for stream in job.sources:
+        if stream not in streams:
+            raise JobError(
+                job.file,
+                f"[source.{stream}]",
+                f"{job.queries.name} has no stream {stream}{did_you_mean(stream, streams)}",
+            )
+    for stream in streams:
+        if stream not in job.sources:
+            raise JobError(job.file, f"[source.{stream}]", f"is missing; stream {stream} needs a source")
+
+
+def _check_path(job: Job, place: str, source: Source) -> None:
+    local = local_path(source.path)
+    # Spark also reads patterns; {a,b} is one that Python's glob does not know, so Spark alone can judge it.
+    if local is not None and "{" not in local and not Path(local).exists() and not glob.glob(local):
+        raise JobError(job.file, f"{place} path", f"there is nothing at {local}")

@@ -1,0 +1,79 @@
+"""`panewise queries`: the live queries of a job on Spark, what statements came, and what would be refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from panewise.errors import PanewiseError
+from panewise.spark.query_audit import LiveQuery, QueryAudit, Taken
+
+
+def show_queries(folder: Path, console: Console, *, statements: bool, as_json: bool) -> None:
+    """Print the queries that a job has now, or all statements that came through its control stream."""
+    audit = QueryAudit(folder)
+    rows = [*map(_taken, audit.taken())] if statements else [*map(_live, audit.live())]
+    if as_json:
+        for row in rows:
+            # Not through the console, which would wrap and colour it.
+            print(json.dumps(row), flush=True)
+    elif rows:
+        console.print(_table(rows))
+    else:
+        console.print("no statement has come" if statements else "the job has no queries")
+
+
+def check_statements(folder: Path, file: Path, console: Console) -> None:
+    """Say if a job would take the statements of a file now. Nothing is sent."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PanewiseError(f"cannot read {file}: {error}") from error
+    refusal = QueryAudit(folder).refusal(text)
+    if refusal is not None:
+        raise PanewiseError(f"{file}: the job would refuse it: {refusal}")
+    console.print(f"{file}: the job would take it", highlight=False, soft_wrap=True)
+
+
+def _live(query: LiveQuery) -> dict[str, Any]:
+    came = {"since": "the start"} if query.came is None else _origin(query.came)
+    return {"query": query.name, **came, "statement": query.text}
+
+
+def _taken(taken: Taken) -> dict[str, Any]:
+    return {
+        **_origin(taken),
+        "added": list(taken.added),
+        "dropped": list(taken.dropped),
+        "refused": taken.statement.error,
+        "statement": taken.statement.text,
+    }
+
+
+def _origin(taken: Taken) -> dict[str, Any]:
+    return {
+        "since": f"batch {taken.batch}",
+        "written": datetime.fromtimestamp(taken.written_s, UTC).isoformat(" ", "seconds"),
+        "author": taken.statement.author,
+        "position": taken.statement.position,
+    }
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> Table:
+    rows = list(rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    names.sort(key=lambda name: name == "statement")
+    table = Table(*names)
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in names))
+    return table
+
+
+def _cell(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value or "")

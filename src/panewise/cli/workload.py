@@ -1,0 +1,18 @@
+"""Reading a file of statements for a command, so that an error names the file too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from panewise.errors import PanewiseError, StatementError
+from panewise.language.model import Workload
+
+
+def read_workload(file: Path) -> Workload:
+    """The workload in a file of statements."""
+    from panewise.language.reader import read  # lark is loaded only by commands that parse
+
+    try:
+        return read(file)
+    except StatementError as error:
+        raise PanewiseError(f"{file}: {error}") from error

@@ -1,0 +1,324 @@
+"""Answers: one long table for all queries, and one query's answers wide.
+
+Columns: `query`, `window_start`, `window_end`, every group-by attribute of the workload (NULL where the query does not
+group by it), `aggregate` (its text or alias), `value` (DOUBLE) and `exact` (BIGINT; set where the answer is an integer
+or a timestamp in microseconds, so that nothing is lost above 2**53). Where some query of the workload has WITHIN or an
+approximate aggregate, `low` and `high` (DOUBLE) follow: the bounds of the answer, both equal to `value` where it is
+exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.types import Type
+from panewise.engine.columns import arrow_type
+from panewise.engine.tables import KeyTable
+from panewise.errors import PanewiseError
+from panewise.language.evaluate import evaluate
+from panewise.language.expressions import AggregateCall, Attribute, Expression, attributes_of
+from panewise.language.model import Query, Stream, Workload
+from panewise.language.printer import label_of
+from panewise.language.typecheck import type_of
+from panewise.planning.within import may_be_interval
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+NO_TIME = -(2**63)
+"""Stands for NULL among times."""
+FIXED_COLUMNS = frozenset({"query", "window_start", "window_end", "aggregate", "value", "exact"})
+INTERVAL_COLUMNS = ("low", "high")
+"""Columns that follow the others if some query of the workload has WITHIN or an approximate aggregate."""
+
+
+def interval_columns(workload: Workload) -> tuple[str, ...]:
+    """The columns of a workload's answers that hold intervals: two, or none."""
+    for query in workload.queries.values():
+        if query.within is not None or not all(CATALOGUE[call.function].is_exact for call in query.aggregates):
+            return INTERVAL_COLUMNS
+    return ()
+
+
+def public_type(kind: Type) -> pa.DataType:
+    """The Arrow type that users see."""
+    return TIMESTAMP if kind is Type.TIMESTAMP else arrow_type(kind)
+
+
+def answers_schema(workload: Workload) -> pa.Schema:
+    """The columns of a workload's answers."""
+    for query in workload.queries.values():
+        _check_labels(workload.streams[query.stream], query)
+    attributes = workload.group_by_attributes
+    intervals = interval_columns(workload)
+    clash = sorted((FIXED_COLUMNS | set(intervals)) & attributes.keys())
+    if clash:
+        approximate = "answers where a query has WITHIN or an approximate aggregate"
+        tables = "every answers table" if clash[0] in FIXED_COLUMNS else approximate
+        raise PanewiseError(
+            f"a query groups by {clash[0]!r}, which is the name of a column of {tables}; "
+            f"rename the attribute in CREATE STREAM"
+        )
+    return pa.schema(
+        [
+            pa.field("query", pa.string(), nullable=False),
+            pa.field("window_start", TIMESTAMP),
+            pa.field("window_end", TIMESTAMP),
+            *(pa.field(name, public_type(kind)) for name, kind in attributes.items()),
+            pa.field("aggregate", pa.string(), nullable=False),
+            pa.field("value", pa.float64()),
+            pa.field("exact", pa.int64()),
+            *(pa.field(name, pa.float64()) for name in intervals),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups that answers belong to: numbers of a key table, and the names of its columns."""
+
+    names: tuple[str, ...]
+    table: KeyTable
+
+    def decode(self, keys: Ints) -> dict[str, pa.Array]:
+        """The group-by attributes of some groups."""
+        return dict(zip(self.names, self.table.decode(keys), strict=True))
+
+
+@dataclass(frozen=True)
+class QueryAnswers:
+    """The answers of one query, columnar: a row per window and group, a `Lowered` per aggregate."""
+
+    query: Query
+    starts_us: Ints
+    ends_us: Ints
+    keys: Ints
+    groups: Groups
+    lowered: Mapping[AggregateCall, Lowered]
+    bounds: Mapping[AggregateCall, tuple[Floats, Floats]] = field(default_factory=dict)
+    """The bounds of an aggregate's answers; an aggregate with exact answers has none."""
+    instances: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """The instance of a sliding window that each row belongs to."""
+
+    def __len__(self) -> int:
+        return len(self.starts_us)
+
+    def having(self, stream: Stream) -> QueryAnswers:
+        """The rows for which HAVING is true."""
+        if self.query.having is None or not len(self):
+            return self
+        return self.from_rows(rows_that_pass(self.query.having, stream, self.groups, self.keys, self.lowered))
+
+    def from_rows(self, rows: Ints) -> QueryAnswers:
+        """Some of the rows."""
+        return replace(
+            self,
+            starts_us=self.starts_us[rows],
+            ends_us=self.ends_us[rows],
+            keys=self.keys[rows],
+            lowered={call: _take(lowered, rows) for call, lowered in self.lowered.items()},
+            bounds={call: (low[rows], high[rows]) for call, (low, high) in self.bounds.items()},
+            instances=self.instances[rows] if len(self.instances) else self.instances,
+        )
+
+
+def rows_that_pass(
+    having: Expression, stream: Stream, groups: Groups, keys: Ints, lowered: Mapping[AggregateCall, Lowered]
+) -> Ints:
+    """The rows of some groups for which HAVING is true; `lowered` has the aggregates that HAVING reads."""
+    arrays = {call: _typed(call, answers, stream) for call, answers in lowered.items()}
+    attributes = groups.decode(keys) if attributes_of(having) else {}
+    holds = evaluate(having, attributes, stream.attributes, aggregates=arrays, length=len(keys))
+    return np.flatnonzero(np.asarray(pc.fill_null(holds, False)))
+
+
+def to_table(answers: Sequence[QueryAnswers], schema: pa.Schema, *, encoded: bool = False) -> pa.Table:
+    """The long table of several queries' answers; `encoded` leaves strings as dictionaries."""
+    if not encoded:
+        return pa.Table.from_batches([batch.cast(schema) for batch in to_batches(answers, schema)], schema)
+    schema = pa.schema([field.with_type(_encoded(field.type)) for field in schema])
+    return pa.Table.from_batches(
+        [batch.cast(schema) for batch in to_batches(answers, schema)], schema
+    ).unify_dictionaries()
+
+
+def _encoded(kind: pa.DataType) -> pa.DataType:
+    return pa.dictionary(pa.int32(), kind) if pa.types.is_string(kind) else kind
+
+
+def to_batches(answers: Iterable[QueryAnswers], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The long form as one batch per key table, its strings still dictionary-encoded: cheap to build and to ship."""
+    by_groups: dict[int, list[QueryAnswers]] = {}
+    for part in answers:
+        if len(part):
+            by_groups.setdefault(id(part.groups.table), []).append(part)
+    for parts in by_groups.values():
+        yield _long_batch(parts, schema)
+
+
+def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
+    """Parts that share a key table, a row per window, group and selected aggregate."""
+    owners = [
+        (part, item) for part in parts for item in part.query.select if isinstance(item.expression, AggregateCall)
+    ]
+    lowered = [part.lowered[item.expression] for part, item in owners if isinstance(item.expression, AggregateCall)]
+    place = np.repeat(np.arange(len(owners), dtype=np.int32), [len(part) for part, _ in owners])
+    absent = ~np.concatenate([answer.valid for answer in lowered])
+    inexact = np.repeat([answer.exact is None for answer in lowered], [len(answer.values) for answer in lowered])
+    columns = {
+        "query": _dictionary(place, pa.array([part.query.name for part, _ in owners])),
+        "window_start": _timestamps(np.concatenate([part.starts_us for part, _ in owners])),
+        "window_end": _timestamps(np.concatenate([part.ends_us for part, _ in owners])),
+        "aggregate": _dictionary(place, pa.array([label_of(item) for _, item in owners])),
+        "value": pa.array(np.concatenate([answer.values for answer in lowered]), mask=absent),
+        "exact": pa.array(np.concatenate([_integers(answer) for answer in lowered]), mask=absent | inexact),
+    }
+    # By place: without intervals these may be names of attributes, which come earlier.
+    if tuple(schema.names[-2:]) == INTERVAL_COLUMNS:
+        bounds = [
+            part.bounds.get(item.expression, (answer.values, answer.values))
+            for (part, item), answer in zip(owners, lowered, strict=True)
+            if isinstance(item.expression, AggregateCall)
+        ]
+        for name, ends in zip(INTERVAL_COLUMNS, zip(*bounds, strict=True), strict=True):
+            columns[name] = pa.array(np.concatenate(ends), mask=absent)
+    groups = parts[0].groups
+    keys = np.concatenate([part.keys for part, _ in owners]).astype(np.int32)
+    if 4 * len(keys) < len(groups.table):
+        used, places = np.unique(keys, return_inverse=True)
+        every_key, keys = groups.decode(used.astype(np.int64)), places.astype(np.int32)
+    else:
+        every_key = groups.decode(np.arange(len(groups.table)))
+    for name, values in every_key.items():
+        kind = schema.field(name).type
+        typed = values.cast(kind.value_type if pa.types.is_dictionary(kind) else kind)
+        columns[name] = _dictionary(keys, typed) if pa.types.is_string(typed.type) else typed.take(pa.array(keys))
+    length = len(place)
+    arrays = [columns[field.name] if field.name in columns else pa.nulls(length, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
+def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
+    """Take one query's answers out of a long table, with a typed column for each SELECT item.
+
+    The bounds of an aggregate that may be answered as an interval are two more columns: `MAX(x) low` and `MAX(x) high`.
+    With WITHIN such an aggregate is DOUBLE.
+
+    Args:
+        answers: What `Engine.advance`, `Engine.lookup` or a Spark job returned, for all queries or for some.
+        workload: The workload that was answered.
+        query: The name of the query.
+
+    Returns:
+        `window_start`, `window_end`, the groups, and the SELECT items under their names; a row per window and group.
+
+    Raises:
+        PanewiseError: There is no such query.
+
+    Cost: O(rows of the long table), and sorting those of the query.
+    """
+    named: object = query
+    if not isinstance(named, str) or named not in workload.queries:
+        raise PanewiseError(f"no query named {query!r}; there are {', '.join(workload.queries) or 'none'}")
+    needed = FIXED_COLUMNS.union(workload.queries[query].group_by)
+    if not (isinstance(answers, pa.Table) and needed <= set(answers.column_names)):
+        raise PanewiseError(
+            f"query {query}: give the answers that advance() or lookup() returned, not {type(answers).__name__}"
+        )
+    bound = workload.queries[query]
+    stream = workload.streams[bound.stream]
+    rows = answers.filter(pc.equal(answers.column("query"), query))
+    labels = {item: label_of(item) for item in bound.select}
+    # Every aggregate lists the same windows and groups; sorting makes their rows line up wherever they came from.
+    by = [(name, "ascending") for name in ("window_start", "window_end", *bound.group_by)]
+    parts = {
+        item: rows.filter(pc.equal(rows.column("aggregate"), label)).sort_by(by)
+        for item, label in labels.items()
+        if isinstance(item.expression, AggregateCall)
+    }
+    first = next(iter(parts.values()))
+    columns = {name: first.column(name) for name in ("window_start", "window_end")}
+    selected = {item.expression.name for item in bound.select if isinstance(item.expression, Attribute)}
+    columns |= {name: first.column(name) for name in bound.group_by if name not in selected}
+    for item, label in labels.items():
+        if isinstance(item.expression, Attribute):
+            columns[label] = first.column(item.expression.name)
+        else:
+            kind = _result_type(item.expression, stream)
+            is_interval = may_be_interval(stream, bound, item.expression)
+            values, exact = parts[item].column("value"), parts[item].column("exact")
+            has_values = kind is Type.DOUBLE or (is_interval and CATALOGUE[item.expression.function].is_exact)
+            columns[label] = values if has_values else exact.cast(public_type(kind))
+            if is_interval:
+                columns |= {f"{label} {name}": parts[item].column(name) for name in INTERVAL_COLUMNS}
+    return pa.table(columns)
+
+
+def _check_labels(stream: Stream, query: Query) -> None:
+    """Refuse names that would hide another column of the query's wide answers."""
+    selected = {item.expression.name for item in query.select if isinstance(item.expression, Attribute)}
+    taken = {"window_start", "window_end", *(name for name in query.group_by if name not in selected)}
+    taken |= {
+        f"{label_of(item)} {name}"
+        for item in query.select
+        if isinstance(item.expression, AggregateCall) and may_be_interval(stream, query, item.expression)
+        for name in INTERVAL_COLUMNS
+    }
+    for item in query.select:
+        if label_of(item) in taken:
+            raise PanewiseError(
+                f"query {query.name}: the name {label_of(item)!r} of a SELECT item hides another column of its "
+                f"answers; choose another name after AS"
+            )
+
+
+def _result_type(call: AggregateCall, stream: Stream) -> Type:
+    argument = None if call.argument is None else type_of(call.argument, stream.attributes)
+    return CATALOGUE[call.function].result_type(argument or Type.BIGINT)
+
+
+def _typed(call: AggregateCall, lowered: Lowered, stream: Stream) -> pa.Array:
+    """An aggregate's answers in the type that HAVING compares."""
+    if _result_type(call, stream) is Type.DOUBLE or lowered.exact is None:
+        return _values(lowered)
+    return _exact(lowered)
+
+
+def _take(lowered: Lowered, rows: Ints) -> Lowered:
+    exact = None if lowered.exact is None else lowered.exact[rows]
+    return Lowered(lowered.values[rows], exact, lowered.valid[rows])
+
+
+def _values(lowered: Lowered) -> pa.Array:
+    return pa.array(lowered.values, mask=~lowered.valid)
+
+
+def _exact(lowered: Lowered) -> pa.Array:
+    assert lowered.exact is not None
+    return pa.array(lowered.exact, mask=~lowered.valid)
+
+
+def _integers(lowered: Lowered) -> Ints:
+    return np.zeros(len(lowered.values), np.int64) if lowered.exact is None else lowered.exact
+
+
+def _dictionary(places: npt.NDArray[np.int32], values: pa.Array) -> pa.Array:
+    """The values at some places, as a dictionary without NULL among its values: Arrow unifies only such ones."""
+    if not values.null_count:
+        return pa.DictionaryArray.from_arrays(pa.array(places), values)
+    valid = np.asarray(values.is_valid())
+    behind = np.cumsum(valid, dtype=np.int32) - 1
+    return pa.DictionaryArray.from_arrays(pa.array(behind[places], mask=~valid[places]), values.drop_null())
+
+
+def _timestamps(times_us: Ints) -> pa.Array:
+    return pa.array(times_us, mask=times_us == NO_TIME).cast(TIMESTAMP)

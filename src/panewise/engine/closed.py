@@ -1,0 +1,305 @@
+"""Closed windows: the folded partials of the instances that closed, lowered to answers when asked.
+
+`Lowering` turns folded components into answers, each once for all queries that share it. `Folded` is what all ways of
+folding share: the closed (key, instance) pairs of one window and predicate. `Fold` is one way: it knows the range of
+rows that each pair covers in a `View`, the rows that pass the predicate. `panewise.engine.nested` is another. Columns
+are picked, and components folded, when a query first needs them. Columns are kept for other queries with the same
+predicate, folded components for those that also have the same window.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.components import Component, Kind
+from panewise.aggregates.lowering import AnswerOverflowError, Lowered
+from panewise.aggregates.sketches import Sketches
+from panewise.aggregates.types import Type
+from panewise.engine.answers import Groups, QueryAnswers, rows_that_pass
+from panewise.engine.sketches import fold_sketches, open_in_place
+from panewise.engine.thresholds import passing
+from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
+from panewise.kernels.multisets import count_distinct, most_frequent, select_ranks
+from panewise.language.expressions import Expression, aggregates_of
+from panewise.planning.plan import PlannedAggregate, PlannedQuery, StreamPlan
+
+if TYPE_CHECKING:
+    from panewise.engine.packed_rows import PackedRows
+    from panewise.engine.rows import Multisets
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Column = npt.NDArray[Any]
+
+_NO_ANSWERS = Lowered(np.empty(0), None, np.empty(0, np.bool_))
+FEW = 8
+"""If a query needs this many times fewer instances than there are, only these are folded."""
+
+
+class View:
+    """The rows that pass one predicate, sorted by (key, slot). Columns are picked when they are first needed."""
+
+    def __init__(self, rows: PackedRows, chosen: Ints | None) -> None:
+        self._rows = rows
+        self._chosen = chosen
+        self._columns: dict[str, Column] = {}
+        self._prefixes: dict[str, Ints] = {}
+        self._runs: dict[Component, Multisets] = {}
+        self.keys, self.slots = rows.picked(chosen)
+        starts = np.flatnonzero(np.diff(self.keys, prepend=-1))
+        self.segments: Ints = np.append(starts, len(self.keys))
+        """Where the rows of each key begin, and the number of rows."""
+
+    def column(self, name: str) -> Column:
+        """One column of a component."""
+        if name not in self._columns:
+            self._columns[name] = self._rows.column(name, self._chosen)
+        return self._columns[name]
+
+    def prefix(self, name: str) -> Ints:
+        """The prefix sums of an int64 column."""
+        if name not in self._prefixes:
+            self._prefixes[name] = prefix_sums(self.column(name))
+        return self._prefixes[name]
+
+    def sketches(self, component: Component) -> Sketches:
+        """The sketches of a component, opened."""
+        (name,) = component.column_names()
+        if name not in self._columns:
+            open_in_place(component.kind, self._rows.column(name), self._chosen)
+        return self.column(name)
+
+    def runs(self, component: Component) -> Multisets:
+        """The multisets of a component."""
+        if component not in self._runs:
+            runs = self._rows.multisets[component]
+            self._runs[component] = runs if self._chosen is None else runs.take(self._chosen)
+        return self._runs[component]
+
+
+class Lowering(ABC):
+    """Folded components, and the answers made from them: each is made once for all queries."""
+
+    plan: StreamPlan
+    _lowered: dict[tuple[str, int | None, float | None], Lowered]
+    """All answers, by aggregate, input and parameter."""
+
+    @abstractmethod
+    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
+        """The folded columns of a component, one value for each answer, of some answers or of all."""
+
+    def lowered(self, aggregate: PlannedAggregate, rows: Ints | None = None) -> Lowered:
+        """The answers of an aggregate, some or all; all are kept for other queries."""
+        call = aggregate.call
+        key = call.function, aggregate.input, call.parameter
+        if key in self._lowered:
+            return self._lowered[key] if rows is None else picked(self._lowered[key], rows)
+        made = self._lower(aggregate, rows)
+        if rows is None:
+            self._lowered[key] = made
+        return made
+
+    def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
+        call = aggregate.call
+        return CATALOGUE[call.function].lower(_FoldedInput(self, aggregate.input, rows), call.parameter)
+
+
+class Folded(Lowering):
+    """The instances of one window over the rows of one predicate: for each, its key's number, and what it folds to."""
+
+    keys: Ints
+    instances: Ints
+    groups: Groups
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    @abstractmethod
+    def chosen(self, rows: Ints) -> Folded:
+        """Some of the instances; `rows` rise."""
+
+    @abstractmethod
+    def expect(self, rows: Ints) -> None:
+        """Announce that components of some instances will be needed."""
+
+
+@dataclass
+class Fold(Folded):
+    """Instances that each cover a range of a view's rows."""
+
+    view: View
+    keys: Ints
+    instances: Ints
+    low: Ints
+    high: Ints
+    plan: StreamPlan
+    groups: Groups
+    _folded: dict[Component, tuple[Column, ...]] = field(default_factory=dict)
+    _lowered: dict[tuple[str, int | None, float | None], Lowered] = field(default_factory=dict)
+
+    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
+        """The folded columns of a component, one value per instance, of some instances or of all.
+
+        All are folded and kept for other queries, unless very few are needed.
+        """
+        if component in self._folded:
+            folded = self._folded[component]
+        elif rows is not None and FEW * len(rows) < len(self):
+            return self._fold(component, self.low[rows], self.high[rows])
+        else:
+            folded = self._folded[component] = self._fold(component, self.low, self.high)
+        return folded if rows is None else tuple(column[rows] for column in folded)
+
+    def runs(self, component: Component, rows: Ints | None = None) -> tuple[Multisets, Ints, Ints]:
+        """The multisets of a component, and the range of them that each instance covers."""
+        runs = self.view.runs(component)
+        return (runs, self.low, self.high) if rows is None else (runs, self.low[rows], self.high[rows])
+
+    def expect(self, rows: Ints) -> None:
+        """Nothing to prepare: each instance has its own range."""
+
+    def chosen(self, rows: Ints) -> Fold:
+        """Some of the instances."""
+        return replace(
+            self,
+            keys=self.keys[rows],
+            instances=self.instances[rows],
+            low=self.low[rows],
+            high=self.high[rows],
+            _folded={},
+            _lowered={},
+        )
+
+    def _fold(self, component: Component, low: Ints, high: Ints) -> tuple[Column, ...]:
+        view = self.view
+        kind, names = component.kind, component.column_names()
+        match kind:
+            case Kind.QUANTILES | Kind.DISTINCT | Kind.FREQUENT:
+                return (fold_sketches(kind, view.sketches(component), low, high),)
+            case Kind.SUM_FLOAT:
+                return fold_sum_pairs(view.column(names[0]), view.column(names[1]), low, high)
+            case Kind.SQUARES:
+                return fold_squares(tuple(view.column(name) for name in names), low, high)
+            case Kind.MIN | Kind.MAX:
+                return (fold_extreme(view.column(names[0]), low, high, kind is Kind.MAX),)
+            case _:
+                return tuple(fold_sum_int(view.prefix(name), low, high) for name in names)
+
+
+@dataclass(frozen=True)
+class _FoldedInput:
+    """The folded components of one input, as an aggregate's lowering reads them."""
+
+    fold: Lowering
+    input: int | None
+    rows: Ints | None
+    """The rows whose answers are needed; None for all."""
+
+    @property
+    def is_float(self) -> bool:
+        return self.input is not None and self.fold.plan.inputs[self.input].type is Type.DOUBLE
+
+    def ints(self, kind: Kind) -> tuple[Ints, ...]:
+        return self.fold.component(Component(kind, self.input), self.rows)
+
+    def floats(self, kind: Kind) -> tuple[Floats, ...]:
+        return self.fold.component(Component(kind, self.input), self.rows)
+
+    def sketches(self, kind: Kind) -> Sketches:
+        return self.fold.component(Component(kind, self.input), self.rows)[0]
+
+    def select(self, ranks: Ints) -> Column:
+        runs, low, high = self._multisets()
+        return select_ranks(runs.items, runs.counts, runs.offsets, low, high, ranks)
+
+    def distinct(self) -> Ints:
+        runs, low, high = self._multisets()
+        return count_distinct(runs.items, runs.offsets, low, high)
+
+    def mode(self) -> Column:
+        runs, low, high = self._multisets()
+        return most_frequent(runs.items, runs.counts, runs.offsets, low, high)
+
+    def _multisets(self) -> tuple[Multisets, Ints, Ints]:
+        assert isinstance(self.fold, Fold), "trees with multisets are folded over ranges of rows"
+        return self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
+
+
+def picked(lowered: Lowered, rows: Ints) -> Lowered:
+    """Some of the answers."""
+    exact = None if lowered.exact is None else lowered.exact[rows]
+    bounds = None if lowered.bounds is None else (lowered.bounds[0][rows], lowered.bounds[1][rows])
+    return Lowered(lowered.values[rows], exact, lowered.valid[rows], bounds)
+
+
+@dataclass
+class ClosedWindows:
+    """One query's closed windows, all groups."""
+
+    planned: PlannedQuery
+    fold: Folded
+    _passing: Ints | None = None
+    """The windows that pass HAVING, once that is decided."""
+
+    def __len__(self) -> int:
+        return len(self.fold)
+
+    @property
+    def instances(self) -> Ints:
+        """The instance number of each."""
+        return self.fold.instances
+
+    def from_rows(self, rows: Ints) -> ClosedWindows:
+        """Some of these windows; `rows` rise."""
+        return ClosedWindows(self.planned, self.fold.chosen(rows))
+
+    def decide(self) -> None:
+        """Find the windows that pass HAVING.
+
+        If you do this for several queries before you answer them, what they select is folded for all of them at once.
+        """
+        having = self.planned.query.having
+        if having is not None and self._passing is None:
+            self._passing = self._passing_rows(having)
+            self.fold.expect(self._passing)
+
+    def answers(self, starts_us: Ints, ends_us: Ints) -> QueryAnswers:
+        """The answers of these windows that pass HAVING, given where each window starts and ends.
+
+        HAVING decides first: for a group that does not pass, the aggregates that only SELECT reads are not computed,
+        and cannot overflow.
+        """
+        self.decide()
+        query, fold, rows = self.planned.query, self.fold, self._passing
+        lowered = {aggregate.call: self._lower(aggregate, rows) for aggregate in self.planned.aggregates}
+        bounds = {call: answer.bounds for call, answer in lowered.items() if answer.bounds is not None}
+        if rows is None:
+            return QueryAnswers(query, starts_us, ends_us, fold.keys, fold.groups, lowered, bounds, fold.instances)
+        return QueryAnswers(
+            query, starts_us[rows], ends_us[rows], fold.keys[rows], fold.groups, lowered, bounds, fold.instances[rows]
+        )
+
+    def _passing_rows(self, having: Expression) -> Ints:
+        """The windows that pass HAVING, whether it is made of plain thresholds or of any other form."""
+        aggregates = {aggregate.call: aggregate for aggregate in self.planned.aggregates}
+        holds = passing(having, lambda call: self._lower(aggregates[call], None))
+        if holds is not None:
+            return np.flatnonzero(holds)
+        fold = self.fold
+        read = {call: self._lower(aggregates[call], None) for call in aggregates_of(having)}
+        return rows_that_pass(having, fold.plan.stream, fold.groups, fold.keys, read)
+
+    def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
+        """The answers of one aggregate, of some windows or of all."""
+        if rows is not None and not len(rows):
+            return _NO_ANSWERS
+        try:
+            return self.fold.lowered(aggregate, rows)
+        except AnswerOverflowError as error:
+            raise AnswerOverflowError(f"query {self.planned.query.name}: {error}") from None

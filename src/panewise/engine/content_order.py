@@ -1,0 +1,25 @@
+"""The order of rows that arrive in no order: by time, and rows of equal time by their values.
+
+A reader that takes a stream in pieces, as a job on Spark does, cannot know which of two rows of one time came first.
+Sorted by their values, the same rows always get the same places, however they arrived. Rows that still tie are equal in
+everything that is read. Cost: a sort by time, and a sort by all attributes where times are equal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from panewise.language.model import Stream
+
+
+def content_order(stream: Stream, rows: pa.Table | pa.RecordBatch) -> pa.Array:
+    """The places of rows in order: by time, then by the other attributes as they are declared, NaN and NULL last."""
+    times = np.asarray(rows.column(stream.timestamp))
+    order = np.argsort(times, kind="stable")
+    in_order = times[order]
+    if not np.any(in_order[1:] == in_order[:-1]):
+        return pa.array(order)
+    others = [name for name in stream.attributes if name != stream.timestamp]
+    return pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in (stream.timestamp, *others)])

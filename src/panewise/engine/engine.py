@@ -1,0 +1,500 @@
+"""The engine: push, advance, lookup, add, remove, snapshot. One process, one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, datetime
+from difflib import get_close_matches
+from numbers import Real
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panewise.engine.answers import answers_schema, to_table, wide
+from panewise.engine.explain import explain_engine
+from panewise.engine.ingest import to_batch
+from panewise.engine.lookup import first_values
+from panewise.engine.on_demand.keys import key_columns
+from panewise.engine.on_demand.one_group import FoundOne
+from panewise.engine.on_demand.scalars import Values
+from panewise.engine.on_demand.single import SingleLookups
+from panewise.engine.snapshot import read_snapshot, write_snapshot
+from panewise.engine.statistics import stream_statistics
+from panewise.engine.stream_state import StreamState
+from panewise.engine.windowed.row_queries import RowQueries
+from panewise.errors import PanewiseError
+from panewise.language.model import Query, Workload
+from panewise.language.reader import apply, read
+from panewise.language.row_queries import RowQuery
+from panewise.planning.cost import Prices
+from panewise.planning.memory import check_budget
+from panewise.planning.optimize import optimize
+from panewise.planning.plan import DEFAULT_RATE
+from panewise.planning.structure_choice import Rates, choose_structure
+from panewise.windows.clock import FIRST_US, to_microseconds
+
+Time = int | datetime | date | str
+
+
+class Engine:
+    """Answers the queries of a workload over events that are pushed in, in this process.
+
+    Times are int microseconds since 1970 UTC, datetimes (naive means UTC), dates or ISO text, in the years 1 to 9999.
+    An engine is for one thread.
+
+    Args:
+        workload: What `panewise.read` returns, or the text or the path of statements.
+        rate: Events a second that queries are planned for, 1,000 if you do not say. Any guess gives right answers; a
+            good guess gives them faster.
+        groups: About how many values attributes have, by name, for the same purpose.
+        in_bulk: Plan for many windows that close at once, as when a past is loaded in few pushes.
+        memory_limit: Refuse a workload that would hold more bytes than this by these numbers.
+
+    Raises:
+        StatementError: A statement is wrong; the error has the line, the column and a hint.
+        MemoryBudgetError: The workload would not fit; the error names its largest consumers.
+
+    Cost: planning, O(different windows) for each stream. Kernels are compiled on first use and kept on disk.
+    """
+
+    def __init__(
+        self,
+        workload: Workload | str | PathLike[str],
+        *,
+        rate: float = DEFAULT_RATE,
+        groups: Mapping[str, int] | None = None,
+        in_bulk: bool = False,
+        memory_limit: int | None = None,
+    ) -> None:
+        self._prices = Prices(rate, groups={} if groups is None else groups, in_bulk=in_bulk)
+        self._memory_limit = memory_limit
+        if memory_limit is not None and not (isinstance(memory_limit, Real) and memory_limit > 0):
+            raise PanewiseError(f"memory_limit is a positive number of bytes, or None; got {memory_limit!r}")
+        self._workload = workload if isinstance(workload, Workload) else read(workload)
+        self._schema = answers_schema(self._workload)
+        self._check_memory(self._workload)
+        self._streams = {
+            stream.name: StreamState(stream, self._workload.queries_of(stream.name), self._prices)
+            for stream in self._workload.streams.values()
+        }
+        self._row_queries = RowQueries(self._streams)
+        self._row_queries.add(self._workload.row_queries.values())
+        self._singles: dict[str, SingleLookups] = {}
+
+    # What shows an engine is loaded when somebody looks: a first answer does not wait for it.
+
+    def __repr__(self) -> str:
+        from panewise.engine.show import engine_text
+
+        return engine_text(self._workload, self._streams)
+
+    def _repr_html_(self) -> str:
+        from panewise.engine.show import engine_html
+
+        return engine_html(self._workload, self._streams, self.statistics())
+
+    @property
+    def workload(self) -> Workload:
+        """The streams, and the queries that are being answered."""
+        return self._workload
+
+    def push(self, stream: str, events: object) -> None:
+        """Take in events of a stream, in any order.
+
+        Events behind the watermark are dropped and counted (`late_events`), unless the stream corrects answers.
+
+        Args:
+            stream: The name of the stream.
+            events: An Arrow, pandas or Polars table, or a dict of arrays or lists, with a column for each attribute.
+
+        Raises:
+            PanewiseError: There is no such stream, or a column is missing or has values of another type.
+
+        Cost: O(events) for each different GROUP BY, whatever the number of queries.
+        """
+        state = self._stream(stream)
+        self._row_queries.push(stream, state.push(to_batch(state.stream, events)))
+
+    def advance(
+        self, stream: str, watermark: Time | None = None, *, changed_only: bool = False, encoded: bool = False
+    ) -> pa.Table:
+        """Move a stream's watermark, and return the answers of the windows that it closes.
+
+        Args:
+            stream: The name of the stream.
+            watermark: No event before it will come. The default is the newest event's time minus the declared WATERMARK
+                delay; `panewise.END_OF_STREAM` closes everything.
+            changed_only: Leave out groups with the same answers as in the window before. A group that no longer has an
+                answer comes once with NULL. The first such call after the engine was made or restored reports all
+                groups.
+            encoded: Return columns of strings as Arrow dictionaries, which take less time and memory for many answers.
+
+        Returns:
+            One long table for all queries, with a row for each answer and the columns `query`, `window_start`,
+            `window_end`, the group-by attributes, `aggregate`, `value` and `exact`. `wide` turns it into a table for
+            each query.
+
+        Raises:
+            PanewiseError: There is no such stream, the watermark goes back, or a sum overflows.
+
+        Cost: O(rows) for each predicate of the trees in which a window ends, and O(answers). O(1) if no window ends.
+        """
+        state = self._stream(stream)
+        if watermark is not None:
+            watermark_us = to_microseconds(watermark, "the watermark", or_end=True)
+        elif state.newest_us is None:
+            return to_table([], self._schema, encoded=encoded)
+        else:
+            # Before year 1 there is nothing to close, for any declared delay.
+            watermark_us = max(state.newest_us - state.stream.watermark_us, FIRST_US)
+            if state.watermark_us is not None:
+                watermark_us = max(watermark_us, state.watermark_us)
+        answers = state.advance(watermark_us, changed_only=changed_only)
+        self._row_queries.advance(stream, watermark_us)
+        return to_table(answers, self._schema, encoded=encoded)
+
+    def rows(self, query: str) -> pa.Table:
+        """Fetch the rows of a row query since the last call.
+
+        Args:
+            query: The name of a query with HISTOGRAM, TOP_K, INTERSECT, ORDER BY or JOIN, or a plain selection.
+
+        Returns:
+            A table with columns of its own. Rows wait in the engine until they are fetched.
+
+        Raises:
+            PanewiseError: There is no such query, or it answers with aggregates.
+
+        Cost: O(rows returned).
+        """
+        return self._row_queries.rows(self._row_query(query).name)
+
+    def lookup(self, query: str, at: Time | None = None, keys: object = None) -> pa.Table:
+        """Answer an on-demand query, one whose window has no SLIDE.
+
+        Args:
+            query: The name of the query.
+            at: The time of the answer. The default is now: the newest event or the watermark, whichever is later. After
+                `panewise.END_OF_STREAM` it is the last time known before.
+            keys: The groups to answer: a dict from each GROUP BY attribute to a value or to several, or a list of
+                tuples in the order of GROUP BY. The default is all groups.
+
+        Returns:
+            A table like that of `advance`. A group that does not exist gives no row. A row query answers with its
+            newest complete window, or with the rows that it holds INTO a window.
+
+        Raises:
+            PanewiseError: There is no such query, it slides, or the keys do not fit its GROUP BY.
+
+        Cost: O(groups asked) times the lookup of the chosen structure, which `explain` names: O(1) or O(log events).
+        """
+        if _text(query, "a query") in self._workload.row_queries:
+            if at is not None or keys is not None:
+                raise PanewiseError(
+                    f"query {query} answers with rows, which are looked up as they are now; leave out `at` and `keys`"
+                )
+            return self._row_queries.lookup(query)
+        single = self._single(query)
+        bound, state = single.query, self._streams[single.query.stream]
+        at_us = None if at is None else to_microseconds(at, "`at`")
+        columns = None
+        if keys is not None:
+            one = keys if isinstance(keys, dict) else keys[0] if isinstance(keys, list) and len(keys) == 1 else None
+            key = None if one is None else single.key_of(one)
+            found = self._find_one(single, state, at_us, key) if key else None
+            if found is not None and key is not None:
+                return single.table(found, key)
+            columns = key_columns(state.stream, bound, keys)
+        return to_table([state.lookup(bound, at_us, columns)], self._schema)
+
+    def lookup_one(self, query: str, key: object = (), at: Time | None = None) -> Values | None:
+        """Answer one group of an on-demand query as plain values, in the least time a lookup can take.
+
+        Args:
+            query: The name of the query.
+            key: A value of the GROUP BY attribute, a tuple in the order of GROUP BY, or a dict. Leave it out for a
+                query without GROUP BY.
+            at: The time of the answer. The default is now.
+
+        Returns:
+            A dict by the names of SELECT. A value is an int if it is an exact integer (microseconds of a timestamp),
+            None if it is NULL, and a float otherwise. The result is None if the group does not exist or does not pass
+            HAVING.
+
+        Raises:
+            PanewiseError: As for `lookup`; or `key` names several groups.
+
+        Cost: as `lookup` of one key, without making an Arrow table.
+        """
+        single = self._single(query)
+        bound, state = single.query, self._streams[single.query.stream]
+        at_us = None if at is None else to_microseconds(at, "`at`")
+        plain = single.key_of(key)
+        found = None if plain is None else self._find_one(single, state, at_us, plain)
+        if found is not None:
+            return single.values(found)
+        columns = None
+        if bound.group_by or key != ():
+            columns = key_columns(state.stream, bound, key if isinstance(key, dict) else [key])
+            asked = len(columns[bound.group_by[0]])
+            if asked != 1:
+                raise PanewiseError(
+                    f"query {query}: `key` names {asked} groups, and lookup_one answers 1; use lookup_many"
+                )
+        return first_values(state.lookup(bound, at_us, columns))
+
+    def lookup_many(self, query: str, keys: object, at: Time | None = None) -> dict[str, np.ma.MaskedArray[Any, Any]]:
+        """Answer many groups of an on-demand query as arrays.
+
+        Args:
+            query: The name of the query.
+            keys: The groups, as for `lookup`; best as NumPy or Arrow arrays.
+            at: The time of the answers. The default is now.
+
+        Returns:
+            A masked array for each name of SELECT, with an element for each key, in their order. An element is masked
+            if its answer is NULL, if its group does not exist, or if the group does not pass HAVING.
+
+        Raises:
+            PanewiseError: As for `lookup`.
+
+        Cost: O(keys) times the lookup of the chosen structure, in one call of a kernel where structures answer.
+        """
+        bound = self._on_demand(query)
+        state = self._stream(bound.stream)
+        at_us = None if at is None else to_microseconds(at, "`at`")
+        return state.lookup_many(bound, at_us, key_columns(state.stream, bound, keys))
+
+    def add(self, statements: str) -> None:
+        """Run statements while the stream runs: all of them, or none if one is wrong.
+
+        A new query reports only windows that it has seen whole; `exact_from` tells where they start.
+
+        Args:
+            statements: CREATE STREAM, CREATE QUERY and DROP QUERY, each ended by a semicolon.
+
+        Raises:
+            StatementError: A statement is wrong, or a name is taken.
+            MemoryBudgetError: The workload would hold more than `memory_limit`.
+
+        Cost: planning the new queries. After some additions, the queries of a stream are planned together anew.
+        """
+        workload = apply(self._workload, statements)
+        schema = answers_schema(workload)
+        self._check_memory(workload)
+        self._check_structures(workload)
+        before, after = self._workload.queries, workload.queries
+        for name in before:
+            if after.get(name) is not before[name]:
+                self._stream(before[name].stream).remove(name)
+                self._singles.pop(name, None)
+        for stream in workload.streams.values():
+            if stream.name not in self._streams:
+                self._streams[stream.name] = StreamState(stream, [], self._prices)
+            fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
+            self._streams[stream.name].add(fresh)
+            # Not before: a query may take over what another one that goes has left.
+            self._streams[stream.name].free()
+        rows_before, rows_after = self._workload.row_queries, workload.row_queries
+        for name in rows_before:
+            if rows_after.get(name) is not rows_before[name]:
+                self._row_queries.remove(name)
+        self._row_queries.add(query for query in rows_after.values() if rows_before.get(query.name) is not query)
+        self._workload, self._schema = workload, schema
+
+    def remove(self, query: str) -> None:
+        """Stop answering a query, and free what only it needed.
+
+        Args:
+            query: The name of the query.
+
+        Raises:
+            PanewiseError: There is no such query.
+
+        Cost: O(queries) for the names, and O(slots) to drop the partials that no query needs any more.
+        """
+        workload = self._workload
+        if _text(query, "a query") in workload.row_queries:
+            self._row_queries.remove(query)
+            row_queries = {name: kept for name, kept in workload.row_queries.items() if name != query}
+            self._workload = replace(workload, row_queries=row_queries)
+            return
+        bound = self._query(query)
+        self._stream(bound.stream).remove(query)
+        self._stream(bound.stream).free()
+        self._singles.pop(query, None)
+        queries = {name: kept for name, kept in workload.queries.items() if name != query}
+        self._workload = replace(workload, queries=queries)
+        self._schema = answers_schema(self._workload)
+
+    def late_events(self, stream: str) -> int:
+        """Count the events of a stream that came behind the watermark and were dropped.
+
+        Cost: O(1).
+        """
+        return self._stream(stream).late
+
+    def exact_from(self, query: str) -> int | None:
+        """Tell where a query begins to see every event.
+
+        Returns:
+            Microseconds, or a position for ROWS ... SLIDE, or None if it has seen all from the start.
+
+        Raises:
+            PanewiseError: There is no such query.
+
+        Cost: O(1).
+        """
+        if _text(query, "a query") in self._workload.row_queries:
+            return self._row_queries.exact_from(query)
+        return self._stream(self._query(query).stream).exact_from(query)
+
+    def statistics(self) -> dict[str, Any]:
+        """Tell what the engine holds and has done, as plain data.
+
+        Returns:
+            A dict. `streams` has for each stream its events, late events, the rate in event time, its trees with their
+            fragments, groups and bytes, and the event log. `structures` has for each stream the structures of
+            on-demand queries, with bytes, updates, lookups and switches. `row_queries` has for each row query its
+            basic windows attached, evaluations, the index in use, and bytes.
+
+        Cost: O(partials that wait), which are merged to count bytes, and O(trees and structures).
+        """
+        return {
+            "streams": {name: stream_statistics(state) for name, state in self._streams.items()},
+            "structures": {name: state.structures.statistics() for name, state in self._streams.items()},
+            "row_queries": self._row_queries.statistics(),
+        }
+
+    def explain(self, *, analyze: bool = False) -> str:
+        """Show the plan in use as text: which queries share what, what it costs, and why.
+
+        Args:
+            analyze: Show for each tree the work that was predicted beside the work that it did.
+
+        Cost: O(queries).
+        """
+        return explain_engine(self._workload, self._streams, analyze=analyze)
+
+    def wide(self, answers: pa.Table, query: str) -> pa.Table:
+        """Take one query's answers out of a long table, with a typed column for each SELECT item.
+
+        Args:
+            answers: What `advance` or `lookup` returned.
+            query: The name of the query.
+
+        Returns:
+            `window_start`, `window_end`, the groups, and the SELECT items under their names; a row per window and
+            group.
+
+        Raises:
+            PanewiseError: There is no such query.
+
+        Cost: O(rows of the long table), and sorting those of the query.
+        """
+        return wide(answers, self._workload, query)
+
+    def snapshot(self) -> bytes:
+        """Pack everything that the engine holds into bytes for `restore`.
+
+        Cost: O(what is held), in time and bytes.
+        """
+        return write_snapshot(self._workload, self._streams, self._row_queries, self._memory_limit)
+
+    @classmethod
+    def restore(cls, blob: bytes) -> Engine:
+        """Make an engine that goes on where `snapshot` left off.
+
+        Args:
+            blob: What `snapshot` returned, in this version of Panewise or an older one.
+
+        Raises:
+            SnapshotError: The bytes are damaged, or a newer version wrote them.
+
+        Cost: O(what is held).
+        """
+        held = read_snapshot(blob)
+        engine = cls.__new__(cls)
+        engine._workload = held.workload
+        engine._schema = answers_schema(held.workload)
+        engine._streams = held.streams
+        engine._memory_limit = held.memory_limit
+        engine._prices = next((state.prices for state in held.streams.values()), Prices())
+        engine._row_queries = held.row_queries
+        engine._singles = {}
+        return engine
+
+    def _check_memory(self, workload: Workload) -> None:
+        if self._memory_limit is not None:
+            prices = self._prices
+            plan = optimize(workload, rate=prices.rate, groups=prices.groups, in_bulk=prices.in_bulk)
+            check_budget(plan, self._memory_limit)
+
+    def _check_structures(self, workload: Workload) -> None:
+        """Refuse an impossible USING before anything changes."""
+        for query in workload.queries.values():
+            if query.using is not None and self._workload.queries.get(query.name) is not query:
+                choose_structure(workload.streams[query.stream], query, Rates.assumed(self._prices.rate))
+
+    def _stream(self, name: str) -> StreamState:
+        if _text(name, "a stream") not in self._streams:
+            raise PanewiseError(f"no stream named {name!r}{_instead(name, list(self._streams))}")
+        return self._streams[name]
+
+    def _query(self, name: str) -> Query:
+        if _text(name, "a query") not in self._workload.queries:
+            raise PanewiseError(f"no query named {name!r}{_instead(name, self._query_names())}")
+        return self._workload.queries[name]
+
+    def _single(self, name: str) -> SingleLookups:
+        """What an on-demand query prepares for lookups of one group."""
+        single = self._singles.get(_text(name, "a query"))
+        if single is None or single.schema is not self._schema:
+            bound = self._on_demand(name)
+            state = self._stream(bound.stream)
+            self._singles[name] = single = SingleLookups(state.stream, bound, self._schema, state.structures)
+        return single
+
+    def _find_one(
+        self, single: SingleLookups, state: StreamState, at_us: int | None, key: tuple[object, ...]
+    ) -> FoundOne | None:
+        """The answers of one group by the short way; None if the short way cannot give them."""
+        at_us = state.now_us if at_us is None else at_us
+        if at_us is None or state.log is None or not single.is_short:
+            return None
+        return single.find(state.log, at_us, state.since_us[single.query.name], key)
+
+    def _on_demand(self, name: str) -> Query:
+        if _text(name, "a query") in self._workload.row_queries:
+            raise PanewiseError(f"query {name} answers with rows, which come from rows() and lookup()")
+        bound = self._query(name)
+        if bound.window.is_sliding:
+            raise PanewiseError(
+                f"query {name} slides, so its answers come from advance(); for lookups, write its window without SLIDE"
+            )
+        return bound
+
+    def _row_query(self, name: str) -> RowQuery:
+        if _text(name, "a query") in self._workload.queries:
+            raise PanewiseError(f"query {name} answers with aggregates, which come from advance() and lookup()")
+        if name not in self._workload.row_queries:
+            raise PanewiseError(f"no query named {name!r}{_instead(name, self._query_names())}")
+        return self._workload.row_queries[name]
+
+    def _query_names(self) -> list[str]:
+        return [*self._workload.queries, *self._workload.row_queries]
+
+
+def _text(name: object, what: str) -> str:
+    """A name, which must be text."""
+    if isinstance(name, str):
+        return name
+    raise PanewiseError(f"{what} is named by a text, not by {type(name).__name__}")
+
+
+def _instead(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known[:10]) or 'none'}"

@@ -1,0 +1,128 @@
+"""The plan that an engine uses, and the work predicted for its trees beside the work that they did.
+
+The prediction knows what was seen: events, groups, how many pushes brought the events, and how often windows closed.
+Each push makes partials of its own. Windows that close one by one visit all their fragments each time; the more
+instances close together, the nearer a fragment comes to one visit. The real work can be less: a tree that joined later
+has seen only a part of the stream, and a WHERE lets a part of the fragments pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import expm1
+
+from panewise.engine.generation import Generation, TreeState
+from panewise.engine.stream_state import StreamState
+from panewise.language.model import Workload
+from panewise.planning.cost import Prices
+from panewise.planning.optimize import optimize
+from panewise.planning.plan import Clock, Plan, StreamPlan
+from panewise.windows.slots import lengths_in_slots
+
+
+@dataclass(frozen=True)
+class TreeWork:
+    """Operations of one tree: partials fed to it, and fragments visited and answers made as windows closed."""
+
+    fed: float
+    folded: float
+
+
+def explain_engine(workload: Workload, streams: Mapping[str, StreamState], *, analyze: bool) -> str:
+    """The plan as text, with a section of its own for queries that a stream got later."""
+    plan = plan_at_work(workload, streams)
+    lines: list[str] = []
+    if analyze:
+        numbers = (tree.number for tree in plan.trees)
+        for state in streams.values():
+            for generation in state.generations:
+                for at_work in generation.trees:
+                    lines += _analysis(next(numbers), at_work, state)
+    return "\n".join([plan.explain(), *lines])
+
+
+def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan:
+    """The plan of all generations together. Cost: O(queries), and planning those that are answered on demand."""
+    asked = replace(workload, queries={q.name: q for q in workload.queries.values() if not q.window.is_sliding})
+    plans: dict[str, StreamPlan] = {}
+    trees = bases = 0
+    for name, state in streams.items():
+        for place, generation in enumerate(state.generations):
+            plans[f"{name} {place}"] = _at_work(generation, trees, bases)
+            trees += len(generation.plan.trees)
+            bases += len(generation.plan.bases)
+    prices = next((state.prices for state in streams.values()), Prices())
+    return replace(optimize(asked, rate=prices.rate, groups=prices.groups), streams=plans)
+
+
+def predicted(at_work: TreeState, state: StreamState) -> TreeWork:
+    """What the cost model predicts for a tree, for the events, groups, pushes and closings that were seen."""
+    tree = at_work.tree
+    if tree.clock is Clock.ROWS:
+        ticks = state.log.final_count if state.log is not None else 0
+    else:
+        ticks = 0 if state.oldest_us is None or state.newest_us is None else state.newest_us - state.oldest_us + 1
+    slots = -(-ticks // tree.granularity)
+    keys = max(1, at_work.store.live_keys)
+    if not slots or not state.pushes:
+        return TreeWork(0.0, 0.0)
+    cells_of_push = max(1.0, slots / state.pushes) * keys
+    fed = state.pushes * _occupied(cells_of_push, state.accepted / state.pushes)
+    fragments = _occupied(slots * keys * tree.cuts.rate, state.accepted)
+    closings = max(1, at_work.store.closings)
+    folded = 0.0
+    for windows in _windows_by_predicate(at_work):
+        by_edge: dict[tuple[int, int], float] = {}
+        for length, slide in windows:
+            at_once = max(1.0, slots / slide / closings)
+            if at_work.store.folds_ranges(at_once):
+                folded += fragments * (length + (at_once - 1) * slide) / (at_once * slide)
+            else:
+                # Of the windows that end together, the longest covers the fragments of the others.
+                edge = slide, length % slide
+                by_edge[edge] = max(by_edge.get(edge, 0.0), fragments * length / slide)
+            folded += _occupied(slots / slide * keys, state.accepted * length / slide)  # answers
+        folded += sum(by_edge.values())
+    return TreeWork(fed, folded)
+
+
+def _windows_by_predicate(at_work: TreeState) -> Iterable[set[tuple[int, int]]]:
+    """Length and slide, in slots, of the different windows of each WHERE clause."""
+    windows: dict[int | None, set[tuple[int, int]]] = {}
+    for planned in at_work.queries.values():
+        lengths = lengths_in_slots(planned.query.window, at_work.tree.granularity)
+        windows.setdefault(planned.predicate, set()).add(lengths)
+    return windows.values()
+
+
+def _occupied(cells: float, events: float) -> float:
+    """How many of `cells` get at least one of `events`, if each event falls into a random cell."""
+    return -cells * expm1(-events / cells)
+
+
+def _at_work(generation: Generation, first_tree: int, first_base: int) -> StreamPlan:
+    """A generation's plan with the queries that are active now, numbered on from other generations."""
+    plan = generation.plan
+    trees = tuple(
+        replace(
+            state.tree,
+            number=first_tree + place,
+            base=first_base + state.tree.base,
+            queries=(*state.queries.values(), *state.waiting.values()),
+        )
+        for place, state in enumerate(generation.trees)
+    )
+    bases = tuple(replace(base, number=first_base + base.number) for base in plan.bases)
+    return replace(plan, trees=trees, bases=bases)
+
+
+def _analysis(number: int, at_work: TreeState, state: StreamState) -> list[str]:
+    model, store = predicted(at_work, state), at_work.store
+    return [
+        "",
+        f"tree {number} after {state.accepted:,} events:",
+        f"  fed         {model.fed:,.0f} partials predicted, {store.fed:,} counted",
+        f"  folded      {model.folded:,.0f} combines predicted, {store.folded:,} counted",
+        f"  held        {store.live_rows:,} fragments of {store.live_keys:,} groups, {store.bytes_held:,} bytes",
+    ]

@@ -1,0 +1,285 @@
+"""A generation: the sliding queries of one stream that were planned together, and the stores of their trees.
+
+The first generation holds the queries that an engine starts with. A query that is added later joins a tree that already
+holds all it needs, and so starts with the tree's past. Otherwise it opens a tree that an existing base can feed, or a
+generation of its own. When there are too many generations, a new one that holds all queries is opened beside them. It
+takes over each query once it has seen all that the query's next windows cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from panewise.engine.answers import QueryAnswers
+from panewise.engine.closed import ClosedWindows
+from panewise.engine.combine import Combiner
+from panewise.engine.projection import project
+from panewise.engine.slot_store import SlotStore
+from panewise.language.model import Query, Stream
+from panewise.planning.cost import Prices
+from panewise.planning.optimize import fit, grow, plan_stream
+from panewise.planning.plan import Clock, PlannedQuery, Shape, StreamPlan, Tree
+from panewise.windows import Window
+from panewise.windows.clock import END_OF_STREAM
+from panewise.windows.slots import lengths_of, oldest_slot_needed
+
+_NOTHING = np.empty(0, np.int64)
+
+
+class TreeState:
+    """One tree at work: its store, the queries that are active, and where each becomes exact.
+
+    Queries of a generation that takes over from others wait until the tree has seen all that their next windows cover.
+    """
+
+    def __init__(self, plan: StreamPlan, tree: Tree, held_from: int | None, *, waits: bool = False) -> None:
+        self.tree = tree
+        self.plan = plan
+        self.store = SlotStore(plan, tree)
+        self.late: SlotStore | None = None
+        """The partials of late events that have not corrected any answer yet. They are not in the store."""
+        self._without_late: SlotStore | None = None
+        self.held_from = held_from
+        """The first instant (or position) from which nothing is missing; None for the very beginning."""
+        given = {planned.query.name: planned for planned in tree.queries}
+        self._queries = {} if waits else given
+        self._waiting = given if waits else {}
+        self._exact_from: dict[str, int | None] = dict.fromkeys(self._queries, held_from)
+        self._windows: dict[str, frozenset[Window]] = {}
+
+    @property
+    def queries(self) -> Mapping[str, PlannedQuery]:
+        """The active queries. Only methods of this class change them, because other things here follow from them."""
+        return self._queries
+
+    @property
+    def waiting(self) -> Mapping[str, PlannedQuery]:
+        """The queries that wait."""
+        return self._waiting
+
+    @property
+    def exact_from(self) -> Mapping[str, int | None]:
+        """The first instant (or position) from which each active query is exact; None for the very beginning."""
+        return self._exact_from
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether some query is active or waits."""
+        return bool(self.queries or self.waiting)
+
+    def restore(
+        self, queries: list[Query], waiting: list[str], held_from: int | None, exact_from: dict[str, int | None]
+    ) -> None:
+        """Take over the queries that were active and those that waited when a snapshot was written."""
+        planned = {query.name: fit(self.plan, self.tree, query) for query in queries}
+        self.serve({name: query for name, query in planned.items() if query is not None}, exact_from)
+        given = {planned.query.name: planned for planned in self.tree.queries}
+        self._waiting = {name: given[name] for name in waiting}
+        self.held_from = held_from
+
+    def serve(self, queries: Mapping[str, PlannedQuery], exact_from: Mapping[str, int | None]) -> None:
+        """Answer these queries and no other from now on."""
+        self._windows = {}
+        self._queries, self._exact_from = dict(queries), dict(exact_from)
+
+    @property
+    def windows(self) -> frozenset[Window]:
+        """The different windows of active queries: far fewer than queries, and an advance looks only at these."""
+        return self._different("active", self.queries)
+
+    def _different(self, which: str, queries: Mapping[str, PlannedQuery]) -> frozenset[Window]:
+        if which not in self._windows:
+            self._windows[which] = frozenset(planned.query.window for planned in queries.values())
+        return self._windows[which]
+
+    def add_late(self, partials: pa.RecordBatch) -> None:
+        """Let the partials of late events wait, until the answers that they change are corrected."""
+        if self.late is None:
+            self.late = SlotStore(self.plan, self.tree)
+        self.late.append(partials)
+
+    def take_late(self) -> None:
+        """Put the late events into the store, for good after `settle_late`."""
+        if self.late is not None:
+            self._without_late = self.store
+            self.store = self.store.fork()
+            self.store.append(self.late.partials())
+
+    def settle_late(self) -> None:
+        """The answers that late events change have been corrected."""
+        self.late = self._without_late = None
+
+    def undo_late(self) -> None:
+        """Take the late events out of the store again, so that answers can be corrected another time."""
+        if self._without_late is not None:
+            self.store, self._without_late = self._without_late, None
+
+    def close(self, after: int | None, until: int | None, store: SlotStore | None = None) -> Iterator[ClosedWindows]:
+        """The windows of active queries that end in (after, until] and lie within what each query has seen."""
+        for closed in (store or self.store).close(self.queries.values(), self.windows, after, until):
+            exact_from = self.exact_from[closed.planned.query.name]
+            if exact_from is None:
+                yield closed
+                continue
+            slide = lengths_of(closed.planned.query.window)[1]
+            seen = closed.from_rows(np.flatnonzero(closed.instances * slide >= exact_from))
+            if len(seen):
+                yield seen
+
+    def evict(self, closed: int) -> None:
+        """Drop the slots that no window ending after `closed` covers."""
+        windows = self.windows | self._different("waiting", self.waiting)
+        oldest = oldest_slot_needed(windows, self.tree.granularity, closed)
+        self.store.evict(oldest)
+        self.held_from = max(oldest * self.tree.granularity, self.held_from if self.held_from is not None else -(2**63))
+
+    def ready(self, closed: int) -> list[str]:
+        """The waiting queries whose windows that end after `closed` all begin within what the tree has seen."""
+        granularity = self.tree.granularity
+        return [
+            name
+            for name, planned in self.waiting.items()
+            if self.held_from is None
+            or oldest_slot_needed([planned.query.window], granularity, closed) * granularity >= self.held_from
+        ]
+
+    def activate(self, name: str, exact_from: int | None) -> None:
+        """Answer a query that waited; the tree that it comes from tells where it becomes exact."""
+        self._windows = {}
+        self._queries[name] = self._waiting.pop(name)
+        self._exact_from[name] = exact_from
+
+    def adopt(self, planned: PlannedQuery) -> None:
+        """Answer one more query, from all that the tree holds."""
+        self._windows = {}
+        self._queries[planned.query.name] = planned
+        self._exact_from[planned.query.name] = self.held_from
+
+    def remove(self, name: str) -> bool:
+        """Take a query out; returns whether it was here and active."""
+        self._windows = {}
+        self._waiting.pop(name, None)
+        if self._queries.pop(name, None) is None:
+            return False
+        del self._exact_from[name]
+        return True
+
+
+class Generation:
+    """Trees that share one projection of the events.
+
+    `shape` is how they were planned before, if they were; with `waits`, queries wait until they are ready.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        queries: list[Query],
+        held_from: dict[Clock, int | None],
+        prices: Prices,
+        shape: Shape | None = None,
+        *,
+        waits: bool = False,
+    ) -> None:
+        self.queries = tuple(queries)
+        self.prices = prices
+        self.plan = plan_stream(stream, queries, prices, shape=shape)
+        self.trees = [TreeState(self.plan, tree, held_from[tree.clock], waits=waits) for tree in self.plan.trees]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no query is active or waiting."""
+        return not self.trees
+
+    @property
+    def waits(self) -> bool:
+        """Whether some query still waits."""
+        return any(state.waiting for state in self.trees)
+
+    @property
+    def active(self) -> dict[str, TreeState]:
+        """The tree of each active query."""
+        return {name: state for state in self.trees for name in state.queries}
+
+    def has(self, clock: Clock) -> bool:
+        """Whether some tree counts by this clock."""
+        return any(state.tree.clock is clock for state in self.trees)
+
+    def append(
+        self,
+        batch: pa.RecordBatch,
+        clock: Clock,
+        ticks: np.ndarray[tuple[int], np.dtype[np.int64]],
+        *,
+        late: bool = False,
+    ) -> None:
+        """Combine events into the bases of a clock, and feed its trees; `ticks` is each event's time or position.
+
+        Events that are `late` are kept apart until the answers that they change have been corrected.
+        """
+        combiner = Combiner(self.plan, project(self.plan, batch))
+        for base in self.plan.bases:
+            fed = [state for state in self.trees if state.tree.base == base.number]
+            if fed and base.clock is clock:
+                partials = combiner.partials(base, ticks // base.granularity)
+                for state in fed:
+                    if late:
+                        state.add_late(partials)
+                    else:
+                        state.store.append(partials)
+
+    def adopt(self, query: Query) -> bool:
+        """Let a new query join a tree that already holds all it needs, if one exists."""
+        for state in self.trees:
+            planned = fit(self.plan, state.tree, query)
+            if planned is not None:
+                state.adopt(planned)
+                return True
+        return False
+
+    def grow(self, queries: list[Query], held_from: dict[Clock, int | None]) -> list[Query]:
+        """Open trees for the queries that some base can feed, without a further pass over events; return the others."""
+        before = len(self.plan.trees)
+        # A name that was used before still means the query that it meant then.
+        known = {query.name for query in self.queries}
+        self.plan, left = grow(self.plan, [query for query in queries if query.name not in known], self.prices)
+        left += [query for query in queries if query.name in known]
+        fresh = self.plan.trees[before:]
+        self.trees += [TreeState(self.plan, tree, held_from[tree.clock]) for tree in fresh]
+        self.queries += tuple(planned.query for tree in fresh for planned in tree.queries)
+        return left
+
+    def remove(self, name: str) -> bool:
+        """Take a query out, and its tree if it was the last one there; returns whether it was here and active."""
+        removed = [state.remove(name) for state in self.trees]
+        self.trees = [state for state in self.trees if state.is_needed]
+        return any(removed)
+
+
+def decided(closed: Iterable[ClosedWindows]) -> Iterator[ClosedWindows]:
+    """Closed windows, with HAVING decided first for all queries of a predicate: what they select is folded once."""
+    for _, several in groupby(closed, key=lambda one: one.planned.predicate):
+        together = list(several)
+        for one in together:
+            one.decide()
+        yield from together
+
+
+def time_answers(state: TreeState, after: int | None, until_us: int) -> Iterator[QueryAnswers]:
+    """The answers of a time tree's windows that end in (after, until_us], query after query."""
+    answers: dict[str, QueryAnswers] = {}
+    fold, starts, ends = None, _NOTHING, _NOTHING
+    for closed in decided(state.close(after, None if until_us == END_OF_STREAM else until_us)):
+        if closed.fold is not fold:
+            fold = closed.fold
+            length, slide = lengths_of(closed.planned.query.window)
+            starts = closed.instances * slide
+            ends = starts + length
+        answers[closed.planned.query.name] = closed.answers(starts, ends)
+    # Closing goes by predicate; answers go by query.
+    if answers:
+        yield from (answers[name] for name in state.queries if name in answers)

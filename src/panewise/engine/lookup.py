@@ -1,0 +1,210 @@
+"""Lookups: on-demand queries answered by structures, or from the event log.
+
+Structures answer the queries that were planned for them. For the others, the events that the window covers are picked
+and combined as one slot: "materialize none" of Arasu and Widom, section 3. Queries with WITHIN ask TimeGrams first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.types import Type
+from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
+from panewise.engine.combine import Combiner
+from panewise.engine.event_log import EventLog
+from panewise.engine.having import HavingIndexes
+from panewise.engine.on_demand.scalars import Values, as_scalars
+from panewise.engine.on_demand.served import Keys, labelled_aggregates
+from panewise.engine.on_demand.shared import SharedStructures
+from panewise.engine.on_demand.short_way import Arrays
+from panewise.engine.projection import project
+from panewise.engine.slot_store import SlotStore
+from panewise.engine.tables import KeyTable
+from panewise.engine.within import Looked, TimeGrams
+from panewise.language.expressions import AggregateCall
+from panewise.language.model import Query, Stream
+from panewise.planning.optimize import plan_lookup
+from panewise.windows import RowWindow, TimeWindow
+
+Ints = npt.NDArray[np.int64]
+
+
+def lookup_answers(
+    stream: Stream,
+    query: Query,
+    log: EventLog,
+    at_us: int | None,
+    since_us: int | None,
+    having: HavingIndexes,
+    within: TimeGrams,
+    structures: SharedStructures,
+    keys: Keys | None = None,
+) -> QueryAnswers:
+    """The answers of an on-demand query at a time; `at_us` is None while there has been neither event nor watermark.
+
+    If a collective index knows which groups can pass HAVING, only their events are read. If TimeGrams give intervals
+    that are narrow enough for WITHIN, only pending events are read. With `keys`, only these groups are answered.
+    """
+    if at_us is None:
+        return _over_nothing(stream, query, NO_TIME, NO_TIME)
+    looked = within.lookup(query, log, at_us, since_us)
+    if looked is not None:
+        return _of_intervals(query, looked, *_covered_times(query, at_us, looked.times))
+    answered = structures.lookup(query, log, at_us, since_us, keys)
+    if answered is not None:
+        return answered
+    answers = _from_log(stream, query, log, at_us, since_us, having)
+    return answers if keys is None else _of_keys(answers, keys)
+
+
+def lookup_arrays(
+    stream: Stream,
+    query: Query,
+    log: EventLog,
+    at_us: int | None,
+    since_us: int | None,
+    having: HavingIndexes,
+    within: TimeGrams,
+    structures: SharedStructures,
+    keys: Keys,
+) -> Arrays:
+    """The answers of some groups at a time by the names of SELECT; a group without an answer is masked."""
+    arrays = None if at_us is None else structures.lookup_arrays(query, log, at_us, since_us, keys)
+    if arrays is not None:
+        return arrays
+    size = len(keys[query.group_by[0]])
+    found = None if at_us is None else structures.lookup_many(query, log, at_us, since_us, keys)
+    if found is None:
+        answers = lookup_answers(stream, query, log, at_us, since_us, having, within, structures, keys)
+        found = _places_of(answers, keys, size)
+    places, lowered = found
+    return {label: _scattered(places, lowered[call], size) for label, call in labelled_aggregates(query)}
+
+
+def first_values(answers: QueryAnswers) -> Values | None:
+    """The answers of the first group by the names of SELECT; None if there is no group."""
+    if not len(answers):
+        return None
+    values: Values = {}
+    for label, call in labelled_aggregates(answers.query):
+        value, exact = as_scalars(answers.lowered[call])
+        values[label] = value if exact is None else exact
+    return values
+
+
+def _scattered(places: Ints, lowered: Lowered, size: int) -> np.ma.MaskedArray[Any, Any]:
+    """Answers at their places in an array of the given size, the others masked."""
+    values = lowered.values if lowered.exact is None else lowered.exact
+    if len(places) == size:
+        return np.ma.MaskedArray(values, np.ma.nomask if lowered.valid.all() else ~lowered.valid)
+    out, mask = np.zeros(size, values.dtype), np.ones(size, np.bool_)
+    out[places] = values
+    mask[places] = ~lowered.valid
+    return np.ma.MaskedArray(out, mask)
+
+
+def _of_keys(answers: QueryAnswers, keys: Keys) -> QueryAnswers:
+    """The answers of some groups."""
+    names = answers.groups.names
+    if not len(answers):
+        return answers
+    wanted = answers.groups.table.find([keys[name] for name in names], len(keys[names[0]]))
+    return answers.from_rows(np.flatnonzero(np.isin(answers.keys, wanted)))
+
+
+def _places_of(answers: QueryAnswers, keys: Keys, size: int) -> tuple[Ints, dict[AggregateCall, Lowered]]:
+    """Which of some groups have an answer, and their answers; a group may be asked for twice."""
+    if not len(answers):
+        return np.empty(0, np.int64), dict(answers.from_rows(np.empty(0, np.int64)).lowered)
+    wanted = answers.groups.table.find([keys[name] for name in answers.groups.names], size)
+    row_of = np.full(len(answers.groups.table) + 1, -1, np.int64)
+    row_of[answers.keys] = np.arange(len(answers))
+    rows = row_of[wanted]
+    places = np.flatnonzero(rows >= 0)
+    return places, dict(answers.from_rows(rows[places]).lowered)
+
+
+def _from_log(
+    stream: Stream, query: Query, log: EventLog, at_us: int, since_us: int | None, having: HavingIndexes
+) -> QueryAnswers:
+    """The answers from the events that the window covers."""
+    rows = log.covered(query.window, at_us, since_us)
+    pending = rows[rows >= log.final_held]
+    numbers = having.numbers_of(query, at_us, log.events.take(pa.array(pending)))
+    if numbers is not None:
+        rows = np.concatenate([log.rows_of(numbers), pending])
+    covered = log.events.take(pa.array(rows)).combine_chunks()
+    batch = covered.to_batches()[0] if len(rows) else pa.RecordBatch.from_pylist([], log.schema)
+    times = np.asarray(batch.column(stream.timestamp))
+    plan = plan_lookup(stream, query)
+    (tree,) = plan.trees
+    store = SlotStore(plan, tree)
+    (base,) = plan.bases
+    store.append(Combiner(plan, project(plan, batch)).partials(base, np.zeros(len(rows), np.int64)))
+    for closed in store.close(tree.queries, {planned.query.window for planned in tree.queries}, None, None):
+        groups = closed.fold.groups.decode(closed.fold.keys)
+        return closed.answers(*_times(stream, query, at_us, batch, times, groups, len(closed)))
+    return _over_nothing(stream, query, *_covered_times(query, at_us, times))
+
+
+def _over_nothing(stream: Stream, query: Query, start_us: int, end_us: int) -> QueryAnswers:
+    """One row of counts 0 and NULLs for an ungrouped query, no row for a grouped one."""
+    size = 0 if query.group_by else 1
+    lowered = {call: _nothing(call, size) for call in query.aggregates}
+    starts, ends, keys = np.full(size, start_us), np.full(size, end_us), np.zeros(size, np.int64)
+    return QueryAnswers(query, starts, ends, keys, Groups((), KeyTable([])), lowered).having(stream)
+
+
+def _of_intervals(query: Query, looked: Looked, start_us: int, end_us: int) -> QueryAnswers:
+    """One row, of the middles of the intervals."""
+    known = {call: interval for call, interval in looked.intervals.items() if interval is not None}
+    lowered = {call: _nothing(call, 1) for call in looked.intervals.keys() - known.keys()}
+    for call, interval in known.items():
+        exact = None if interval.exact is None else np.array([interval.exact])
+        lowered[call] = Lowered(np.array([interval.middle]), exact, np.ones(1, np.bool_))
+    bounds = {call: (np.array([interval.low]), np.array([interval.high])) for call, interval in known.items()}
+    starts, ends, keys = np.array([start_us]), np.array([end_us]), np.zeros(1, np.int64)
+    return QueryAnswers(query, starts, ends, keys, Groups((), KeyTable([])), lowered, bounds)
+
+
+def _nothing(call: AggregateCall, size: int) -> Lowered:
+    counts = CATALOGUE[call.function].result is Type.BIGINT
+    return Lowered(np.zeros(size), np.zeros(size, np.int64) if counts else None, np.full(size, counts))
+
+
+def _covered_times(query: Query, at_us: int, times: Ints) -> tuple[int, int]:
+    """Where the window starts and ends: its bounds in time, or the times of its first and last row."""
+    match query.window:
+        case TimeWindow():
+            return at_us - query.window.left_us, at_us - query.window.right_us
+        case RowWindow():
+            return (int(times[0]), int(times[-1])) if len(times) else (at_us, at_us)
+
+
+def _times(
+    stream: Stream,
+    query: Query,
+    at_us: int,
+    batch: pa.RecordBatch,
+    times: Ints,
+    groups: dict[str, pa.Array],
+    size: int,
+) -> tuple[Ints, Ints]:
+    """The start and end of each answer; with PARTITION BY, the times of the rows covered in its substream."""
+    if not isinstance(query.window, RowWindow) or not query.window.partition_by:
+        start, end = _covered_times(query, at_us, times)
+        return np.full(size, start), np.full(size, end)
+    attributes = query.window.partition_by
+    table = KeyTable([stream.attributes[name] for name in attributes])
+    owner = table.ids([batch.column(name) for name in attributes], len(times))
+    first, last = np.empty(len(table), np.int64), np.empty(len(table), np.int64)
+    last[owner] = times
+    first[owner[::-1]] = times[::-1]
+    partition = table.ids([groups[name] for name in attributes], size)
+    return first[partition], last[partition]

@@ -1,0 +1,96 @@
+"""One group: its answers in one window, from final and pending events, without arrays where that is possible.
+
+Cost: one call of a kernel by the short way; without groups a few calls for each column.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from panewise.aggregates.lowering import AnswerOverflowError
+from panewise.engine.event_log import EventLog
+from panewise.engine.on_demand.columns import HeldColumn
+from panewise.engine.on_demand.parts import PlainPart
+from panewise.engine.on_demand.scalars import Answer, FoldedOne, Joined, as_scalars, plain_answer
+from panewise.engine.on_demand.sequence import Events
+from panewise.engine.on_demand.served import Served
+from panewise.engine.on_demand.shared import PendingRanges, Ranges, SharedStructures
+
+
+class FoundOne(NamedTuple):
+    """The answers of one group in the order of the query's aggregates; None if the window covers no event of it."""
+
+    start_us: int
+    end_us: int
+    answers: list[Answer] | None
+
+
+def find_one(
+    structures: SharedStructures,
+    served: Served,
+    log: EventLog,
+    pending: Events,
+    at_us: int,
+    since_us: int | None,
+    code: int,
+) -> FoundOne | None:
+    """The answers of one existing group, once everything is prepared; None if the window's events must be read."""
+    coverage, (from_number, to_number, start_us, end_us) = served.coverage_of_one(log, at_us, since_us, code)
+    short = structures.short_way(served)
+    if short is not None:
+        found = short.one(pending, code, coverage)
+        if found is not None:
+            covered, answers = found
+            return FoundOne(start_us, end_us, answers if covered else None)
+    final = served.sequence.final
+    low, high = final.positions_of_one(code, from_number, to_number)
+    pending_low = pending_high = 0
+    if to_number > log.final_count and pending.has(code):
+        pending_low, pending_high = pending.positions_of_one(code, from_number, to_number)
+    width = high - low + pending_high - pending_low
+    if not width and served.sequence.group_by:
+        return FoundOne(start_us, end_us, None)
+    if not (served.is_plain and isinstance(final, PlainPart) and isinstance(pending, PlainPart)):
+        lowered = _lower(structures, served, pending, code, low, high, pending_low, pending_high)
+        return None if lowered is None else FoundOne(start_us, end_us, lowered)
+    folded: dict[HeldColumn, FoldedOne] = {}
+    for column in served.columns:
+        own: FoldedOne = final.fold_one(column, low, high)
+        if pending_low < pending_high:
+            own = Joined(own, pending.fold_one(column, pending_low, pending_high))
+        folded[column] = own
+        column.lookups += 1
+        column.covered += width
+    return FoundOne(start_us, end_us, _plain_answers(served, folded, width))
+
+
+def _plain_answers(served: Served, folded: dict[HeldColumn, FoldedOne], width: int) -> list[Answer]:
+    try:
+        return [
+            (float(width), width) if one.column is None else plain_answer(one.call.function, folded[one.column])
+            for one in served.aggregates
+        ]
+    except AnswerOverflowError as error:
+        raise AnswerOverflowError(f"query {served.query.name}: {error}") from None
+
+
+def _lower(
+    structures: SharedStructures,
+    served: Served,
+    pending: Events,
+    code: int,
+    low: int,
+    high: int,
+    pending_low: int,
+    pending_high: int,
+) -> list[Answer] | None:
+    """The answers by way of arrays."""
+    of_pending = None
+    if pending_high > pending_low:
+        of_pending = PendingRanges(None, np.array([pending_low]), np.array([pending_high]))
+    widths = np.array([high - low + pending_high - pending_low])
+    ranges = Ranges(np.array([code]), np.array([low]), np.array([high]), widths, of_pending)
+    lowered = structures.lower_ranges(served, served.aggregates, pending, ranges)
+    return None if lowered is None else [as_scalars(one) for one in lowered.values()]

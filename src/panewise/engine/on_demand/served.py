@@ -1,0 +1,138 @@
+"""A served query: the sequence that answers it, how its aggregates come from columns, and what its window covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from panewise.aggregates.lowering import Lowered
+from panewise.engine.answers import Groups
+from panewise.engine.event_log import EventLog
+from panewise.engine.on_demand.columns import HeldColumn
+from panewise.engine.on_demand.coverage import Coverage, covered_by, covered_in_partitions
+from panewise.engine.on_demand.parts import NO_KEYS
+from panewise.engine.on_demand.sequence import Events, Sequence
+from panewise.language.expressions import AggregateCall, aggregates_of
+from panewise.language.model import Query
+from panewise.language.printer import label_of
+from panewise.windows import RowWindow
+
+Ints = npt.NDArray[np.int64]
+Keys = Mapping[str, pa.Array]
+"""Groups to look up: a column for each attribute of GROUP BY, all of one length."""
+Lowering = Callable[[Any, float | None], Lowered]
+
+
+@dataclass(frozen=True)
+class ServedAggregate:
+    """An aggregate of a query, the column that it is made from (None for COUNT(*)), and how."""
+
+    call: AggregateCall
+    column: HeldColumn | None
+    lower: Lowering
+
+
+@dataclass(eq=False)
+class Served:
+    """A query, the sequence that answers it, and for PARTITION BY the sequence of all events by partition."""
+
+    query: Query
+    sequence: Sequence
+    rows: Sequence | None
+    aggregates: tuple[ServedAggregate, ...]
+    columns: tuple[HeldColumn, ...]
+    """The columns that it reads."""
+    is_plain: bool
+    """Whether all its aggregates have a short way to the answers of one group."""
+    _partition_of: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    _partition_tables: tuple[object, object] | None = None
+    _covered_at: tuple[int, int | None, int] | None = None
+    _covered_of: object = None
+    _covered: Coverage | None = None
+    """What the window covered at the last lookup, with that lookup's time, log and watermark."""
+    _last_one: Coverage | None = None
+    _last_bounds: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """The coverage that `coverage_of_one` last turned into plain numbers, and these numbers."""
+
+    @property
+    def groups(self) -> Groups:
+        """The groups that its answers belong to."""
+        return Groups(self.sequence.group_by, self.sequence.table)
+
+    @cached_property
+    def read_by_having(self) -> tuple[ServedAggregate, ...]:
+        """The aggregates that HAVING reads."""
+        calls = aggregates_of(self.query.having)
+        return tuple(one for one in self.aggregates if one.call in calls)
+
+    def prepare(self, log: EventLog) -> Events:
+        """Bring everything that a lookup reads up to date; returns the pending events."""
+        if self.rows is not None:
+            self.rows.prepare(log)
+        return self.sequence.prepare(log)
+
+    def codes(self, keys: Keys | None) -> Ints:
+        """The codes of groups, -1 for a group that does not exist; without keys all groups."""
+        table = self.sequence.table
+        if keys is None:
+            return np.arange(len(table))
+        columns = [keys[name] for name in self.sequence.group_by]
+        return table.find(columns, len(columns[0]))
+
+    def coverage(self, log: EventLog, at_us: int, since_us: int | None, codes: Ints) -> Coverage:
+        """What the window covers of existing groups."""
+        window = self.query.window
+        if self.rows is None:
+            asked = at_us, since_us, log.final_held
+            if self._covered is None or asked != self._covered_at or self._covered_of is not log.events:
+                self._covered = covered_by(window, log, at_us, since_us)
+                self._covered_at, self._covered_of = asked, log.events
+            return self._covered
+        assert isinstance(window, RowWindow)
+        return covered_in_partitions(window, log, at_us, since_us, self.rows, self._partitions(codes))
+
+    def coverage_of_many(self, log: EventLog, at_us: int, since_us: int | None, codes: Ints) -> Coverage:
+        """The same for groups that may not exist (code -1): of these the window covers nothing."""
+        if self.rows is None or codes.min(initial=0) >= 0:
+            return self.coverage(log, at_us, since_us, codes)
+        known = np.flatnonzero(codes >= 0)
+        return self.coverage(log, at_us, since_us, codes[known]).spread(known, len(codes))
+
+    def coverage_of_one(
+        self, log: EventLog, at_us: int, since_us: int | None, code: int
+    ) -> tuple[Coverage, tuple[int, int, int, int]]:
+        """The same for one group, also as numbers: the first, the one behind the last, the start and the end."""
+        covered = self.coverage(log, at_us, since_us, NO_KEYS if self.rows is None else np.array([code]))
+        if covered is not self._last_one:
+            self._last_one = covered
+            self._last_bounds = (
+                int(covered.from_number[0]),
+                int(covered.to_number[0]),
+                int(covered.starts_us[0]),
+                int(covered.ends_us[0]),
+            )
+        return covered, self._last_bounds
+
+    def _partitions(self, codes: Ints) -> Ints:
+        """The partition of each group, remembered while the codes stay the same."""
+        assert self.rows is not None
+        tables = self.sequence.table, self.rows.table
+        if self._partition_tables is None or any(a is not b for a, b in zip(self._partition_tables, tables)):
+            self._partition_of, self._partition_tables = np.empty(0, np.int64), tables
+        known, count = len(self._partition_of), len(tables[0])
+        if known < count:
+            groups = dict(zip(self.sequence.group_by, tables[0].decode(np.arange(known, count)), strict=True))
+            found = tables[1].find([groups[name] for name in self.rows.group_by], count - known)
+            self._partition_of = np.concatenate([self._partition_of, found])
+        return self._partition_of[codes]
+
+
+def labelled_aggregates(query: Query) -> list[tuple[str, AggregateCall]]:
+    """The aggregates of SELECT with their names."""
+    return [(label_of(item), item.expression) for item in query.select if isinstance(item.expression, AggregateCall)]

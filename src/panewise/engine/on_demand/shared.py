@@ -1,0 +1,389 @@
+"""The structures of one stream, shared by its on-demand queries with any windows.
+
+There is one sequence for each WHERE and GROUP BY. In it there is one column for each input and each thing that
+aggregates are made from. A lookup turns the window into a range of event numbers, the range into ranges of positions,
+and asks each column once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.lowering import AnswerOverflowError, Lowered
+from panewise.engine.answers import QueryAnswers, rows_that_pass
+from panewise.engine.event_log import EventLog
+from panewise.engine.on_demand.adaptation import Observed, better_structure
+from panewise.engine.on_demand.columns import (
+    ColumnKey,
+    FoldedParts,
+    HeldColumn,
+    MustReadError,
+    Widths,
+    lower_sum_of_parts,
+)
+from panewise.engine.on_demand.coverage import same_for_all
+from panewise.engine.on_demand.parts import NO_KEYS
+from panewise.engine.on_demand.scalars import PLAIN
+from panewise.engine.on_demand.sequence import Events, Sequence
+from panewise.engine.on_demand.served import Keys as Keys
+from panewise.engine.on_demand.served import Served, ServedAggregate
+from panewise.engine.on_demand.short_way import FEWEST_TOGETHER, Arrays, ShortWay
+from panewise.language.expressions import AggregateCall, Expression
+from panewise.language.model import Query, Stream
+from panewise.language.printer import print_expression
+from panewise.planning.structure_choice import StructurePlan, input_type
+from panewise.structures.aggregated import FoldedColumns
+from panewise.windows import RowWindow
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The groups with events in a window: their places among the requested ones, codes, times, and answers."""
+
+    places: Ints
+    codes: Ints
+    starts_us: Ints
+    ends_us: Ints
+    lowered: dict[AggregateCall, Lowered]
+
+    def pick(self, codes: Ints, groups: int) -> Found:
+        """The answers of groups by their codes, -1 for none; `groups` is the number of all groups."""
+        # The last place stays free: -1 points to it.
+        row_of = np.full(groups + 1, -1, np.int64)
+        row_of[self.codes] = np.arange(len(self.codes))
+        rows = row_of[codes]
+        places = np.arange(len(codes))
+        if rows.min(initial=0) < 0:
+            places = np.flatnonzero(rows >= 0)
+            rows = rows[places]
+        lowered = {call: _take(one, rows) for call, one in self.lowered.items()}
+        return Found(places, self.codes[rows], self.starts_us[rows], self.ends_us[rows], lowered)
+
+
+class PendingRanges(NamedTuple):
+    """Ranges of pending events of the groups at some places among the requested ones; None for all places."""
+
+    places: Ints | None
+    low: Ints
+    high: Ints
+
+    @staticmethod
+    def of(low: Ints, high: Ints) -> PendingRanges | None:
+        """The ranges that are not empty; None if all are empty."""
+        places = np.flatnonzero(high > low)
+        return PendingRanges(places, low[places], high[places]) if len(places) else None
+
+    @property
+    def widths(self) -> Ints:
+        """How many pending events each has."""
+        return self.high - self.low
+
+    def among(self, rows: Ints) -> PendingRanges | None:
+        """The ranges of the groups at some rising places, numbered by their order in these; None if all are empty."""
+        assert self.places is not None
+        places = np.searchsorted(rows, self.places)
+        chosen = np.flatnonzero(np.append(rows, -1)[places] == self.places)
+        return PendingRanges(places[chosen], self.low[chosen], self.high[chosen]) if len(chosen) else None
+
+    def codes(self, codes: Ints) -> Ints:
+        """The codes of the groups, picked from the codes of all requested ones."""
+        return codes if self.places is None else codes[self.places]
+
+
+class Ranges(NamedTuple):
+    """What a window covers of some groups: positions of final and of pending events, and how many events that is."""
+
+    codes: Ints
+    low: Ints
+    high: Ints
+    widths: Ints
+    of_pending: PendingRanges | None
+
+    def among(self, rows: Ints) -> Ranges:
+        """The ranges of the groups at some rising places."""
+        of_pending = None if self.of_pending is None else self.of_pending.among(rows)
+        return Ranges(self.codes[rows], self.low[rows], self.high[rows], self.widths[rows], of_pending)
+
+
+class SharedStructures:
+    """The sequences of one stream, and the queries that they answer."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._served: dict[str, Served] = {}
+        self._short: dict[Served, ShortWay] = {}
+        self._sequences: dict[tuple[Expression | None, tuple[str, ...]], Sequence] = {}
+        self._observed: dict[HeldColumn, Observed] = {}
+        self._read = 0
+
+    def add(self, query: Query, plan: StructurePlan) -> None:
+        """Answer one more query, from the events that the log holds, as its plan says."""
+        if plan.reads_log:
+            return
+        sequence = self._sequence(query.where, tuple(sorted(query.group_by)), query.name)
+        rows = None
+        if isinstance(query.window, RowWindow) and query.window.partition_by:
+            rows = self._sequence(None, tuple(sorted(query.window.partition_by)), query.name)
+        aggregates = []
+        for choice in plan.choices:
+            assert choice.structure is not None
+            column = self._column(sequence, query, choice.call, choice.structure, is_forced=plan.is_forced)
+            function = choice.call.function
+            lower = lower_sum_of_parts if function == "SUM" else CATALOGUE[function].lower
+            aggregates.append(ServedAggregate(choice.call, column, lower))
+        columns = dict.fromkeys(one.column for one in aggregates if one.column is not None)
+        is_plain = all(one.column is None or one.call.function in PLAIN for one in aggregates)
+        served = Served(query, sequence, rows, tuple(aggregates), tuple(columns), is_plain)
+        self._served[query.name] = served
+        if ShortWay.leads_to(served):
+            self._short[served] = ShortWay(served)
+
+    def remove(self, name: str) -> None:
+        """Stop answering a query, and drop what only it needed."""
+        served = self._served.pop(name, None)
+        if served is None:
+            return
+        self._short.pop(served, None)
+        for column in served.columns:
+            column.functions.pop(name)
+            column.forced.discard(name)
+            if not column.functions:
+                served.sequence.drop(column)
+                self._observed.pop(column, None)
+        for sequence in (served.sequence, served.rows):
+            if sequence is not None:
+                sequence.queries.discard(name)
+                if not sequence.queries:
+                    self._sequences.pop((sequence.where, sequence.group_by), None)
+
+    def append(self, log: EventLog) -> None:
+        """Take in events that became final; now and then choose structures again."""
+        for sequence in self._sequences.values():
+            sequence.append(log)
+            self._adapt(sequence)
+
+    def let_go(self, log: EventLog) -> None:
+        """Follow the log after it has dropped events."""
+        for sequence in self._sequences.values():
+            sequence.let_go(log)
+
+    def served(self, name: str) -> Served | None:
+        """A query that structures answer; None for the others."""
+        return self._served.get(name)
+
+    def short_way(self, served: Served) -> ShortWay | None:
+        """The short way to a query's answers; None if it has none."""
+        return self._short.get(served)
+
+    def lookup_arrays(self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Arrays | None:
+        """The answers of the given groups, an element for each; None if the short way cannot give them."""
+        served = self._served.get(query.name)
+        short = None if served is None else self._short.get(served)
+        if served is None or short is None:
+            return None
+        pending = served.prepare(log)
+        codes = served.codes(keys)
+        return short.many(pending, codes, served.coverage_of_many(log, at_us, since_us, codes))
+
+    def lookup(
+        self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys | None
+    ) -> QueryAnswers | None:
+        """The answers of a query for some groups or for all; None if the window's events must be read."""
+        served = self._served.get(query.name)
+        if served is None:
+            return None
+        found = self.find(served, log, at_us, since_us, keys, is_many=False)
+        if found is None:
+            return None
+        return QueryAnswers(query, found.starts_us, found.ends_us, found.codes, served.groups, found.lowered)
+
+    def lookup_many(
+        self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys
+    ) -> tuple[Ints, dict[AggregateCall, Lowered]] | None:
+        """The places of the given groups that have an answer, and their answers; None as in `lookup`."""
+        served = self._served.get(query.name)
+        if served is None:
+            return None
+        found = self._find_many(served, log, at_us, since_us, keys)
+        return None if found is None else (found.places, found.lowered)
+
+    def _find_many(self, served: Served, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Found | None:
+        """The answers for each requested place.
+
+        If most groups are requested, all are answered and the requested ones are picked: groups taken in the order of
+        memory need half of the time.
+        """
+        served.prepare(log)
+        table = served.sequence.table
+        if len(next(iter(keys.values()))) >= max(FEWEST_TOGETHER, len(table) // 2):
+            try:
+                every = self.find(served, log, at_us, since_us, None, is_many=False)
+            except AnswerOverflowError:
+                # The group whose answer does not fit may be one that was not requested.
+                return self.find(served, log, at_us, since_us, keys, is_many=True)
+            return None if every is None else every.pick(served.codes(keys), len(table))
+        return self.find(served, log, at_us, since_us, keys, is_many=True)
+
+    def find(
+        self, served: Served, log: EventLog, at_us: int, since_us: int | None, keys: Keys | None, *, is_many: bool
+    ) -> Found | None:
+        """The answers of the groups that have events in the window and pass HAVING.
+
+        With `is_many` there is one for each requested place. HAVING decides first: for a group that does not pass, the
+        aggregates that only SELECT reads are not computed, and cannot overflow.
+        """
+        served.prepare(log)
+        sequence, having = served.sequence, served.query.having
+        codes = served.codes(keys) if sequence.group_by else NO_KEYS
+        places = np.arange(len(codes))
+        if keys is not None:
+            if codes.min(initial=0) < 0:
+                places = np.flatnonzero(codes >= 0)
+                codes = codes[places]
+            if not is_many:
+                codes = np.unique(codes)
+                places = np.arange(len(codes))
+        coverage = served.coverage(log, at_us, since_us, codes)
+        final, pending = sequence.final, sequence.pending(log)
+        low, high = final.positions(codes, coverage.from_number, coverage.to_number)
+        widths = high - low
+        of_pending = None
+        if pending.elements and np.any(coverage.to_number > log.final_count):
+            of_pending = PendingRanges.of(*pending.positions(codes, coverage.from_number, coverage.to_number))
+        if of_pending is not None:
+            widths[of_pending.places] += of_pending.widths
+        ranges = Ranges(codes, low, high, widths, of_pending)
+        if sequence.group_by and not widths.all():
+            present = np.flatnonzero(widths)
+            ranges, places, coverage = ranges.among(present), places[present], coverage.take(present)
+        if having is not None:
+            read = self.lower_ranges(served, served.read_by_having, pending, ranges)
+            if read is None:
+                return None
+            passing = rows_that_pass(having, self._stream, served.groups, ranges.codes, read)
+            ranges, places, coverage = ranges.among(passing), places[passing], coverage.take(passing)
+        lowered = self.lower_ranges(served, served.aggregates, pending, ranges)
+        if lowered is None:
+            return None
+        return Found(places, ranges.codes, *same_for_all(coverage, len(ranges.codes)), lowered)
+
+    def _lower(self, served: Served, aggregate: ServedAggregate, folded: FoldedColumns) -> Lowered:
+        try:
+            return aggregate.lower(folded, aggregate.call.parameter)
+        except AnswerOverflowError as error:
+            raise AnswerOverflowError(f"query {served.query.name}: {error}") from None
+
+    def lower_ranges(
+        self, served: Served, aggregates: Iterable[ServedAggregate], pending: Events, ranges: Ranges
+    ) -> dict[AggregateCall, Lowered] | None:
+        """Some aggregates over ranges of positions; None if the values of pending events must be read."""
+        codes, low, high, widths, of_pending = ranges
+        final, asked = served.sequence.final, len(codes)
+        covered = int(widths[0]) if asked == 1 else int(widths.sum())
+        folded: dict[HeldColumn, FoldedParts] = {}
+        for column in {one.column: None for one in aggregates if one.column is not None}:
+            own = final.fold(column, codes, low, high)
+            if of_pending is None:
+                folded[column] = FoldedParts(own, None)
+            else:
+                others = pending.fold(column, of_pending.codes(codes), of_pending.low, of_pending.high)
+                folded[column] = FoldedParts(own, others, of_pending.places)
+            column.lookups += asked
+            column.covered += covered
+        counted = Widths(widths)
+        try:
+            return {
+                one.call: self._lower(served, one, counted if one.column is None else folded[one.column])
+                for one in aggregates
+            }
+        except MustReadError:
+            self._read += 1
+            return None
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """Every column: what it holds and for which queries, its structure, its memory, and how it is used."""
+        sequences = self._sequences.values()
+        return [self._describe(sequence, column) for sequence in sequences for column in sequence.columns]
+
+    @property
+    def reads(self) -> int:
+        """How many lookups had to read the log, because values of pending events were in the window."""
+        return self._read
+
+    def check_invariants(self) -> None:
+        """Assert what must hold between two calls."""
+        for sequence in self._sequences.values():
+            sequence.check_invariants()
+            assert sequence.queries
+            for column in sequence.columns:
+                assert column.functions
+                assert column.functions.keys() <= sequence.queries
+        for served in self._served.values():
+            assert all(column in served.sequence.columns for column in served.columns)
+
+    def _sequence(self, where: Expression | None, group_by: tuple[str, ...], name: str) -> Sequence:
+        key = where, group_by
+        if key not in self._sequences:
+            self._sequences[key] = Sequence(self._stream, where, group_by)
+        self._sequences[key].queries.add(name)
+        return self._sequences[key]
+
+    def _column(
+        self, sequence: Sequence, query: Query, call: AggregateCall, structure: str, *, is_forced: bool
+    ) -> HeldColumn | None:
+        """The column of an aggregate: an existing one, or a new one."""
+        key = ColumnKey.of(call)
+        if key is None:
+            return None
+        column = sequence.column(key, structure if is_forced else None)
+        if column is None:
+            column = HeldColumn(key, input_type(self._stream, call), structure)
+            sequence.change([*sequence.columns, column])
+        column.functions.setdefault(query.name, set()).add(call.function)
+        if is_forced:
+            column.forced.add(query.name)
+        return column
+
+    def _adapt(self, sequence: Sequence) -> None:
+        for column in sequence.columns:
+            if column.forced:
+                continue
+            observed = self._observed.setdefault(column, Observed())
+            query = self._served[next(iter(column.functions))].query
+            final = sequence.final
+            better = better_structure(self._stream, column, observed, query, final.elements, final.longest)
+            if better is not None:
+                column.structure = better
+                column.switches += 1
+                sequence.rebuild()
+
+    def _describe(self, sequence: Sequence, column: HeldColumn) -> dict[str, Any]:
+        return {
+            "where": None if sequence.where is None else print_expression(sequence.where),
+            "group_by": list(sequence.group_by),
+            "input": print_expression(column.key.argument),
+            "holds": column.key.carrier,
+            "structure": column.structure,
+            "is_forced": bool(column.forced),
+            "queries": len(column.functions),
+            "bytes": sequence.nbytes(column),
+            "elements": sequence.final.elements,
+            "updates": column.updates,
+            "lookups": column.lookups,
+            "rebuilds": sequence.rebuilds,
+            "switches": column.switches,
+        }
+
+
+def _take(lowered: Lowered, rows: Ints) -> Lowered:
+    """The answers of some rows; answers of structures have no bounds."""
+    exact = None if lowered.exact is None else lowered.exact[rows]
+    return Lowered(lowered.values[rows], exact, lowered.valid[rows])

@@ -1,0 +1,189 @@
+"""Packed rows: a run of sorted partials, each column in as few bytes as its values need.
+
+Integers are kept as their distance from the least one, in 1, 2, 4 or 8 bytes. A column with the same value in all rows
+is kept as that one value; the low words of sums are often such a column. Columns with the same values (the counts of
+events and of values, if none is NULL) are held once. A row's slot and shard are one number, its place: a run has few
+different places. Nothing is rounded: unpacking gives back every bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from panewise.aggregates.components import Component
+from panewise.engine.rows import Multisets, Rows
+from panewise.engine.sketches import bytes_of_column
+
+Ints = npt.NDArray[np.int64]
+Column = npt.NDArray[Any]
+Numbers = npt.NDArray[np.unsignedinteger[Any]]
+
+NO_SLOT = 2**63 - 1
+"""Above every slot."""
+NO_END = -(2**63)
+"""Below every slot."""
+_WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32)
+
+
+@dataclass(frozen=True)
+class PackedColumn:
+    """One column: `base` and what each row adds to it, or `base` alone for all rows."""
+
+    base: np.int64 | np.float64 | None
+    rest: Column | None
+    length: int
+
+    @staticmethod
+    def of(column: Column) -> PackedColumn:
+        """Pack a column of int64, float64 or objects. Cost: O(rows)."""
+        length = len(column)
+        if column.dtype == np.object_ or not length:
+            return PackedColumn(None, column, length)
+        # Bits tell zeros of both signs apart, and NaN equals itself.
+        bits = column.view(np.int64)
+        if bits[0] == bits[-1] and np.all(bits == bits[0]):
+            return PackedColumn(column[0], None, length)
+        if column.dtype == np.float64:
+            return PackedColumn(None, column, length)
+        lowest, span = column.min(), int(column.max()) - int(column.min())
+        for width in _WIDTHS:
+            if span <= np.iinfo(width).max:
+                return PackedColumn(lowest, (column - lowest).astype(width), length)
+        return PackedColumn(None, column, length)
+
+    def unpacked(self, rows: Ints | None = None) -> Column:
+        """The values of some rows, or of all."""
+        if self.rest is None:
+            assert self.base is not None
+            return np.full(self.length if rows is None else len(rows), self.base)
+        chosen = self.rest if rows is None else self.rest[rows]
+        if self.base is None:
+            return chosen
+        whole = chosen.astype(np.int64)
+        whole += np.int64(self.base)
+        return whole
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the column."""
+        if self.rest is None:
+            return 8
+        return self.rest.nbytes + (bytes_of_column(self.rest) if self.rest.dtype == np.object_ else 0)
+
+    def has_the_values_of(self, other: PackedColumn) -> bool:
+        """Whether both are packed the same, so that one array is enough for both."""
+        if self.base != other.base or self.rest is None or other.rest is None:
+            return False
+        return self.rest.dtype == other.rest.dtype and np.array_equal(self.rest, other.rest)
+
+
+class PackedRows:
+    """Rows sorted by (key, slot, shard), packed. A column is unpacked each time it is read."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._length = len(rows)
+        self.numbers: Numbers = rows.keys.astype(np.uint32)
+        """The number of each row's key."""
+        self.places, self.place_slots, self.place_shards = _places(rows.slots, rows.shards)
+        self._place_rows = np.bincount(self.places, minlength=len(self.place_slots))
+        self.oldest = NO_END
+        """Rows before this slot no longer count, though they are still in memory."""
+        self.lowest_slot = int(self.place_slots.min(initial=NO_SLOT))
+        """The least slot of a row that is held; `NO_SLOT` if there is none."""
+        self.highest_slot = int(self.place_slots.max(initial=NO_END))
+        """The greatest slot; `NO_END` if there is none."""
+        self.live_rows = len(rows)
+        """How many rows are held."""
+        self._columns: dict[str, PackedColumn] = {}
+        integers: list[PackedColumn] = []
+        for name, column in rows.columns.items():
+            packed = PackedColumn.of(column)
+            if column.dtype == np.int64:
+                packed = next((one for one in integers if one.has_the_values_of(packed)), packed)
+                integers.append(packed)
+            self._columns[name] = packed
+        self.multisets: dict[Component, Multisets] = rows.multisets
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def keys(self) -> Ints:
+        """The number of each row's key."""
+        return self.numbers.astype(np.int64)
+
+    @property
+    def slots(self) -> Ints:
+        """The slot of each row."""
+        return self.place_slots[self.places]
+
+    def forget(self, oldest: int) -> None:
+        """No longer hold the rows before a slot. Cost: O(places) if there are such rows, otherwise O(1)."""
+        if oldest > self.lowest_slot:
+            self.oldest = oldest
+            is_held = self.place_slots >= oldest
+            self.lowest_slot = int(self.place_slots[is_held].min(initial=NO_SLOT))
+            self.live_rows = int(self._place_rows[is_held].sum())
+
+    @property
+    def live(self) -> Ints | None:
+        """The rows that are held; None if all rows in memory are."""
+        if self.live_rows == self._length:
+            return None
+        return np.flatnonzero((self.place_slots >= self.oldest)[self.places])
+
+    def column(self, name: str, rows: Ints | None = None) -> Column:
+        """One column of a component, of some rows or of all."""
+        return self._columns[name].unpacked(rows)
+
+    def unpacked(self, rows: Ints | None = None) -> Rows:
+        """Some rows in plain arrays, or all."""
+        places = self.places if rows is None else self.places[rows]
+        return Rows(
+            self.keys if rows is None else self.numbers[rows].astype(np.int64),
+            self.place_slots[places],
+            self.place_shards[places],
+            {name: column.unpacked(rows) for name, column in self._columns.items()},
+            self.multisets if rows is None else {c: runs.take(rows) for c, runs in self.multisets.items()},
+        )
+
+    def picked(self, rows: Ints | None) -> tuple[Ints, Ints]:
+        """The keys and slots of some rows, or of all."""
+        if rows is None:
+            return self.keys, self.slots
+        return self.numbers[rows].astype(np.int64), self.place_slots[self.places[rows]]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all columns, with shared ones counted once."""
+        columns = {id(column): column for column in self._columns.values()}
+        arrays: list[Column] = [self.numbers, self.places, self.place_slots, self.place_shards, self._place_rows]
+        arrays += [array for one in self.multisets.values() for array in (one.items, one.counts, one.offsets)]
+        return sum(column.nbytes for column in columns.values()) + sum(array.nbytes for array in arrays)
+
+
+def _places(slots: Ints, shards: Ints) -> tuple[Numbers, Ints, Ints]:
+    """The place of each row, and the slot and the shard of each place."""
+    if not len(slots):
+        nothing = np.empty(0, np.int64)
+        return np.empty(0, np.uint8), nothing, nothing
+    lowest, width = slots.min(), int(shards.max()) + 1
+    span = int(slots.max()) - int(lowest) + 1
+    if span * width <= 4 * len(slots) + 1024:
+        words = (slots - lowest) * width + shards
+        used = np.flatnonzero(np.bincount(words))
+        number = np.zeros(span * width, _narrow(len(used)))
+        number[used] = np.arange(len(used))
+        return number[words], used // width + lowest, used % width
+    different, slot_number = np.unique(slots, return_inverse=True)
+    used, places = np.unique(slot_number * width + shards, return_inverse=True)
+    return places.astype(_narrow(len(used))), different[used // width], used % width
+
+
+def _narrow(count: int) -> type[np.unsignedinteger[Any]]:
+    """The narrowest type that can number the places."""
+    return next(width for width in _WIDTHS if count - 1 <= np.iinfo(width).max)

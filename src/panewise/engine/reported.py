@@ -1,0 +1,57 @@
+"""Reported answers: what tells the answer of one window and group from another.
+
+An answer is what SELECT shows of a group: the values of its aggregates, and their bounds if they have any. Aggregates
+that only HAVING reads are no part of it. A group without an answer (no event, or HAVING does not hold) is the same as a
+group whose answers are all NULL: a table of answers shows both as NULL.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.lowering import Lowered
+from panewise.engine.answers import Groups, QueryAnswers
+from panewise.engine.columns import canonical
+from panewise.language.expressions import AggregateCall
+from panewise.language.model import Query
+
+Ints = npt.NDArray[np.int64]
+
+
+def selected_aggregates(query: Query) -> list[AggregateCall]:
+    """The aggregates that SELECT shows, each once."""
+    shown = (item.expression for item in query.select)
+    return list(dict.fromkeys(call for call in shown if isinstance(call, AggregateCall)))
+
+
+def no_words(query: Query, count: int) -> Ints:
+    """The words of so many groups without an answer."""
+    widths = [2 if CATALOGUE[call.function].is_exact else 4 for call in selected_aggregates(query)]
+    return np.zeros((sum(widths), count), np.int64)
+
+
+def words_of(part: QueryAnswers) -> Ints:
+    """A column of words for each answer; equal words mean equal answers, and zeros mean none, or nothing but NULL."""
+    columns: list[Ints] = []
+    for call in selected_aggregates(part.query):
+        lowered = part.lowered[call]
+        columns += [lowered.valid.astype(np.int64), _bits(lowered)]
+        if not CATALOGUE[call.function].is_exact:
+            bounds = part.bounds.get(call, (lowered.values, lowered.values))
+            columns += [np.where(lowered.valid, canonical(bound).view(np.int64), 0) for bound in bounds]
+    return np.stack(columns)
+
+
+def _bits(lowered: Lowered) -> Ints:
+    """The answers whole: NaN equals itself, no integer is rounded, and NULL is 0."""
+    bits = canonical(lowered.values).view(np.int64) if lowered.exact is None else lowered.exact
+    return np.where(lowered.valid, bits, 0)
+
+
+def withdrawn(query: Query, bounds_us: tuple[Ints, Ints], groups: Groups, keys: Ints, instances: Ints) -> QueryAnswers:
+    """Rows of NULL for groups that no longer have an answer in some instances of a window."""
+    nothing = Lowered(np.zeros(len(keys)), None, np.zeros(len(keys), np.bool_))
+    lowered = dict.fromkeys(selected_aggregates(query), nothing)
+    return QueryAnswers(query, *bounds_us, keys, groups, lowered, instances=instances)

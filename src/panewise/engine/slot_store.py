@@ -1,0 +1,354 @@
+"""The slot store: the keyed, columnar state of one execution tree, and the answers of the windows that close.
+
+This is the inner part of the engine and of each Spark bucket: partials are appended, windows are closed, old fragments
+leave. Each partial goes to the fragment of its slot; a fragment is named by its first slot. Rows are kept in packed
+runs, each sorted by (key, slot); a row is the partial of one fragment. New partials wait until a window closes, or
+until there are as many as rows. Then they become a run: rows that are already held stay where they are.
+
+Windows that end at one edge, or at a few, are folded together with `panewise.engine.nested`, over the runs as they are.
+If many edges have passed at once, and for multisets and sketches, runs are merged into one, and each window is folded
+over its ranges of rows with `kernels.folding`: for any overlap, a row is combined a constant number of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import copy
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from panewise.aggregates.components import Component, Kind
+from panewise.aggregates.types import Type
+from panewise.engine.answers import Groups
+from panewise.engine.closed import ClosedWindows, Fold, Folded, View
+from panewise.engine.combine import partials_schema
+from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, Reading, can_nest
+from panewise.engine.packed_rows import NO_SLOT, PackedRows
+from panewise.engine.rows import Multisets, Rows
+from panewise.engine.runs import Runs
+from panewise.engine.sketches import from_arrow, to_arrow
+from panewise.engine.tables import ColumnTable, KeyTable
+from panewise.kernels.instances import closed_instances
+from panewise.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
+from panewise.windows import Window
+from panewise.windows.slots import instances_closed, lengths_in_slots
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Column = npt.NDArray[Any]
+
+FEWEST_NEW = 131_072
+"""This many partials may always wait before they are merged, for any number of rows."""
+MOST_EDGES = 4
+"""With more edges than this at once, ranges of rows are folded, which visits a row once for all edges."""
+
+Closing = dict[Window, tuple[int, int]]
+"""The first and the last instance of each window that ends."""
+
+
+class SlotStore:
+    """The partials of one tree, from the oldest slot that an open window may need.
+
+    `append` costs O(1) a batch and O(log rows) a partial over time. `close` costs nothing if no window ends; otherwise
+    a sort of the new partials, then O(rows) per different predicate and O(groups) per different window and predicate.
+    Space: `PackedRows`, and the new partials.
+    """
+
+    def __init__(self, plan: StreamPlan, tree: Tree) -> None:
+        self.plan = plan
+        self.tree = tree
+        self._schema = partials_schema(plan, tree)
+        self._key_types = [plan.stream.attributes[key] for key in tree.group_by]
+        self._keys = KeyTable(self._key_types)
+        self._shards = KeyTable([Type.BIGINT] * plan.shard_words)
+        self._items = {
+            component: ColumnTable(Type.STRING)
+            for component in tree.components
+            if component.kind is Kind.VALUES and plan.inputs[component.input or 0].type is Type.STRING
+        }
+        self._runs = Runs(tree.components)
+        self._nests = all(map(can_nest, tree.components))
+        self._new: list[pa.RecordBatch] = []
+        self._new_rows = 0
+        self._lowest_new = NO_SLOT
+        """The least slot of the new partials."""
+        self._oldest: int | None = None
+        """Rows before this slot, in runs and in the first `_old_batches` new batches, are about to leave."""
+        self._old_batches = 0
+        self.fed = 0
+        """How many partials were taken in."""
+        self.folded = 0
+        """How many fragments were visited, and answers made of them, as windows closed."""
+        self.closings = 0
+        """How many times some window closed."""
+
+    @property
+    def live_rows(self) -> int:
+        """How many partials are held."""
+        if self._oldest is not None:
+            self._settle()
+        return self._runs.live_rows + self._new_rows
+
+    @property
+    def live_keys(self) -> int:
+        """How many keys have a number; those of silent keys are given back as slots leave."""
+        return len(self._keys)
+
+    @property
+    def bytes_held(self) -> int:
+        """The memory of all rows, with new ones merged in, and of the tables of keys and shards."""
+        self._settle()
+        self._runs.compact(self._to_rows([]))
+        return self._runs.nbytes + self._keys.nbytes + self._shards.nbytes
+
+    def fork(self) -> SlotStore:
+        """A store that holds the same and goes its own way. Cost: O(runs); rows and keys are shared."""
+        twin = copy(self)
+        twin._runs, twin._new = self._runs.fork(), list(self._new)
+        return twin
+
+    def append(self, partials: pa.RecordBatch) -> None:
+        """Take in partials of the tree's base, or of the tree itself, of any slots, in any order."""
+        if not partials.num_rows:
+            return
+        partials = partials.select(self._schema.names)
+        lowest = self.tree.cuts.starts(np.asarray(partials.column("slot")).min(keepdims=True))
+        self._new.append(partials)
+        self._new_rows += partials.num_rows
+        self.fed += partials.num_rows
+        self._lowest_new = min(self._lowest_new, int(lowest[0]))
+        if self._new_rows > max(FEWEST_NEW, self._runs.live_rows):
+            self._settle()
+
+    def close(
+        self, queries: Iterable[PlannedQuery], windows: Iterable[Window], after: int | None, until: int | None
+    ) -> Iterator[ClosedWindows]:
+        """The answers of each query's windows that end in (after, until]; None means the beginning or the end of time.
+
+        `windows` are the different ones of the queries. Each query's folded windows come as one `ClosedWindows`;
+        queries with the same window and predicate share the search for instances and every common component.
+        """
+        ending = {window: instances_closed(window, self.tree.granularity, after, until) for window in windows}
+        if all(first > last for first, last in ending.values()):
+            return
+        self._settle()
+        closing = self._covering(ending)
+        self.closings += 1
+        asked: dict[int | None, dict[Window, list[PlannedQuery]]] = {}
+        for planned in queries:
+            if planned.query.window in closing:
+                asked.setdefault(planned.predicate, {}).setdefault(planned.query.window, []).append(planned)
+        edges = self._edges(closing)
+        reading = Reading()
+        for predicate, by_window in asked.items():
+            if edges is None:
+                folds = self._folds(predicate, {window: closing[window] for window in by_window})
+            else:
+                folds = self._nested_folds(predicate, edges, by_window.keys(), reading)
+            for window, fold in folds:
+                if len(fold):
+                    yield from (ClosedWindows(planned, fold) for planned in by_window[window])
+
+    def folds_ranges(self, instances: float) -> bool:
+        """Whether windows are folded over ranges of rows when this many instances of each close at once."""
+        return not self._nests or instances > MOST_EDGES
+
+    def evict(self, oldest: int) -> None:
+        """Forget the fragments before the slot `oldest`, and the keys without any fragment left."""
+        if oldest > min(self._runs.lowest_slot, self._lowest_new):
+            self._oldest = oldest if self._oldest is None else max(oldest, self._oldest)
+            self._old_batches = len(self._new)
+
+    def partials(self) -> pa.RecordBatch:
+        """All that is held, as partials that another store can append: the content of a snapshot."""
+        rows = self._as_one().unpacked()
+        columns: list[pa.Array] = [pa.array(rows.slots), *self._keys.decode(rows.keys)]
+        columns += self._shards.decode(rows.shards)
+        for component in self.tree.components:
+            names = component.column_names()
+            if component.kind.is_sketch:
+                columns.append(to_arrow(component.kind, rows.columns[names[0]]))
+                continue
+            if component.kind is not Kind.VALUES:
+                columns += [pa.array(rows.columns[name]) for name in names]
+                continue
+            runs = rows.multisets[component]
+            offsets = pa.array(runs.offsets.astype(np.int32))
+            items = pa.array(runs.items)
+            if component in self._items:
+                items = self._items[component].decode(runs.items.astype(np.int64))
+            items = items.cast(self._schema.field(names[0]).type.value_type)
+            columns += [
+                pa.ListArray.from_arrays(offsets, items),
+                pa.ListArray.from_arrays(offsets, pa.array(runs.counts)),
+            ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def check_invariants(self) -> None:
+        """Runs are sorted by (key, slot, shard), each at most once, and fill every column; slots begin fragments."""
+        self._runs.check_invariants()
+        for run in self._runs:
+            assert np.array_equal(self.tree.cuts.starts(run.place_slots), run.place_slots)
+            assert run.numbers.max(initial=0) < max(1, len(self._keys))
+
+    def _covering(self, closing: Closing) -> Closing:
+        """The ending instances that may cover a row: those before the first slot or after the last one cannot."""
+        lowest, highest = self._runs.lowest_slot, self._runs.highest_slot
+        covering: Closing = {}
+        for window, (first, last) in closing.items():
+            length, slide = lengths_in_slots(window, self.tree.granularity)
+            first, last = max(first, (lowest - length) // slide + 1), min(last, highest // slide)
+            if first <= last:
+                covering[window] = first, last
+        return covering
+
+    def _edges(self, closing: Closing) -> dict[int, dict[Window, tuple[int, int]]] | None:
+        """The windows that end at each edge, with the instance and its first slot; None if there are too many edges."""
+        if not self._nests or any(last - first >= MOST_EDGES for first, last in closing.values()):
+            return None
+        edges: dict[int, dict[Window, tuple[int, int]]] = {}
+        for window, (first, last) in closing.items():
+            length, slide = lengths_in_slots(window, self.tree.granularity)
+            for instance in range(first, last + 1):
+                edges.setdefault(instance * slide + length, {})[window] = instance, instance * slide
+        return edges if len(edges) <= MOST_EDGES else None
+
+    def _nested_folds(
+        self,
+        predicate: int | None,
+        edges: dict[int, dict[Window, tuple[int, int]]],
+        windows: Iterable[Window],
+        reading: Reading,
+    ) -> Iterator[tuple[Window, Folded]]:
+        """Each window with its instances, all windows of an edge folded together."""
+        holds = None if predicate is None else self._holds(predicate)
+        groups = Groups(self.tree.group_by, self._keys)
+        found: dict[Window, list[tuple[int, NestedWindows, int]]] = {window: [] for window in windows}
+        for end, ending in sorted(edges.items()):
+            starts = sorted({start for window, (_, start) in ending.items() if window in found}, reverse=True)
+            for begin in range(0, len(starts), MOST_PIECES):
+                some = starts[begin : begin + MOST_PIECES]
+                nested = NestedWindows.of(list(self._runs), some, end, holds, len(self._keys), reading)
+                self.folded += nested.visited
+                for window, (instance, start) in ending.items():
+                    if window in found and start in some:
+                        found[window].append((instance, nested, some.index(start)))
+        for window, instances in found.items():
+            fold = NestedFold.of(instances, self.plan, groups)
+            self.folded += len(fold)
+            yield window, fold
+
+    def _folds(self, predicate: int | None, closing: Closing) -> Iterator[tuple[Window, Folded]]:
+        """Each window with its instances, folded over ranges of rows."""
+        rows = self._as_one()
+        chosen = None
+        if predicate is not None:
+            chosen = np.flatnonzero(self._holds(predicate)[rows.place_shards][rows.places])
+        view = View(rows, chosen)
+        for window, (first, last) in closing.items():
+            yield window, self._fold(view, window, first, last)
+
+    def _fold(self, view: View, window: Window, first: int, last: int) -> Fold:
+        """The instances first .. last of a window, each with its range of the view's rows."""
+        length, slide = lengths_in_slots(window, self.tree.granularity)
+        # Enough room in most cases: one instance a key when few close, one a row when many do.
+        room = min(len(view.slots), (len(view.segments) - 1) * (last - first + 1))
+        found = np.empty((4, room), np.int64)
+        count = closed_instances(view.slots, view.segments, length, slide, first, last, found)
+        if count > room:
+            found = np.empty((4, count), np.int64)
+            closed_instances(view.slots, view.segments, length, slide, first, last, found)
+        owner, instances, low, high = found[:, :count]
+        if count:
+            # Ranges of one key overlap: two stacks visit each row once, and each instance once more.
+            behind = np.append(low[0], high[:-1])
+            self.folded += int((high - np.maximum(low, behind)).sum()) + count
+        groups = Groups(self.tree.group_by, self._keys)
+        return Fold(view, view.keys[owner], instances, low, high, self.plan, groups)
+
+    def _holds(self, predicate: int) -> Bools:
+        """Which shards satisfy a predicate."""
+        words = self._shards.decode(np.arange(len(self._shards)))
+        bits = np.asarray(words[predicate // BITS_PER_WORD])
+        return ((bits >> (predicate % BITS_PER_WORD)) & 1).astype(np.bool_)
+
+    def _settle(self) -> None:
+        """Turn new partials into a run, and drop old ones."""
+        oldest, self._oldest = self._oldest, None
+        has_left = oldest is not None and self._runs.forget(oldest)
+        if self._new:
+            new = self._to_rows(self._new)
+            if oldest is not None:
+                # Partials that came after the eviction stay, with any slot.
+                held = sum(batch.num_rows for batch in self._new[: self._old_batches])
+                stays = (new.slots >= oldest) | (np.arange(len(new)) >= held)
+                has_left = has_left or not stays.all()
+                new = new.take(np.flatnonzero(stays))
+            self._runs.add(new)
+            self._new, self._new_rows, self._lowest_new = [], 0, NO_SLOT
+        if has_left:
+            self._renumber_keys()
+
+    def _as_one(self) -> PackedRows:
+        """All held rows, in one run."""
+        self._settle()
+        return self._runs.as_one(self._to_rows([]))
+
+    def _to_rows(self, batches: list[pa.RecordBatch]) -> Rows:
+        table = pa.Table.from_batches(batches, self._schema)
+        batch = table.combine_chunks().to_batches()[0] if table.num_rows else self._schema.empty_table()
+        columns: dict[str, Column] = {}
+        multisets: dict[Component, Multisets] = {}
+        for component in self.tree.components:
+            names = component.column_names()
+            if component.kind is Kind.VALUES:
+                multisets[component] = self._to_multisets(component, _one(batch, names[0]), _one(batch, names[1]))
+            elif component.kind.is_sketch:
+                columns[names[0]] = from_arrow(_one(batch, names[0]))
+            else:
+                columns.update({name: np.asarray(_one(batch, name)) for name in names})
+        keys = [_one(batch, self.plan.key_column(key)) for key in self.tree.group_by]
+        # Predicates that no query of this tree has would only split its partials.
+        words = [
+            pa.array(np.asarray(_one(batch, f"shard_{word}")) & np.int64(mask))
+            for word, mask in enumerate(self.plan.shard_masks(self.tree.predicates))
+        ]
+        return Rows(
+            self._keys.ids(keys, batch.num_rows),
+            self.tree.cuts.starts(np.asarray(_one(batch, "slot"))),
+            self._shards.ids(words, batch.num_rows),
+            columns,
+            multisets,
+        )
+
+    def _to_multisets(self, component: Component, items: pa.Array, counts: pa.Array) -> Multisets:
+        offsets = np.asarray(items.offsets).astype(np.int64)
+        flat = items.flatten()
+        if component in self._items:
+            values: Column = self._items[component].codes(flat)
+        else:
+            values = np.asarray(flat.cast(pa.int64()) if pa.types.is_boolean(flat.type) else flat)
+        return Multisets(values, np.asarray(counts.flatten()), offsets - offsets[0])
+
+    def _renumber_keys(self) -> None:
+        """Free the numbers of keys without rows, once these are the larger part."""
+        if not self.tree.group_by:
+            return
+        used = self._runs.used_keys(len(self._keys))
+        if 2 * len(used) >= len(self._keys):
+            return
+        numbers = np.zeros(len(self._keys), np.uint32)
+        live = self._keys.decode(used)
+        self._keys = KeyTable(self._key_types)
+        # Keys are numbered as they appear; here that is from the least number to the greatest, so the order of rows
+        # stays.
+        numbers[used] = self._keys.ids(live, len(used))
+        self._runs.renumber(numbers)
+
+
+def _one(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
+    column = batch.column(name)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,291 @@
+"""Snapshots: an engine's state as bytes. A header in JSON, then Arrow tables end to end, then a checksum.
+
+The header holds statements and numbers only; partials and events are Arrow IPC. Nothing is pickled, so a foreign blob
+can be wrong but not harmful.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panewise.engine.combine import partials_schema
+from panewise.engine.event_log import EventLog
+from panewise.engine.generation import Generation, TreeState
+from panewise.engine.stream_state import StreamState
+from panewise.engine.windowed.row_queries import RowQueries
+from panewise.errors import PanewiseError
+from panewise.language.model import Query, Stream, Workload
+from panewise.language.printer import print_query, print_workload
+from panewise.language.reader import apply
+from panewise.planning.cost import Prices
+from panewise.planning.plan import Clock, Shape
+
+MAGIC = b"PANESNAP"
+FORMAT = 1
+_PREFIX = struct.Struct("<8sHI")
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM = struct.Struct("<I")
+
+
+class SnapshotError(PanewiseError):
+    """A blob that is not a snapshot, is not whole, or cannot be read by this Panewise."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a snapshot holds."""
+
+    workload: Workload
+    streams: dict[str, StreamState]
+    row_queries: RowQueries
+    memory_limit: int | None
+
+
+def write_snapshot(
+    workload: Workload, streams: Mapping[str, StreamState], row_queries: RowQueries, memory_limit: int | None
+) -> bytes:
+    """The state of every stream and of the row queries as one blob."""
+    tables: list[pa.Table] = []
+    header = {
+        "workload": print_workload(workload),
+        "streams": {name: _describe_stream(state, tables) for name, state in streams.items()},
+        "row_queries": row_queries.describe(lambda table: _keep(tables, table)),
+        "memory_limit": memory_limit,
+    }
+    encoded = json.dumps(header).encode()
+    parts = [_PREFIX.pack(MAGIC, FORMAT, len(encoded)), encoded]
+    for table in tables:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        content = sink.getvalue().to_pybytes()
+        parts += [_LENGTH.pack(len(content)), content]
+    blob = b"".join(parts)
+    return blob + _CHECKSUM.pack(zlib.crc32(blob))
+
+
+def read_snapshot(blob: object) -> Held:
+    """What a blob holds. Any fault in it raises a `SnapshotError`."""
+    content = _checked(blob)
+    try:
+        header, tables = _unpack(content)
+        return _restore(header, tables)
+    except SnapshotError:
+        raise
+    except Exception as error:
+        raise SnapshotError(
+            f"the snapshot, of format {FORMAT}, is whole, but cannot be restored: {_told(error)}. Restore it with the "
+            f"Panewise that wrote it, or start a new engine and push the events again"
+        ) from error
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, PanewiseError) else f"{type(error).__name__}: {error}"
+
+
+def _restore(header: dict[str, Any], tables: list[pa.Table]) -> Held:
+    workload = apply(Workload(), header["workload"])
+    streams = {
+        name: _restore_stream(workload.streams[name], description, tables)
+        for name, description in header["streams"].items()
+    }
+    row_queries = RowQueries(streams)
+    row_queries.restore(header["row_queries"], workload.row_queries, tables)
+    return Held(workload, streams, row_queries, header["memory_limit"])
+
+
+def _checked(blob: object) -> bytes:
+    """A blob that is a whole snapshot in the format that is read here."""
+    if not (isinstance(blob, bytes) and blob.startswith(MAGIC)):
+        raise SnapshotError("this is not a snapshot of an engine; give the bytes that Engine.snapshot() returned")
+    damaged = SnapshotError(
+        f"the snapshot of {len(blob)} bytes is truncated or damaged: its checksum does not match; take another copy"
+    )
+    if len(blob) < _PREFIX.size + _CHECKSUM.size:
+        raise damaged
+    _, version, _ = _PREFIX.unpack_from(blob)
+    if version > FORMAT:
+        # For an unknown format, the way to check that it is whole is unknown too.
+        raise SnapshotError(
+            f"the snapshot has format {version}: it was written by a newer Panewise, or is damaged. This one reads "
+            f"format {FORMAT}; upgrade it"
+        )
+    if version < 1 or zlib.crc32(blob[: -_CHECKSUM.size]) != _CHECKSUM.unpack(blob[-_CHECKSUM.size :])[0]:
+        raise damaged
+    return blob
+
+
+def _queries_of(stream: Stream, texts: list[str]) -> list[Query]:
+    """The queries of a stream that some statements create."""
+    if not texts:
+        return []
+    return list(apply(Workload({stream.name: stream}), ";\n".join(texts)).queries.values())
+
+
+def _unpack(blob: bytes) -> tuple[dict[str, Any], list[pa.Table]]:
+    _, _, header_length = _PREFIX.unpack_from(blob)
+    at = _PREFIX.size + header_length
+    header = json.loads(blob[_PREFIX.size : at])
+    tables = []
+    while at < len(blob) - _CHECKSUM.size:
+        (length,) = _LENGTH.unpack_from(blob, at)
+        at += _LENGTH.size
+        with pa.ipc.open_stream(blob[at : at + length]) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+        tables.append(table)
+        at += length
+    return header, tables
+
+
+def _keep(tables: list[pa.Table], table: pa.Table) -> int:
+    tables.append(table)
+    return len(tables) - 1
+
+
+def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, Any]:
+    row_times, row_times_from = state.row_times
+    return {
+        "rate": state.prices.rate,
+        "groups": dict(state.prices.groups),
+        "in_bulk": state.prices.in_bulk,
+        "watermark_us": state.watermark_us,
+        "marked_us": state.marked_us,
+        "closed_us": state.closed_us,
+        "closed_rows": state.closed_rows,
+        "newest_us": state.newest_us,
+        "oldest_us": state.oldest_us,
+        "accepted": state.accepted,
+        "pushes": state.pushes,
+        "late": state.late,
+        "corrected": state.corrected,
+        "row_times": _keep(tables, pa.table({"time": row_times})),
+        "row_times_from": row_times_from,
+        "on_demand": [print_query(query) for query in state.on_demand.values()],
+        "since_us": state.since_us,
+        "reports_after_us": state.reports_after_us,
+        "generations": [_describe_generation(generation, tables) for generation in state.generations],
+        "log": None if state.log is None else _describe_log(state.log, tables),
+    }
+
+
+def _describe_generation(generation: Generation, tables: list[pa.Table]) -> dict[str, Any]:
+    return {
+        "queries": [print_query(query) for query in generation.queries],
+        "bases": generation.plan.shape.bases,
+        "shares": generation.plan.shape.trees,
+        "trees": [_describe_tree(state, tables) for state in generation.trees],
+    }
+
+
+def _describe_tree(state: TreeState, tables: list[pa.Table]) -> dict[str, Any]:
+    partials = state.store.partials()
+    return {
+        "number": state.tree.number,
+        "queries": [print_query(planned.query) for planned in state.queries.values()],
+        "waiting": list(state.waiting),
+        "late": None if state.late is None else _keep(tables, pa.Table.from_batches([state.late.partials()])),
+        "held_from": state.held_from,
+        "exact_from": state.exact_from,
+        "partials": _keep(tables, pa.Table.from_batches([partials])),
+    }
+
+
+def _describe_log(log: EventLog, tables: list[pa.Table]) -> dict[str, Any]:
+    return {
+        "final_count": log.final_count,
+        "final_held": log.final_held,
+        "complete_from_us": log.complete_from_us,
+        "trimmed_at_us": log.trimmed_at_us,
+        "starts_us": log.starts_us,
+        "events": _keep(tables, log.events),
+    }
+
+
+def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> StreamState:
+    in_bulk = description.get("in_bulk", False)
+    prices = Prices(description["rate"], groups=description["groups"], in_bulk=in_bulk)
+    state = StreamState(stream, [], prices)
+    for name in (
+        "watermark_us",
+        "marked_us",
+        "closed_us",
+        "closed_rows",
+        "newest_us",
+        "oldest_us",
+        "accepted",
+        "pushes",
+        "late",
+        "corrected",
+    ):
+        setattr(state, name, description[name])
+    state.row_times = (
+        np.asarray(tables[description["row_times"]].column("time")),
+        description["row_times_from"],
+    )
+    state.on_demand = {query.name: query for query in _queries_of(stream, description["on_demand"])}
+    state.since_us = description["since_us"]
+    state.reports_after_us = description["reports_after_us"]
+    state.generations = [_restore_generation(stream, part, tables, prices) for part in description["generations"]]
+    if description["log"] is not None:
+        part = description["log"]
+        state.log = EventLog(
+            stream,
+            final_count=part["final_count"],
+            complete_from_us=part["complete_from_us"],
+            trimmed_at_us=part["trimmed_at_us"],
+            starts_us=part["starts_us"],
+            _events=tables[part["events"]],
+            final_held=part["final_held"],
+        )
+        for query in state.on_demand.values():
+            state.index_having(query)
+            state.follow_within(query)
+            state.build_structures(query)
+    return state
+
+
+def _restore_generation(
+    stream: Stream, description: dict[str, Any], tables: list[pa.Table], prices: Prices
+) -> Generation:
+    # The plan follows from the queries that the generation began with and from the decisions made then, so bases,
+    # trees, components and bits are the same.
+    shape = Shape(
+        tuple((clock, tuple(tuple(group_by) for group_by in groupings)) for clock, groupings in description["bases"]),
+        tuple(tuple(names) for names in description["shares"]),
+    )
+    generation = Generation(stream, _queries_of(stream, description["queries"]), dict.fromkeys(Clock), prices, shape)
+    by_number = {state.tree.number: state for state in generation.trees}
+    generation.trees = []
+    for part in description["trees"]:
+        state = by_number[part["number"]]
+        queries = _queries_of(stream, part["queries"])
+        state.restore(queries, part["waiting"], part["held_from"], part["exact_from"])
+        _check_tree(state, queries, tables[part["partials"]])
+        for batch in tables[part["partials"]].to_batches():
+            state.store.append(batch)
+        for batch in () if part["late"] is None else tables[part["late"]].to_batches():
+            state.add_late(batch)
+        generation.trees.append(state)
+    return generation
+
+
+def _check_tree(state: TreeState, queries: list[Query], partials: pa.Table) -> None:
+    """Refuse partials that lack something this Panewise needs to answer the queries."""
+    missing = [name for name in partials_schema(state.plan, state.tree).names if name not in partials.column_names]
+    left = [query.name for query in queries if query.name not in state.queries]
+    if missing or left:
+        what = f"lack {', '.join(missing)}" if missing else f"do not serve {', '.join(left)}"
+        raise SnapshotError(
+            f"the snapshot's partials of stream {state.plan.stream.name} {what}: this Panewise answers its queries "
+            f"from other numbers. Restore it with the Panewise that wrote it, or start a new engine and push "
+            f"the events again"
+        )

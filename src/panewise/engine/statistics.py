@@ -1,0 +1,43 @@
+"""What an engine holds and has done, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from panewise.engine.generation import TreeState
+from panewise.engine.stream_state import StreamState
+
+
+def stream_statistics(state: StreamState) -> dict[str, Any]:
+    """The numbers of one stream: events, trees with their rows and bytes, the event log, approximate answers."""
+    span_us = 0 if state.oldest_us is None or state.newest_us is None else state.newest_us - state.oldest_us
+    trees = [_tree_statistics(at_work) for generation in state.generations for at_work in generation.trees]
+    return {
+        "events": state.accepted,
+        "late_events": state.late,
+        "correcting_events": state.corrected,
+        "rate_per_s": state.accepted / (span_us / 1_000_000) if span_us else 0.0,
+        "generations": len(state.generations),
+        "trees": trees,
+        "log": None
+        if state.log is None
+        else {"events": len(state.log.times), "final_events": state.log.final_held, "bytes": state.log.events.nbytes},
+        "within": dict(state.within.statistics),
+        "bytes": sum(tree["bytes"] for tree in trees) + (0 if state.log is None else state.log.events.nbytes),
+    }
+
+
+def _tree_statistics(at_work: TreeState) -> dict[str, Any]:
+    store = at_work.store
+    # Counting bytes merges what is new, so that fragments are counted once.
+    held = store.bytes_held
+    return {
+        "queries": len(at_work.queries),
+        "waiting_queries": len(at_work.waiting),
+        "group_by": list(at_work.tree.group_by),
+        "fragments": store.live_rows,
+        "groups": store.live_keys,
+        "bytes": held,
+        "fed": store.fed,
+        "folded": store.folded,
+    }

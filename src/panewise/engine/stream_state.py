@@ -1,0 +1,387 @@
+"""The state of one stream: its watermark, the generations of sliding queries, and the event log if one is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from panewise.engine.answers import QueryAnswers
+from panewise.engine.changes import Changes, last_instance, time_bounds
+from panewise.engine.corrections import corrected_answers
+from panewise.engine.event_log import EventLog, Retention
+from panewise.engine.generation import Generation, TreeState, decided, time_answers
+from panewise.engine.having import HavingIndexes
+from panewise.engine.lookup import lookup_answers, lookup_arrays
+from panewise.engine.on_demand.shared import Keys, SharedStructures
+from panewise.engine.on_demand.short_way import Arrays
+from panewise.engine.within import TimeGrams
+from panewise.errors import PanewiseError
+from panewise.language.model import Query, Stream
+from panewise.planning.cost import Prices
+from panewise.planning.having import plan_having
+from panewise.planning.plan import Clock
+from panewise.planning.structure_choice import Rates, choose_structure, within_plan
+from panewise.windows import RowWindow, Window
+from panewise.windows.clock import END_OF_STREAM, show_time
+from panewise.windows.slots import oldest_slot_needed
+
+Ints = npt.NDArray[np.int64]
+
+MOST_GENERATIONS = 4
+"""With more generations than this, all queries are planned together again."""
+
+
+class StreamState:
+    """Everything that an engine holds for one stream."""
+
+    def __init__(self, stream: Stream, queries: list[Query], prices: Prices | None = None) -> None:
+        self.stream = stream
+        self.prices = prices or Prices()
+        self.watermark_us: int | None = None
+        self.marked_us: int | None = None
+        """The last watermark that is a time: END_OF_STREAM is none."""
+        self.closed_us: int | None = None
+        """Windows that end up to here have been reported; this is behind the watermark only if a closing failed."""
+        self.closed_rows = 0
+        self.newest_us: int | None = None
+        self.oldest_us: int | None = None
+        self.accepted = 0
+        self.pushes = 0
+        """How many pushes brought the accepted events."""
+        self.late = 0
+        self.corrected = 0
+        """How many events came late and corrected answers."""
+        self.generations: list[Generation] = []
+        self.on_demand: dict[str, Query] = {}
+        self.since_us: dict[str, int | None] = {}
+        self.reports_after_us: dict[str, int | None] = {}
+        """Of each sliding query, the end of the last window that closed before the query was there."""
+        self.log: EventLog | None = None
+        self.changes: Changes | None = None
+        """The last answers of sliding queries, once somebody asked for changes."""
+        self.having = HavingIndexes(stream)
+        self.within = TimeGrams(stream)
+        self.structures = SharedStructures(stream)
+        self._row_times = np.empty(0, np.int64)
+        """The times of the final rows from position `_row_times_from` on, as long as a row window may start there."""
+        self._row_times_from = 0
+        self.add(queries)
+
+    def push(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Take in events, and return those that are on time.
+
+        Events behind the watermark are dropped and counted, or correct answers if the stream asks for it.
+        """
+        times = np.asarray(batch.column(self.stream.timestamp))
+        if self.watermark_us is not None:
+            on_time = times >= self.watermark_us
+            if not on_time.all():
+                self._take_late(batch.filter(pa.array(~on_time)), times[~on_time])
+                batch = batch.filter(pa.array(on_time))
+                times = times[on_time]
+        if not len(times):
+            return batch
+        for generation in self.generations:
+            if generation.has(Clock.TIME):
+                generation.append(batch, Clock.TIME, times)
+        if self.log is not None:
+            self.log.append(batch)
+        self.accepted += len(times)
+        self.pushes += 1
+        self.newest_us = max(int(times.max()), self.newest_us if self.newest_us is not None else -(2**63))
+        self.oldest_us = min(int(times.min()), self.oldest_us if self.oldest_us is not None else 2**63 - 1)
+        return batch
+
+    def _take_late(self, batch: pa.RecordBatch, times: Ints) -> None:
+        """Let late events correct the windows of time that cover them, as far as the stream asks for it."""
+        assert self.watermark_us is not None
+        correcting = times >= self.watermark_us - self.stream.correct_us
+        if not any(generation.has(Clock.TIME) for generation in self.generations):
+            correcting[:] = False
+        self.late += len(times) - int(correcting.sum())
+        if correcting.any():
+            self.corrected += int(correcting.sum())
+            batch, times = batch.filter(pa.array(correcting)), times[correcting]
+            for generation in self.generations:
+                if generation.has(Clock.TIME):
+                    generation.append(batch, Clock.TIME, times, late=True)
+
+    def advance(self, watermark_us: int, *, changed_only: bool = False) -> list[QueryAnswers]:
+        """Move the watermark, and answer the windows that it closes, or only what changed in them.
+
+        When an answer fails (a sum that overflows), the watermark has moved but nothing counts as reported: remove the
+        query that failed and advance again, to the same watermark, and the other answers come.
+        """
+        if self.watermark_us is not None and watermark_us < self.watermark_us:
+            raise PanewiseError(
+                f"stream {self.stream.name}: the watermark stands at {show_time(self.watermark_us)} and cannot go back "
+                f"to {show_time(watermark_us)}"
+            )
+        self.watermark_us = watermark_us
+        if watermark_us != END_OF_STREAM:
+            self.marked_us = watermark_us
+        if self.log is not None:
+            self._finalize_rows(watermark_us)
+        rows = self.log.final_count if self.log is not None else 0
+        try:
+            corrections = [
+                answer
+                for state in self._trees(Clock.TIME)
+                for answer in corrected_answers(state, self.closed_us, self.reports_after_us, changed_only=changed_only)
+            ]
+            answers = [
+                answer
+                for state in self._trees(Clock.TIME)
+                for answer in time_answers(state, self.closed_us, watermark_us)
+            ]
+            for state in self._trees(Clock.ROWS):
+                answers += self._row_answers(state, rows)
+        except PanewiseError:
+            for state in self._trees(Clock.TIME):
+                state.undo_late()
+            raise
+        for state in self._trees(Clock.TIME):
+            state.settle_late()
+        self.closed_us = watermark_us
+        self.closed_rows = rows
+        if changed_only and self.changes is None:
+            self.changes = Changes(self.stream)
+        if self.changes is not None:
+            self.changes.correct(corrections)
+            # Once changes are followed, every answer must be seen; otherwise the next one would be compared with an old
+            # one.
+            changed = self._changed(self.changes, answers)
+            answers = changed if changed_only else answers
+        self._hand_over()
+        self._let_go()
+        return corrections + answers
+
+    def _changed(self, changes: Changes, answers: list[QueryAnswers]) -> list[QueryAnswers]:
+        queries = {
+            name: planned.query for clock in Clock for s in self._trees(clock) for name, planned in s.queries.items()
+        }
+        assert self.closed_us is not None
+        last = {
+            name: last_instance(
+                query.window, self.closed_rows if isinstance(query.window, RowWindow) else self.closed_us
+            )
+            for name, query in queries.items()
+        }
+        return changes.only(answers, last, queries, self._bounds)
+
+    def lookup(self, query: Query, at_us: int | None, keys: Keys | None = None) -> QueryAnswers:
+        """Answer an on-demand query at a time, or now: at the newest event or the watermark, whichever is later.
+
+        With `keys`, only for these groups.
+        """
+        assert self.log is not None
+        at_us = self.now_us if at_us is None else at_us
+        since_us = self.since_us[query.name]
+        return lookup_answers(
+            self.stream, query, self.log, at_us, since_us, self.having, self.within, self.structures, keys
+        )
+
+    def lookup_many(self, query: Query, at_us: int | None, keys: Keys) -> Arrays:
+        """The answers of some groups as arrays, masked where a group has no answer or the answer is NULL."""
+        assert self.log is not None
+        at_us = self.now_us if at_us is None else at_us
+        since_us = self.since_us[query.name]
+        return lookup_arrays(
+            self.stream, query, self.log, at_us, since_us, self.having, self.within, self.structures, keys
+        )
+
+    @property
+    def now_us(self) -> int | None:
+        """The time of a lookup that names none."""
+        known = [time for time in (self.newest_us, self.marked_us) if time is not None]
+        return max(known, default=None)
+
+    def add(self, queries: list[Query]) -> None:
+        """Start answering more queries."""
+        remaining = []
+        for query in queries:
+            if not query.window.is_sliding:
+                self._add_on_demand(query)
+                continue
+            self.reports_after_us[query.name] = self.closed_us
+            if not any(generation.adopt(query) for generation in self.generations):
+                remaining.append(query)
+        if not remaining:
+            return
+        if any(isinstance(query.window, RowWindow) for query in remaining):
+            self._open_log()
+        held_from = self._held_from_now()
+        for generation in self.generations:
+            remaining = generation.grow(remaining, held_from)
+        if remaining:
+            self.generations.append(Generation(self.stream, remaining, held_from, self.prices))
+
+    def remove(self, name: str) -> None:
+        """Stop answering a query; `free` then drops what only it needed."""
+        if self.on_demand.pop(name, None) is not None:
+            del self.since_us[name]
+            self.having.remove(name)
+            self.within.remove(name)
+            self.structures.remove(name)
+        else:
+            del self.reports_after_us[name]
+            for generation in self.generations:
+                generation.remove(name)
+            if self.changes is not None:
+                self.changes.forget(name)
+            self.generations = [generation for generation in self.generations if not generation.is_empty]
+        if self.log is not None and not self.on_demand and not any(self._trees(Clock.ROWS)):
+            self.log = None
+
+    def free(self) -> None:
+        """Drop what no query needs any more."""
+        if self.closed_us is not None:
+            self._let_go()
+
+    def exact_from(self, name: str) -> int | None:
+        """Where a query begins to see every event: a time, or a position for ROWS ... SLIDE; None: the beginning."""
+        if name in self.since_us:
+            return self.since_us[name]
+        return next(
+            state.exact_from[name]
+            for generation in self.generations
+            for state in generation.trees
+            if name in state.queries
+        )
+
+    @property
+    def row_times(self) -> tuple[Ints, int]:
+        """The times of final rows that a row window may still start at, and the position of the first of them."""
+        return self._row_times, self._row_times_from
+
+    @row_times.setter
+    def row_times(self, value: tuple[Ints, int]) -> None:
+        self._row_times, self._row_times_from = value
+
+    def _trees(self, clock: Clock) -> Iterator[TreeState]:
+        return (s for generation in self.generations for s in generation.trees if s.tree.clock is clock)
+
+    def _add_on_demand(self, query: Query) -> None:
+        self._open_log()
+        assert self.log is not None
+        self.on_demand[query.name] = query
+        self.since_us[query.name] = self.log.complete_from_us
+        self.index_having(query)
+        self.follow_within(query)
+        self.build_structures(query)
+
+    def index_having(self, query: Query) -> None:
+        """Let a collective index find the groups of an on-demand query, if its plan says so."""
+        assert self.log is not None
+        plan = plan_having(self.stream, query, self.prices.rate)
+        if plan is not None and plan.filter is not None:
+            self.having.add(query, plan, self.log)
+
+    def follow_within(self, query: Query) -> None:
+        """Let TimeGrams answer an on-demand query with WITHIN, if its plan says so."""
+        plan = within_plan(self.stream, query, self.prices.rate)
+        if plan is not None and plan.buckets is not None:
+            self.within.add(query, plan)
+
+    def build_structures(self, query: Query) -> None:
+        """Let structures answer an on-demand query, if its plan says so."""
+        rates = Rates.assumed(self.prices.rate, self.prices.groups_of(query.group_by))
+        self.structures.add(query, choose_structure(self.stream, query, rates))
+
+    def _open_log(self) -> None:
+        if self.log is None:
+            self.log = EventLog(self.stream)
+            self.closed_rows = 0
+            self._row_times, self._row_times_from = np.empty(0, np.int64), 0
+            if self.accepted or self.watermark_us is not None:
+                # Rows up to the newest event may be missing, and later events may still take places among them.
+                starts_us = max(t for t in (self.newest_us, self.watermark_us) if t is not None) + 1
+                self.log.starts_us = self.log.complete_from_us = starts_us
+
+    def _finalize_rows(self, watermark_us: int) -> None:
+        """Give positions to the events that became final, and combine them into the trees that count rows."""
+        assert self.log is not None
+        first = self.log.final_count
+        fresh = self.log.advance(watermark_us)
+        self.having.append(fresh, first, self.log)
+        self.within.append(fresh, first, self.log)
+        self.structures.append(self.log)
+        if not any(self._trees(Clock.ROWS)):
+            self._row_times, self._row_times_from = self._row_times[:0], self.log.final_count
+            return
+        if not fresh.num_rows:
+            return
+        batch = fresh.combine_chunks().to_batches()[0]
+        positions = np.arange(first, first + fresh.num_rows)
+        for generation in self.generations:
+            if generation.has(Clock.ROWS):
+                generation.append(batch, Clock.ROWS, positions)
+        self._row_times = np.concatenate([self._row_times, np.asarray(batch.column(self.stream.timestamp))])
+
+    def _row_answers(self, state: TreeState, rows: int) -> Iterator[QueryAnswers]:
+        """The answers of a row tree's windows that are complete; their times are those of their first and last row."""
+        for closed in decided(state.close(self.closed_rows, rows)):
+            yield closed.answers(*self._bounds(closed.planned.query.window, closed.instances))
+
+    def _bounds(self, window: Window, instances: Ints) -> tuple[Ints, Ints]:
+        """Where some instances start and end in time; those over rows, at their first and last row."""
+        starts, ends = time_bounds(window, instances)
+        if not isinstance(window, RowWindow):
+            return starts, ends
+        first, last = np.maximum(starts, 0) - self._row_times_from, ends - 1 - self._row_times_from
+        return self._row_times[first], self._row_times[last]
+
+    def _held_from_now(self) -> dict[Clock, int | None]:
+        """Where a new generation begins to miss nothing: no event pushed so far is at or after it."""
+        seen = None if self.newest_us is None else self.newest_us + 1
+        if self.watermark_us is not None:
+            seen = max(self.watermark_us, seen if seen is not None else self.watermark_us)
+        rows = None
+        if self.log is not None and (self.log.final_count or self.log.starts_us is not None):
+            rows = self.log.final_count
+        return {Clock.TIME: seen, Clock.ROWS: rows}
+
+    def _hand_over(self) -> None:
+        """Move queries to the generation that waits to take them over, as soon as it has seen enough for each.
+
+        If there are too many generations and none waits, open one that will take over all queries.
+        """
+        for successor in [generation for generation in self.generations if generation.waits]:
+            for state in successor.trees:
+                closed = self._settled_us if state.tree.clock is Clock.TIME else self.closed_rows
+                for name in state.ready(closed) if closed is not None else ():
+                    old = next(generation for generation in self.generations if name in generation.active)
+                    exact_from = old.active[name].exact_from[name]
+                    old.remove(name)
+                    state.activate(name, exact_from)
+        self.generations = [generation for generation in self.generations if not generation.is_empty]
+        if len(self.generations) > MOST_GENERATIONS and not any(generation.waits for generation in self.generations):
+            active = [state.queries[name].query for g in self.generations for name, state in g.active.items()]
+            self.generations.append(Generation(self.stream, active, self._held_from_now(), self.prices, waits=True))
+
+    @property
+    def _settled_us(self) -> int | None:
+        """The time up to which no answer can change any more."""
+        if self.closed_us is None or self.closed_us == END_OF_STREAM:
+            return self.closed_us
+        return self.closed_us - self.stream.correct_us
+
+    def _let_go(self) -> None:
+        assert self.closed_us is not None
+        assert self._settled_us is not None
+        for state in self._trees(Clock.TIME):
+            state.evict(self._settled_us)
+        row_starts = [self.closed_rows]
+        for state in self._trees(Clock.ROWS):
+            state.evict(self.closed_rows)
+            row_starts.append(oldest_slot_needed(state.windows, 1, self.closed_rows))
+        keep_from = max(min(row_starts), self._row_times_from)
+        self._row_times = self._row_times[keep_from - self._row_times_from :]
+        self._row_times_from = keep_from
+        # At the end of the stream no more events come, and lookups of the last events must still work.
+        if self.log is not None and self.closed_us != END_OF_STREAM:
+            self.log.trim(Retention.of([query.window for query in self.on_demand.values()]), self.closed_us)
+            self.structures.let_go(self.log)

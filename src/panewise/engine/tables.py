@@ -1,0 +1,276 @@
+"""Tables: map values to dense ids in order of first appearance, held only in arrays.
+
+`IntTable`, `CodeTable` and `ByteTable` serve one column each; `KeyTable` gives ids to the rows of several columns.
+Memory is the stored values plus two words each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from panewise.aggregates.types import Type
+from panewise.engine.columns import arrow_type, bits_of, bytes_of, from_bits, from_bytes, frozen
+from panewise.kernels.hashing import (
+    find_bytes,
+    find_ints,
+    number_codes,
+    probe_bytes,
+    probe_int,
+    probe_ints,
+    rehash_bytes,
+    rehash_ints,
+)
+
+Ints = npt.NDArray[np.int64]
+
+_SMALLEST = 64
+
+
+class _Numbered:
+    """Values that have ids, in the order in which they came, and a table of places that finds them."""
+
+    def __init__(self, places: int, room: int = _SMALLEST) -> None:
+        self._table = np.full(places, -1, np.int64)
+        self._stored = np.empty(room, np.int64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def values(self) -> Ints:
+        """The stored values, by id."""
+        return self._stored[: self._count]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return self._table.nbytes + self._stored.nbytes
+
+
+class IntTable(_Numbered):
+    """Maps int64 values to ids, with room for `expected` different ones from the start. Cost: O(1) expected a value."""
+
+    def __init__(self, expected: int = _SMALLEST) -> None:
+        room = max(_SMALLEST, 1 << max(0, expected - 1).bit_length())
+        super().__init__(places=2 * room, room=room)
+
+    def ids(self, values: Ints) -> Ints:
+        """The id of each value; values not seen before are stored."""
+        values = frozen(values)
+        out = np.empty(len(values), np.int64)
+        done = 0
+        while True:
+            done, self._count = find_ints(values, done, self._table, self._stored, self._count, out)
+            if done == len(values):
+                return out
+            self._grow()
+
+    def find(self, values: Ints) -> Ints:
+        """The id of each value, -1 of one that is not stored."""
+        out = np.empty(len(values), np.int64)
+        probe_ints(frozen(values), self._table, self._stored, out)
+        return out
+
+    def find_one(self, value: int) -> int:
+        """The id of one value, -1 if it is not stored."""
+        return probe_int(value, self._table, self._stored)
+
+    def _grow(self) -> None:
+        self._stored = np.concatenate([self._stored, np.empty(len(self._stored), np.int64)])
+        self._table = np.full(2 * len(self._stored), -1, np.int64)
+        rehash_ints(self._table, self._stored, self._count)
+
+
+class CodeTable(_Numbered):
+    """Maps codes to ids as `IntTable` does, for small codes: a code is a place in an array."""
+
+    def __init__(self) -> None:
+        super().__init__(places=_SMALLEST)
+
+    def ids(self, codes: Ints) -> Ints:
+        """The id of each code; codes not seen before are stored."""
+        # The last place stays free: it stands for all codes that are too large to be here.
+        most = int(codes.max(initial=-1)) + 2
+        if most > len(self._table):
+            more = max(most, 2 * len(self._table)) - len(self._table)
+            self._table = np.concatenate([self._table, np.full(more, -1, np.int64)])
+            self._stored = np.concatenate([self._stored, np.empty(more, np.int64)])
+        out = np.empty(len(codes), np.int64)
+        self._count = number_codes(frozen(codes), self._table, self._stored, self._count, out)
+        return out
+
+    def find(self, codes: Ints) -> Ints:
+        """The id of each code, -1 of one that is not stored."""
+        return self._table[np.minimum(codes, len(self._table) - 1)]
+
+    def find_one(self, code: int) -> int:
+        """The id of one code, -1 if it is not stored."""
+        return int(self._table[code]) if code < len(self._table) else -1
+
+
+class ByteTable:
+    """Maps runs of bytes (strings in UTF-8) to ids. Cost: O(length) expected a run."""
+
+    def __init__(self) -> None:
+        self._table = np.full(2 * _SMALLEST, -1, np.int64)
+        self._data = np.empty(1024, np.uint8)
+        self._offsets = np.zeros(_SMALLEST + 1, np.int64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def values(self) -> pa.Array:
+        """The stored values as strings, by id."""
+        return from_bytes(self._data[: self._offsets[self._count]], self._offsets[: self._count + 1])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return self._table.nbytes + self._data.nbytes + self._offsets.nbytes
+
+    def ids(self, values: pa.Array) -> Ints:
+        """The id of each value; values not seen before are stored. The array must hold no NULL."""
+        data, offsets = bytes_of(values)
+        self._reserve(len(values), int(offsets[-1] - offsets[0]))
+        out = np.empty(len(values), np.int64)
+        self._count = find_bytes(data, offsets, self._table, self._data, self._offsets, self._count, out)
+        return out
+
+    def find(self, values: pa.Array) -> Ints:
+        """The id of each value, -1 of one that is not stored. The array must hold no NULL."""
+        data, offsets = bytes_of(values)
+        out = np.empty(len(values), np.int64)
+        probe_bytes(data, offsets, self._table, self._data, self._offsets, out)
+        return out
+
+    def _reserve(self, more_values: int, more_bytes: int) -> None:
+        needed = int(self._offsets[self._count]) + more_bytes
+        if needed > len(self._data):
+            data = np.empty(max(needed, 2 * len(self._data)), np.uint8)
+            data[: len(self._data)] = self._data
+            self._data = data
+        capacity = len(self._offsets) - 1
+        if self._count + more_values > capacity:
+            capacity = max(self._count + more_values, 2 * capacity)
+            offsets = np.zeros(capacity + 1, np.int64)
+            offsets[: len(self._offsets)] = self._offsets
+            self._offsets = offsets
+            self._table = np.full(1 << (2 * capacity - 1).bit_length(), -1, np.int64)
+            rehash_bytes(self._table, self._data, self._offsets, self._count)
+
+
+class ColumnTable:
+    """Maps the values of one typed column to codes; NULL is code 0."""
+
+    def __init__(self, kind: Type) -> None:
+        self._type = kind
+        self._ints = IntTable()
+        self._bytes = ByteTable()
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return self._bytes.nbytes if self._type is Type.STRING else self._ints.nbytes
+
+    def codes(self, column: pa.Array) -> Ints:
+        """The code of each value."""
+        if column.null_count:
+            valid = np.asarray(column.is_valid())
+            out = np.zeros(len(column), np.int64)
+            out[valid] = self.codes(column.drop_null())
+            return out
+        if self._type is not Type.STRING:
+            return self._ints.ids(bits_of(column, self._type)) + 1
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        places: Ints = np.asarray(column.indices)
+        return self._bytes.ids(column.dictionary)[places] + 1
+
+    def find(self, column: pa.Array) -> Ints:
+        """The code of each value, -1 of one that is not stored."""
+        if column.null_count:
+            valid = np.asarray(column.is_valid())
+            out = np.zeros(len(column), np.int64)
+            out[valid] = self.find(column.drop_null())
+            return out
+        stored = self._bytes if self._type is Type.STRING else self._ints
+        ids = stored.find(column if self._type is Type.STRING else bits_of(column, self._type))
+        return np.where(ids < 0, ids, ids + 1)
+
+    def find_one(self, value: object) -> int:
+        """The code of one value, -1 if it is not stored; a BIGINT takes a shorter way than `find`."""
+        if self._type is Type.BIGINT and type(value) is int and -(2**63) <= value < 2**63:
+            found = self._ints.find_one(value)
+            return found + 1 if found >= 0 else -1
+        return int(self.find(pa.array([value], arrow_type(self._type)))[0])
+
+    def decode(self, codes: Ints) -> pa.Array:
+        """The values of codes."""
+        is_string = self._type is Type.STRING
+        stored = self._bytes.values if is_string else from_bits(self._ints.values, self._type)
+        indices = pa.array(np.maximum(codes - 1, 0), mask=codes == 0)
+        return stored.take(indices)
+
+
+class KeyTable:
+    """Maps the rows of several columns to ids: the groups of a GROUP BY. No columns at all make one group."""
+
+    def __init__(self, types: Sequence[Type]) -> None:
+        self._types = list(types)
+        self._columns = [ColumnTable(kind) for kind in self._types]
+        # Step i numbers the pairs of (group of the columns so far, code in column i); the first step numbers codes.
+        self._steps = [IntTable() if place else CodeTable() for place in range(len(self._types))]
+
+    def __len__(self) -> int:
+        return len(self._steps[-1]) if self._steps else 1
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return sum(table.nbytes for table in (*self._columns, *self._steps))
+
+    def ids(self, columns: Sequence[pa.Array], length: int) -> Ints:
+        """The group of each row."""
+        group = np.zeros(length, np.int64)
+        for table, step, column in zip(self._columns, self._steps, columns, strict=True):
+            group = step.ids((group << 32) | table.codes(column))
+        return group
+
+    def find(self, columns: Sequence[pa.Array], length: int) -> Ints:
+        """The group of each row, -1 for a group that does not exist; no group is made."""
+        group = np.zeros(length, np.int64)
+        for table, step, column in zip(self._columns, self._steps, columns, strict=True):
+            codes = table.find(column)
+            pairs = (group << 32) | codes
+            if pairs.min(initial=0) >= 0:
+                group = step.find(pairs)
+            else:
+                group = np.where(pairs < 0, -1, step.find(np.maximum(pairs, 0)))
+        return group
+
+    def find_one(self, values: Sequence[object]) -> int:
+        """The group of one row of plain values, each of its column's type; -1 if there is none."""
+        group = 0
+        for table, step, value in zip(self._columns, self._steps, values, strict=True):
+            code = table.find_one(value)
+            group = -1 if code < 0 else step.find_one((group << 32) | code)
+            if group < 0:
+                return -1
+        return group
+
+    def decode(self, ids: Ints) -> list[pa.Array]:
+        """The columns of groups."""
+        columns: list[pa.Array] = []
+        group = ids
+        for table, step in zip(reversed(self._columns), reversed(self._steps)):
+            pair = step.values[group]
+            columns.append(table.decode(pair & 0xFFFFFFFF))
+            group = pair >> 32
+        return columns[::-1]

@@ -1,0 +1,122 @@
+"""HISTOGRAM and TOP_K: the values of a sliding window and how often each occurs, from one set-valued index.
+
+All queries over the same values of the same window share the index, whatever they show of it. NULL is not a value.
+
+Cost: the index's maintenance for each tuple; an evaluation reads the index, never the tuples.
+Source: Golab, Garg and Özsu, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panewise.engine.windowed.basic_windows import TICK, BasicWindowOperator
+from panewise.engine.windowed.feed import Events
+from panewise.engine.windowed.operator import Feeds, choice_for, differs, names_of
+from panewise.engine.windowed.output import value_type
+from panewise.engine.windowed.values import indexed, observed, plain
+from panewise.indexes import SetWindow
+from panewise.indexes.values import codes_of
+from panewise.language.model import Stream
+from panewise.language.row_queries import HistogramQuery, RowQuery, TopKQuery
+from panewise.planning.windowed import choose_set, index_type, share_key
+
+VALUE = "\0value"
+COUNT = "\0count"
+
+
+class HistogramOperator(BasicWindowOperator):
+    """One set-valued index over one window."""
+
+    def __init__(self, query: HistogramQuery | TopKQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
+        super().__init__([(query.stream, query.window)], feeds)
+        self.key = share_key(query)
+        self._argument, self._where, self._using = query.argument, query.where, query.using
+        self._width = query.width if isinstance(query, HistogramQuery) else None
+        self._type = index_type(value_type(query, streams))
+        self._choice = choice_for(query, streams)
+        self.window = self._build()
+
+    def _build(self) -> SetWindow:
+        return SetWindow(
+            self.sides[0].basic.count,
+            self._type,
+            storage=self._choice.storage,
+            index=self._choice.index,
+            purge=self._choice.purge,
+            group_width=self._width,
+        )
+
+    def tuples_of(self, side: int, events: Events) -> pa.Table:
+        """The values that are not NULL."""
+        passing = events.passing(self._where)
+        values = indexed(passing.values(self._argument))
+        return pa.table({TICK: self.ticks(side, passing), VALUE: values}).filter(values.is_valid())
+
+    def condensed(self, side: int, tuples: pa.Table) -> pa.Table:
+        """Values and their counts; each value range gives one value."""
+        return condensed(tuples, self._type, self._width)
+
+    def attach(self, side: int, tuples: pa.Table | None, count: int = 1) -> None:
+        """Count the values of a basic window, and attach it."""
+        if tuples is not None and tuples.num_rows:
+            self.window.append(plain(tuples.column(VALUE)))
+        self.window.attach(count)
+
+    def shown(self, query: RowQuery) -> tuple[dict[str, Any], int]:
+        """The columns that a query shows of the attached basic windows, and their length."""
+        if isinstance(query, TopKQuery):
+            values, counts = self.window.top_k(query.k)
+            return {"rank": np.arange(1, len(counts) + 1), "value": values, "count": counts}, len(counts)
+        values, counts = self.window.histogram()
+        if self._width is not None:
+            return {"low": values.low, "high": values.high, "count": counts}, len(counts)
+        return {"value": values, "count": counts}, len(counts)
+
+    def reconsider(self) -> None:
+        """Choose storage and index again with the numbers of a full window, and rebuild if they differ."""
+        side = self.sides[0]
+        numbers = observed(side.tables, side.basic.count, VALUE, COUNT, self.window.statistics()["distinct"])
+        choice = choose_set("histogram", [side.basic], [numbers], self._type, self._width, self._using)
+        if differs(self._choice, choice):
+            self._choice = choice
+            self.replay()
+
+    def replay(self) -> None:
+        """Rebuild the index from the values held."""
+        self.window = self._build()
+        for table, count in self.attachments(0):
+            self.window.append(expanded(table))
+            self.window.attach(count)
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the index is wrong."""
+        self.window.check_invariants()
+
+    def statistics(self) -> dict[str, Any]:
+        """The state of the index."""
+        return {
+            **super().statistics(),
+            **names_of(self._choice),
+            "nodes": self.window.statistics()["nodes"],
+            "bytes": self.window.nbytes + sum(table.nbytes for table in self.sides[0].tables),
+        }
+
+
+def condensed(tuples: pa.Table, type: str, width: float | None) -> pa.Table:
+    """Values with their counts, as they must be held to rebuild an index."""
+    if width is None:
+        return tuples.select([VALUE])
+    values = plain(tuples.column(VALUE))
+    _, first, counts = np.unique(codes_of(type, width).encode(values), return_index=True, return_counts=True)
+    return pa.table({VALUE: pa.array(values[first]), COUNT: pa.array(counts)})
+
+
+def expanded(table: pa.Table) -> Any:
+    """The inverse of `condensed`, for an index."""
+    values = plain(table.column(VALUE))
+    return np.repeat(values, np.asarray(table.column(COUNT))) if COUNT in table.column_names else values

@@ -1,0 +1,214 @@
+"""Turns statements into a workload: every name is resolved against the streams, every type checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.types import Type
+from panewise.language.checks import check_granularity, check_where, find_stream, refuse_duplicates
+from panewise.language.expressions import AggregateCall, Attribute, Expression, bare_attributes
+from panewise.language.model import Query, SelectItem, Stream, Workload
+from panewise.language.printer import label_of
+from panewise.language.row_binder import bind_row_query, is_row_query, refuse_alias
+from panewise.language.row_queries import RowQuery
+from panewise.language.source import PlacedError, hint_for, located, shortened
+from panewise.language.statements import CreateQuery, CreateStream, DropQuery, Item, Name, Statement
+from panewise.language.top_k import check_length, written_out
+from panewise.language.typecheck import expect_condition, type_of, unknown_attribute
+from panewise.language.words import STRUCTURES, TIMEGRAM
+
+
+def bind(statements: Iterable[Statement], text: str, onto: Workload | None = None) -> Workload:
+    """Run statements in order on top of a workload; `text` is what they were parsed from, for messages.
+
+    The workload given is not changed. A statement that does not fit raises a `StatementError`.
+    """
+    base = onto or Workload()
+    streams, queries, row_queries = dict(base.streams), dict(base.queries), dict(base.row_queries)
+    with located(text):
+        for statement in statements:
+            match statement:
+                case CreateStream():
+                    streams[statement.name.text] = _bind_stream(statement, streams)
+                case CreateQuery():
+                    name = statement.name
+                    if name.text in queries or name.text in row_queries:
+                        message = f"the query {shortened(name.text)} already exists"
+                        raise PlacedError(message, name.span, "choose another name, or DROP it")
+                    if is_row_query(statement):
+                        row_queries[name.text] = bind_row_query(statement, streams)
+                    else:
+                        queries[name.text] = _bind_query(statement, streams, queries)
+                case DropQuery():
+                    _drop(statement, queries, row_queries)
+    return Workload(streams, queries, row_queries)
+
+
+def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stream:
+    name = statement.name
+    if name.text in streams:
+        raise PlacedError(f"the stream {shortened(name.text)} already exists", name.span, "choose another name")
+    refuse_duplicates([definition.name for definition in statement.definitions], "attribute")
+    attributes = {definition.name.text: definition.type for definition in statement.definitions}
+    timestamp = statement.timestamp
+    found = type_of(Attribute(timestamp.text, span=timestamp.span), attributes)
+    if found is not Type.TIMESTAMP:
+        message = f"TIMESTAMP BY needs a TIMESTAMP, {shortened(timestamp.text)} is {found}"
+        raise PlacedError(message, timestamp.span, f"declare it as {timestamp.text} TIMESTAMP")
+    return Stream(
+        name.text,
+        attributes,
+        timestamp.text,
+        statement.watermark_us,
+        statement.granularity_us,
+        statement.correct_us,
+    )
+
+
+def _drop(statement: DropQuery, queries: dict[str, Query], row_queries: dict[str, RowQuery]) -> None:
+    name = statement.name
+    if name.text not in queries and name.text not in row_queries:
+        hint = hint_for(name.text, [*queries, *row_queries], "there are no queries")
+        raise PlacedError(f"unknown query {shortened(name.text)}", name.span, hint)
+    queries.pop(name.text, None)
+    row_queries.pop(name.text, None)
+
+
+def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: Mapping[str, Query]) -> Query:
+    stream = find_stream(statement.stream, streams)
+    refuse_alias(statement.source)
+    assert statement.source.window is not None  # without one it is a row query
+    group_by = _bind_group_by(statement, stream, streams, queries)
+    _check_window(statement, stream, group_by)
+    if statement.where is not None:
+        check_where(statement.where, stream)
+    select = _bind_select(statement, stream, group_by)
+    if statement.having is not None:
+        aliases = [item.alias for item in select if item.alias is not None]
+        _check_having(statement.having, stream, group_by, aliases)
+    query = Query(
+        statement.name.text,
+        stream.name,
+        statement.source.window.window,
+        select,
+        statement.where,
+        group_by,
+        statement.having,
+        statement.within,
+        _bind_using(statement),
+    )
+    if len(select) > len(statement.select):
+        check_length(query, statement.name.span)
+    return query
+
+
+def _bind_using(statement: CreateQuery) -> str | None:
+    """The structure that USING names; the planner decides whether it can serve."""
+    if statement.using is None:
+        return None
+    assert statement.source.window is not None
+    name = statement.using.upper
+    known = (*STRUCTURES, TIMEGRAM)
+    if name.text.lower() not in known:
+        hint = hint_for(name.text, known, "")
+        raise PlacedError(f"USING names an unknown structure {shortened(name.text)}", name.span, hint)
+    if statement.source.window.window.is_sliding:
+        hint = "leave out USING, or SLIDE"
+        raise PlacedError("USING a structure is for queries without SLIDE", statement.using.span, hint)
+    if name.text.lower() == TIMEGRAM and statement.within is None:
+        raise PlacedError(
+            "a TimeGram answers with intervals", name.span, "say how wide: add WITHIN 5 PERCENT before USING"
+        )
+    return name.text.lower()
+
+
+def _bind_group_by(
+    statement: CreateQuery, stream: Stream, streams: Mapping[str, Stream], queries: Mapping[str, Query]
+) -> tuple[str, ...]:
+    refuse_duplicates(statement.group_by, "GROUP BY attribute")
+    for name in statement.group_by:
+        kind = type_of(Attribute(name.text, span=name.span), stream.attributes)
+        # Answers of all queries share one table, in which a key column has one type.
+        rivals = {other.name for other in streams.values() if other.attributes.get(name.text, kind) is not kind}
+        if rivals:
+            _refuse_rival(name, kind, rivals, streams, queries)
+    return tuple(name.text for name in statement.group_by)
+
+
+def _refuse_rival(
+    name: Name,
+    kind: Type | None,
+    rivals: set[str],
+    streams: Mapping[str, Stream],
+    queries: Mapping[str, Query],
+) -> None:
+    for query in queries.values():
+        if query.stream in rivals and name.text in query.group_by:
+            other = streams[query.stream].attributes[name.text]
+            message = (
+                f"{shortened(name.text)} is {kind} here, and {other} in the stream {shortened(query.stream)} "
+                f"that the query {shortened(query.name)} groups by it"
+            )
+            raise PlacedError(message, name.span, "give one of the attributes another name or type")
+
+
+def _check_window(statement: CreateQuery, stream: Stream, group_by: tuple[str, ...]) -> None:
+    clause = statement.source.window
+    assert clause is not None  # without one it is a row query
+    check_granularity(clause, stream)
+    refuse_duplicates(clause.partition_by, "PARTITION BY attribute")
+    for name in clause.partition_by:
+        type_of(Attribute(name.text, span=name.span), stream.attributes)
+        if name.text not in group_by:
+            hint = f"add it: GROUP BY {', '.join([*group_by, name.text])}"
+            raise PlacedError(f"the query partitions by {shortened(name.text)} without grouping by it", name.span, hint)
+
+
+def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ...]) -> tuple[SelectItem, ...]:
+    labels: set[str] = set()
+    select = []
+    for item in chain.from_iterable(written_out(item, stream.attributes) for item in statement.select):
+        bound = _bind_item(item, stream, group_by)
+        label = label_of(bound)
+        if label in labels:
+            place = item.alias.span if item.alias else item.expression.span
+            raise PlacedError(f"two SELECT items are called {shortened(label)}", place, "name one of them with AS")
+        labels.add(label)
+        select.append(bound)
+    if not any(isinstance(item.expression, AggregateCall) for item in select):
+        hint = "add one, for instance COUNT(*); or sort the rows of the window with ORDER BY"
+        raise PlacedError("SELECT needs at least one aggregate", statement.select[0].expression.span, hint)
+    return tuple(select)
+
+
+def _bind_item(item: Item, stream: Stream, group_by: tuple[str, ...]) -> SelectItem:
+    expression = item.expression
+    if not isinstance(expression, Attribute | AggregateCall):
+        hint = "select the aggregates one by one, and compute with the answers"
+        raise PlacedError("a SELECT item must be a grouped attribute or an aggregate", expression.span, hint)
+    _check_grouped(expression, stream, group_by)
+    type_of(expression, stream.attributes)
+    return SelectItem(expression, item.alias.text if item.alias else None)
+
+
+def _check_having(having: Expression, stream: Stream, group_by: tuple[str, ...], aliases: list[str]) -> None:
+    for attribute in bare_attributes(having):
+        if attribute.name in aliases and attribute.name not in stream.attributes:
+            hint = "write the aggregate itself, for instance HAVING COUNT(*) > 10"
+            raise PlacedError(f"HAVING cannot use the alias {shortened(attribute.name)}", attribute.span, hint)
+    _check_grouped(having, stream, group_by)
+    expect_condition(having, stream.attributes, "HAVING")
+
+
+def _check_grouped(expression: Expression, stream: Stream, group_by: tuple[str, ...]) -> None:
+    """Refuse attributes outside aggregates that the query does not group by."""
+    for attribute in bare_attributes(expression):
+        if attribute.name in group_by:
+            continue
+        if attribute.name not in stream.attributes:
+            raise unknown_attribute(attribute, stream.attributes)
+        aggregate = "MAX" if CATALOGUE["MAX"].accepts(stream.attributes[attribute.name]) else "COUNT"
+        hint = f"add it to GROUP BY, or aggregate it: {aggregate}({attribute.name})"
+        raise PlacedError(f"{shortened(attribute.name)} is neither grouped by nor aggregated", attribute.span, hint)

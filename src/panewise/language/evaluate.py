@@ -1,0 +1,260 @@
+"""Expressions over columns: Arrow arrays in, one Arrow array out.
+
+Inside the engine a BIGINT and a TIMESTAMP are int64, a DOUBLE is float64, a STRING is string or a dictionary
+of strings. NULL is Arrow's null; AND, OR and NOT are three-valued. Arrow follows IEEE 754 and Panewise follows Spark,
+so the differences are patched here: NaN equals NaN and is above every number, and a division by zero is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from panewise.aggregates.types import Type
+from panewise.language.expressions import (
+    AggregateCall,
+    Arithmetic,
+    Attribute,
+    Comparison,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Negate,
+    Not,
+    aggregates_of,
+    bare_attributes,
+)
+
+# An array, or a scalar that stands for an array of equal values.
+Datum = Any
+
+_ARROW_TYPES: Mapping[Type, pa.DataType] = {
+    Type.BOOLEAN: pa.bool_(),
+    Type.BIGINT: pa.int64(),
+    Type.DOUBLE: pa.float64(),
+    Type.STRING: pa.string(),
+    Type.TIMESTAMP: pa.int64(),
+}
+_ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+_COMPARISONS = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+}
+_MIRRORED = {">": "<", ">=": "<="}
+_UNKNOWN = pa.scalar(None, pa.bool_())
+
+
+def evaluate(
+    expression: Expression,
+    columns: Mapping[str, pa.Array[Any] | pa.ChunkedArray[Any]],
+    types: Mapping[str, Type],
+    aggregates: Mapping[AggregateCall, pa.Array[Any]] | None = None,
+    *,
+    length: int | None = None,
+) -> pa.Array[Any]:
+    """The value of a bound expression for each row.
+
+    `types` gives the declared type of each column, and `aggregates` the values of the aggregates in a HAVING.
+    `length` is the number of rows, needed only when `columns` and `aggregates` are both empty.
+    Cost: one pass of Arrow over the rows per node, and over the dictionary alone where a node reads only one
+    dictionary column.
+    """
+    arrays = {name: _normalised(columns[name], types[name]) for name in _names(expression)}
+    if length is None:
+        given = next(iter([*columns.values(), *(aggregates or {}).values()]), None)
+        if given is None:
+            raise ValueError("no column tells how many rows there are: pass length")
+        length = len(given)
+    result: pa.Array[Any] = _filled(_Evaluation(arrays, aggregates or {}).value(expression), length)
+    # Only a condition can be a NULL without a type.
+    return result.cast(pa.bool_()) if pa.types.is_null(result.type) else result
+
+
+def _names(expression: Expression) -> list[str]:
+    """The columns that an expression reads; those inside its aggregates were read before."""
+    return list(dict.fromkeys(attribute.name for attribute in bare_attributes(expression)))
+
+
+def _normalised(column: Any, declared: Type) -> Any:
+    """A column as one array of the Arrow type that stands for its declared type."""
+    if isinstance(column, pa.ChunkedArray):
+        if pa.types.is_dictionary(column.type):
+            column = column.unify_dictionaries()
+        column = column.combine_chunks()
+    found, wanted = column.type, _ARROW_TYPES[declared]
+    if pa.types.is_dictionary(found) and found.value_type == wanted:
+        return column
+    if pa.types.is_timestamp(found):
+        column = column.cast(pa.timestamp("us", found.tz))
+    return column if column.type == wanted else column.cast(wanted)
+
+
+def _filled(value: Datum, length: int) -> Any:
+    """An array of a value, decoded when it is a dictionary."""
+    return _repeated(value, length) if isinstance(value, pa.Scalar) else _decoded(value)
+
+
+def _repeated(value: Any, length: int) -> Any:
+    return pa.repeat(value, length)
+
+
+def _decoded(value: Datum) -> Datum:
+    is_dictionary = isinstance(value, pa.DictionaryArray)
+    return value.dictionary_decode() if is_dictionary else value
+
+
+class _Evaluation:
+    """One evaluation: the columns and aggregates that the nodes of an expression read."""
+
+    def __init__(self, columns: Mapping[str, Any], aggregates: Mapping[AggregateCall, Any]) -> None:
+        self._columns = columns
+        self._aggregates = aggregates
+        self._has_dictionary = any(isinstance(column, pa.DictionaryArray) for column in columns.values())
+
+    def value(self, node: Expression) -> Datum:
+        """The value of a node, computed over the dictionary if possible."""
+        if self._has_dictionary and not isinstance(node, Attribute | Literal):
+            names = _names(node)
+            column = self._columns[names[0]] if len(names) == 1 and not aggregates_of(node) else None
+            # A dictionary longer than the column (a slice of a larger one) is not worth it.
+            if isinstance(column, pa.DictionaryArray) and len(column.dictionary) < len(column):
+                return _over_dictionary(node, names[0], column)
+        return self._computed(node)
+
+    def _computed(self, node: Expression) -> Datum:
+        match node:
+            case Literal():
+                return pa.scalar(node.value, pa.null() if node.type is None else _ARROW_TYPES[node.type])
+            case Attribute():
+                return _decoded(self._columns[node.name])
+            case AggregateCall():
+                return self._aggregates[node]
+            case Arithmetic():
+                return _arithmetic(node.operator, self.value(node.left), self.value(node.right))
+            case Negate():
+                return pc.call_function("negate", [_doubles(self.value(node.operand))])
+            case Comparison():
+                return _compare(node.operator, self.value(node.left), self.value(node.right))
+            case Logical():
+                function = "and_kleene" if node.operator == "AND" else "or_kleene"
+                sides = [_condition(self.value(node.left)), _condition(self.value(node.right))]
+                return pc.call_function(function, sides)
+            case Not():
+                return pc.call_function("invert", [_condition(self.value(node.operand))])
+            case IsNull():
+                return pc.call_function("is_valid" if node.negated else "is_null", [self.value(node.operand)])
+            case InList():
+                return _negated(_in_list(self.value(node.operand), node.items), node.negated)
+            case Like():
+                return _negated(_like(self.value(node.operand), node.pattern), node.negated)
+            case _:
+                raise TypeError(f"unknown kind of expression: {node!r}")
+
+
+def _over_dictionary(node: Expression, name: str, column: Any) -> Datum:
+    """Evaluate a node once per distinct value, then spread the results over the rows."""
+    values = column.dictionary
+    # NULL rows have no index; they get the index of a NULL put behind the dictionary.
+    with_null = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    results = _filled(_Evaluation({name: with_null}, {}).value(node), len(with_null))
+    indices = column.indices.cast(pa.int64()).fill_null(len(values))
+    return results.take(indices)
+
+
+def _condition(value: Datum) -> Datum:
+    """A condition; NULL without a type becomes a BOOLEAN."""
+    return _UNKNOWN if pa.types.is_null(value.type) else value
+
+
+def _doubles(value: Datum) -> Datum:
+    """A number as float64, rounded where int64 holds more digits."""
+    if value.type == pa.float64():
+        return value
+    return pc.cast(value, pa.float64(), safe=False)
+
+
+def _negated(value: Datum, negated: bool) -> Datum:
+    return pc.call_function("invert", [value]) if negated else value
+
+
+def _arithmetic(operator: str, left: Datum, right: Datum) -> Datum:
+    left, right = _doubles(left), _doubles(right)
+    if operator == "/":
+        is_zero = pc.call_function("equal", [right, pa.scalar(0.0)])
+        right = pc.call_function("if_else", [is_zero, pa.scalar(None, pa.float64()), right])
+    return pc.call_function(_ARITHMETIC[operator], [left, right])
+
+
+def _compare(operator: str, left: Datum, right: Datum) -> Datum:
+    if pa.types.is_null(left.type) or pa.types.is_null(right.type):
+        return _UNKNOWN
+    if pa.float64() in (left.type, right.type):
+        left, right = _doubles(left), _doubles(right)
+        if _may_hold_nan(left) or _may_hold_nan(right):
+            return _compare_with_nan(operator, left, right)
+    return pc.call_function(_COMPARISONS[operator], [left, right])
+
+
+def _may_hold_nan(value: Datum) -> bool:
+    found = pc.call_function("is_nan", [value])
+    if isinstance(found, pa.Scalar):
+        return bool(found.as_py())
+    return bool(pc.call_function("any", [found]).as_py())
+
+
+def _compare_with_nan(operator: str, left: Datum, right: Datum) -> Datum:
+    """Compare floats with NaN as one value above all others; NULL on either side stays NULL."""
+    if operator in _MIRRORED:
+        return _compare_with_nan(_MIRRORED[operator], right, left)
+    if operator == "<>":
+        return pc.call_function("invert", [_compare_with_nan("=", left, right)])
+    plain = pc.call_function(_COMPARISONS[operator], [left, right])
+    left_is_nan = pc.call_function("is_nan", [left])
+    right_is_nan = pc.call_function("is_nan", [right])
+    if operator == "=":
+        patch = pc.call_function("and", [left_is_nan, right_is_nan])
+    elif operator == "<":
+        patch = pc.call_function("and", [pc.call_function("invert", [left_is_nan]), right_is_nan])
+    else:
+        patch = right_is_nan
+    return pc.call_function("or", [plain, patch])
+
+
+def _in_list(operand: Datum, items: tuple[Literal, ...]) -> Datum:
+    """Whether the operand equals an item: BIGINT with BIGINT exactly, BIGINT with DOUBLE as doubles."""
+    if pa.types.is_null(operand.type):
+        return _UNKNOWN
+    if operand.type == pa.int64():
+        doubles = [item.value for item in items if item.type is Type.DOUBLE]
+        others = [item.value for item in items if item.type is not Type.DOUBLE]
+        found = _is_in(operand, others)
+        if doubles:
+            found = pc.call_function("or", [found, _is_in(_doubles(operand), doubles)])
+        return found
+    return _is_in(operand, [item.value for item in items])
+
+
+def _is_in(operand: Datum, values: list[Any]) -> Datum:
+    if operand.type == pa.float64():
+        # Hashing tells -0.0 from 0.0; adding zero makes them equal.
+        operand = pc.call_function("add", [operand, pa.scalar(0.0)])
+        values = [float(value) + 0.0 for value in values]
+    options = pc.SetLookupOptions(pa.array(values, operand.type))
+    found = pc.call_function("is_in", [operand], options)
+    return pc.call_function("if_else", [pc.call_function("is_valid", [operand]), found, _UNKNOWN])
+
+
+def _like(operand: Datum, pattern: str) -> Datum:
+    if pa.types.is_null(operand.type):
+        return _UNKNOWN
+    return pc.call_function("match_like", [operand], pc.MatchSubstringOptions(pattern))

@@ -1,0 +1,222 @@
+"""Expressions: the contents of WHERE, of HAVING and of an aggregate.
+
+Nodes are values: two expressions are equal if they mean the same, wherever they were written. The place in the text
+serves only error messages. `BETWEEN` is parsed as two comparisons, so it has no node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+
+from panewise.aggregates.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where something is in the text: 1-based line and column, and the offsets of its two ends."""
+
+    line: int
+    column: int
+    start: int
+    end: int
+
+
+NOWHERE = Span(0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Any node."""
+
+    span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
+
+    @cached_property
+    def depth(self) -> int:
+        """How many levels of nodes there are, this one included."""
+        return 1 + max((child.depth for child in children(self)), default=0)
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A constant. A timestamp is held as int microseconds since the epoch; NULL as None with type None."""
+
+    value: bool | int | float | str | None
+    type: Type | None
+
+
+@dataclass(frozen=True)
+class Attribute(Expression):
+    """An attribute of the stream, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class QualifiedAttribute(Attribute):
+    """An attribute of one side of a join: `side.attribute`. Its `name` is both, and unique among all attributes.
+
+    >>> QualifiedAttribute.of("a", "price").name
+    'a.price'
+    """
+
+    side: str
+    attribute: str
+
+    @staticmethod
+    def of(side: str, attribute: str, *, span: Span = NOWHERE) -> QualifiedAttribute:
+        """The attribute of a side; names that hold a dot are quoted, so that no two become the same."""
+        return QualifiedAttribute(f"{_dotless(side)}.{_dotless(attribute)}", side, attribute, span=span)
+
+
+def _dotless(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if "." in name or '"' in name else name
+
+
+@dataclass(frozen=True)
+class Arithmetic(Expression):
+    """`+ - * /` on numbers. Evaluated in DOUBLE; a division by zero is NULL."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Negate(Expression):
+    """Unary minus on a number that is not a literal. Evaluated in DOUBLE."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class Comparison(Expression):
+    """`= <> < <= > >=`. NaN equals NaN and is above every other number, as in Spark."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Logical(Expression):
+    """`AND` or `OR`, in three-valued logic."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Not(Expression):
+    """`NOT`, in three-valued logic."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class IsNull(Expression):
+    """`IS NULL`, or `IS NOT NULL` when negated."""
+
+    operand: Expression
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class InList(Expression):
+    """`IN (literals)`, or `NOT IN` when negated. The items hold no NULL."""
+
+    operand: Expression
+    items: tuple[Literal, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Like(Expression):
+    """`LIKE 'pattern'` with % and _ and a backslash as escape, or `NOT LIKE` when negated."""
+
+    operand: Expression
+    pattern: str
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class AggregateCall(Expression):
+    """An aggregate of the catalogue applied to an expression; `COUNT_ALL` alone has no argument.
+
+    `function` is a name of `panewise.aggregates.CATALOGUE`; `parameter` is the phi of quantiles, or a rank. Until its
+    query is bound it may also be APPROX_TOP_K, which stands for several.
+    """
+
+    function: str
+    argument: Expression | None = None
+    parameter: float | None = None
+
+
+@dataclass(frozen=True)
+class RowCall(Expression):
+    """HISTOGRAM or TOP_K: a function that gives rows, so it is alone in a SELECT and never inside an expression.
+
+    `parameter` is the width of HISTOGRAM's value ranges (None for single values), or the k of TOP_K.
+    """
+
+    function: str
+    argument: Expression
+    parameter: int | float | None = None
+
+
+# The fields that hold other nodes, of any kind of node.
+_HOLDERS = frozenset({"left", "right", "operand", "argument", "items"})
+_HOLDERS_BY_KIND: dict[str, tuple[str, ...]] = {}
+
+
+def _holders(node: Expression) -> tuple[str, ...]:
+    kind = type(node).__name__
+    if kind not in _HOLDERS_BY_KIND:
+        _HOLDERS_BY_KIND[kind] = tuple(part.name for part in fields(node) if part.name in _HOLDERS)
+    return _HOLDERS_BY_KIND[kind]
+
+
+def children(node: Expression) -> Iterator[Expression]:
+    """The nodes directly below a node, in order."""
+    for name in _holders(node):
+        value = getattr(node, name)
+        if name == "items":
+            yield from value
+        elif value is not None:
+            yield value
+
+
+def walk(node: Expression) -> Iterator[Expression]:
+    """A node and all nodes below it, parents first."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        yield current
+        pending.extend(reversed(list(children(current))))
+
+
+def attributes_of(node: Expression | None) -> list[str]:
+    """The names of the attributes that an expression reads, each once, in order of appearance."""
+    if node is None:
+        return []
+    return list(dict.fromkeys(n.name for n in walk(node) if isinstance(n, Attribute)))
+
+
+def aggregates_of(node: Expression | None) -> list[AggregateCall]:
+    """The aggregate calls in an expression, each once, in order of appearance."""
+    if node is None:
+        return []
+    return list(dict.fromkeys(n for n in walk(node) if isinstance(n, AggregateCall)))
+
+
+def bare_attributes(node: Expression) -> Iterator[Attribute]:
+    """The attributes outside aggregates, in the order of the text."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, Attribute):
+            yield current
+        elif not isinstance(current, AggregateCall):
+            pending.extend(reversed(list(children(current))))

@@ -1,0 +1,143 @@
+"""Function calls: turns the name and the arguments as written into a call of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.sketches import MOST_RANKS
+from panewise.language.expressions import AggregateCall, Expression, Literal, RowCall, Span, walk
+from panewise.language.source import PlacedError, hint_for, shortened
+
+# These are written COUNT(*) and COUNT(DISTINCT x), never by their own names.
+COUNT_FORMS = frozenset({"COUNT_ALL", "COUNT_DISTINCT"})
+
+SYNONYMS = {"MEAN": "AVG", "VARIANCE": "VAR_SAMP", "STDDEV": "STDDEV_SAMP"}
+
+# Short for several aggregates: see `panewise.language.top_k`.
+APPROX_TOP_K = "APPROX_TOP_K"
+
+FUNCTIONS = {name: name for name in (*CATALOGUE, APPROX_TOP_K) if name not in COUNT_FORMS} | SYNONYMS
+
+# These have a second argument, phi.
+QUANTILES = frozenset({"QUANTILE", "APPROX_QUANTILE"})
+
+# These have a second argument, a rank or a number of them.
+RANKED = frozenset({"APPROX_TOP_ITEM", "APPROX_TOP_COUNT", APPROX_TOP_K})
+
+# These give rows, not a value.
+ROW_FUNCTIONS = frozenset({"HISTOGRAM", "TOP_K"})
+
+
+def find_function(name: str, span: Span) -> str:
+    """The name in the catalogue of the function called `name`, in any case or by a synonym."""
+    if name.upper() in ROW_FUNCTIONS:
+        return name.upper()
+    function = FUNCTIONS.get(name.upper())
+    if function is None:
+        raise PlacedError(f"unknown function {shortened(name)}", span, hint_for(name, [*FUNCTIONS, *ROW_FUNCTIONS], ""))
+    return function
+
+
+def call_all_rows(function: str, span: Span) -> AggregateCall:
+    """`COUNT(*)`."""
+    if function != "COUNT":
+        raise PlacedError(f"{function}(*) has no meaning", span, f"only COUNT takes *; write {function}(attribute)")
+    return AggregateCall("COUNT_ALL", span=span)
+
+
+def call_distinct(function: str, argument: Expression, span: Span) -> AggregateCall:
+    """`COUNT(DISTINCT e)`."""
+    if function != "COUNT":
+        raise PlacedError(f"{function} cannot take DISTINCT", span, "only COUNT(DISTINCT e) is known")
+    return AggregateCall("COUNT_DISTINCT", _scalar(argument), span=span)
+
+
+def call(function: str, arguments: Sequence[Expression], span: Span) -> AggregateCall | RowCall:
+    """A function of one argument, or of two with phi or a rank; HISTOGRAM and TOP_K have rules of their own."""
+    if function in ROW_FUNCTIONS:
+        return _row_call(function, arguments, span)
+    if function in QUANTILES:
+        if len(arguments) != 2:
+            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 0.9)")
+        return AggregateCall(function, _scalar(arguments[0]), _phi(function, arguments[1]), span=span)
+    if function in RANKED:
+        if len(arguments) != 2:
+            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 3)")
+        return AggregateCall(function, _scalar(arguments[0]), _rank(function, arguments[1]), span=span)
+    if len(arguments) != 1:
+        star = " or COUNT(*)" if function == "COUNT" else ""
+        raise _wrong_count(function, "one argument", len(arguments), span, f"{function}(attribute){star}")
+    return AggregateCall(function, _scalar(arguments[0]), span=span)
+
+
+def _row_call(function: str, arguments: Sequence[Expression], span: Span) -> RowCall:
+    if function == "TOP_K":
+        if len(arguments) != 2:
+            raise _wrong_count(function, "two arguments", len(arguments), span, "TOP_K(symbol, 10)")
+        return RowCall(function, _scalar(arguments[0]), _k(arguments[1]), span=span)
+    if len(arguments) not in (1, 2):
+        raise _wrong_count(function, "one or two arguments", len(arguments), span, "HISTOGRAM(price, 10)")
+    width = range_width(_number(arguments[1]), arguments[1].span) if len(arguments) == 2 else None
+    return RowCall(function, _scalar(arguments[0]), width, span=span)
+
+
+def range_width(value: float | None, span: Span) -> int | float:
+    """The width of value ranges."""
+    if value is None or not value > 0:
+        raise PlacedError("the width of value ranges must be a positive number", span, "for instance HISTOGRAM(x, 10)")
+    return value
+
+
+def _number(argument: Expression) -> int | float | None:
+    value = argument.value if isinstance(argument, Literal) else None
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else value
+
+
+def _k(argument: Expression) -> int:
+    value = _number(argument)
+    if not isinstance(value, int) or value < 1:
+        raise PlacedError(
+            "the second argument of TOP_K must be a whole number from 1 on",
+            argument.span,
+            "TOP_K(symbol, 10) gives the ten most frequent values",
+        )
+    return value
+
+
+def _rank(function: str, argument: Expression) -> int:
+    value = _number(argument)
+    if not isinstance(value, int) or not 1 <= value <= MOST_RANKS:
+        raise PlacedError(
+            f"the second argument of {function} must be a whole number from 1 to {MOST_RANKS}",
+            argument.span,
+            "1 is the most frequent value; the row query TOP_K(delay, 500) gives as many as you like",
+        )
+    return value
+
+
+def _wrong_count(function: str, wanted: str, got: int, span: Span, example: str) -> PlacedError:
+    return PlacedError(f"{function} takes {wanted}, got {got}", span, f"write {example}")
+
+
+def _scalar(argument: Expression) -> Expression:
+    for node in walk(argument):
+        if isinstance(node, AggregateCall | RowCall):
+            raise PlacedError(
+                "an aggregate cannot be inside another aggregate",
+                node.span,
+                "aggregate the attribute itself",
+            )
+    return argument
+
+
+def _phi(function: str, argument: Expression) -> float:
+    value = argument.value if isinstance(argument, Literal) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise PlacedError(
+            f"the second argument of {function} must be a number from 0 to 1",
+            argument.span,
+            "0.9 is the value that 9 in 10 do not exceed",
+        )
+    # Adding zero turns -0.0 into 0.0.
+    return float(value) + 0.0

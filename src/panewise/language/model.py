@@ -1,0 +1,89 @@
+"""A bound workload: streams and queries, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from panewise.aggregates.types import Type
+from panewise.language.expressions import AggregateCall, Attribute, Expression, aggregates_of
+from panewise.language.row_queries import RowQuery
+from panewise.windows import Window
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A declared stream. `attributes` keeps the order of the declaration, `timestamp` names one of them."""
+
+    name: str
+    attributes: Mapping[str, Type]
+    timestamp: str
+    watermark_us: int = 0
+    granularity_us: int | None = None
+    correct_us: int = 0
+    """How far behind the watermark an event may be and still correct reported answers."""
+
+
+@dataclass(frozen=True)
+class SelectItem:
+    """One column of a SELECT: a grouped attribute or an aggregate, and the name it was given, if any."""
+
+    expression: Attribute | AggregateCall
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Query:
+    """A bound query: every name in it exists and every type fits."""
+
+    name: str
+    stream: str
+    window: Window
+    select: tuple[SelectItem, ...]
+    where: Expression | None = None
+    group_by: tuple[str, ...] = ()
+    having: Expression | None = None
+    within: float | None = None
+    using: str | None = None
+    """The structure that must answer it, if one is named."""
+
+    @property
+    def aggregates(self) -> tuple[AggregateCall, ...]:
+        """Every aggregate that must be computed, those of SELECT first, then those only in HAVING."""
+        selected = [item.expression for item in self.select if isinstance(item.expression, AggregateCall)]
+        return tuple(dict.fromkeys([*selected, *aggregates_of(self.having)]))
+
+
+@dataclass(frozen=True, repr=False)
+class Workload:
+    """Streams and the queries over them, by name, in the order of their statements.
+
+    Queries of aggregates and queries of rows are kept apart, and no name is in both.
+    """
+
+    streams: Mapping[str, Stream] = field(default_factory=dict)
+    queries: Mapping[str, Query] = field(default_factory=dict)
+    row_queries: Mapping[str, RowQuery] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        from panewise.language.show import workload_text
+
+        return workload_text(self)
+
+    def _repr_html_(self) -> str:
+        from panewise.language.show import workload_html
+
+        return workload_html(self)
+
+    def queries_of(self, stream: str) -> list[Query]:
+        """The queries over one stream, in order."""
+        return [query for query in self.queries.values() if query.stream == stream]
+
+    @property
+    def group_by_attributes(self) -> dict[str, Type]:
+        """Every attribute that some query groups by, with its type: the key columns of an answers table."""
+        return {
+            attribute: self.streams[query.stream].attributes[attribute]
+            for query in self.queries.values()
+            for attribute in query.group_by
+        }

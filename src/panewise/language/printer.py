@@ -1,0 +1,281 @@
+"""Back to text: what is printed parses and binds to an equal object.
+
+>>> from panewise.language.expressions import Attribute, Comparison, Literal, Logical
+>>> from panewise.aggregates.types import Type
+>>> late = Comparison(">", Attribute("delay"), Literal(15.0, Type.DOUBLE))
+>>> print_expression(Logical("AND", late, Attribute("in")))
+'delay > 15.0 AND "in"'
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from panewise.aggregates.types import Type
+from panewise.language.expressions import (
+    AggregateCall,
+    Arithmetic,
+    Attribute,
+    Comparison,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Negate,
+    Not,
+    QualifiedAttribute,
+    RowCall,
+)
+from panewise.language.literals import print_duration, print_timestamp
+from panewise.language.model import Query, SelectItem, Stream, Workload
+from panewise.language.row_queries import (
+    Column,
+    HistogramQuery,
+    IntersectionQuery,
+    JoinQuery,
+    JoinSide,
+    RowQuery,
+    SelectionQuery,
+    SortedQuery,
+    TopKQuery,
+)
+from panewise.language.words import RESERVED
+from panewise.windows import TimeWindow, Window
+
+# How tightly a form binds; an operand that binds less tightly than its place asks for gets parentheses.
+_OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(1, 9)
+_ARITHMETIC = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def print_workload(workload: Workload) -> str:
+    """All streams, then all queries."""
+    streams = [print_stream(stream) for stream in workload.streams.values()]
+    queries = [print_query(query) for query in workload.queries.values()]
+    row_queries = [print_row_query(query) for query in workload.row_queries.values()]
+    return "\n".join([*streams, *queries, *row_queries, ""])
+
+
+def print_stream(stream: Stream) -> str:
+    """The `CREATE STREAM` statement of a stream."""
+    attributes = ", ".join(f"{print_name(name)} {kind}" for name, kind in stream.attributes.items())
+    text = f"CREATE STREAM {print_name(stream.name)} ({attributes}) TIMESTAMP BY {print_name(stream.timestamp)}"
+    if stream.watermark_us:
+        text += f" WATERMARK {print_duration(stream.watermark_us)}"
+    if stream.granularity_us is not None:
+        text += f" GRANULARITY {print_duration(stream.granularity_us)}"
+    if stream.correct_us:
+        text += f" ON LATE CORRECT {print_duration(stream.correct_us)}"
+    return text + ";"
+
+
+def print_query(query: Query) -> str:
+    """The `CREATE QUERY` statement of a query."""
+    items = ", ".join(_print_item(item) for item in query.select)
+    source = f"{print_name(query.stream)} {print_window(query.window)}"
+    text = f"CREATE QUERY {print_name(query.name)} AS SELECT {items} FROM {source}"
+    if query.where is not None:
+        text += f" WHERE {print_expression(query.where)}"
+    if query.group_by:
+        text += f" GROUP BY {_print_names(query.group_by)}"
+    if query.having is not None:
+        text += f" HAVING {print_expression(query.having)}"
+    if query.within is not None:
+        text += f" WITHIN {query.within!r}"
+    if query.using is not None:
+        text += f" USING {query.using}"
+    return text + ";"
+
+
+def print_row_query(query: RowQuery) -> str:
+    """The `CREATE QUERY` statement of a row query."""
+    text = f"CREATE QUERY {print_name(query.name)} AS SELECT {_print_rows(query)}"
+    if query.into is not None:
+        text += f" INTO {print_window(query.into)}"
+    if query.using is not None:
+        text += f" USING {query.using.upper} OVER {query.using.lower}"
+    return text + ";"
+
+
+def _print_rows(query: RowQuery) -> str:
+    """What stands between SELECT and INTO."""
+    match query:
+        case HistogramQuery():
+            width = "" if query.width is None else f", {query.width!r}"
+            select = f"HISTOGRAM({print_expression(query.argument)}{width})"
+            return _print_source(select, query.stream, query.window, query.where)
+        case TopKQuery():
+            select = f"TOP_K({print_expression(query.argument)}, {query.k})"
+            return _print_source(select, query.stream, query.window, query.where)
+        case SortedQuery():
+            text = _print_source(_print_columns(query.columns), query.stream, query.window, query.where)
+            text += f" ORDER BY {print_name(query.by)}{' DESC' if query.descending else ''}"
+            return text if query.limit is None else f"{text} LIMIT {query.limit}"
+        case IntersectionQuery(left=left, right=right):
+            sides = [
+                _print_source(print_expression(side.argument), side.stream, side.window, side.where)
+                for side in (left, right)
+            ]
+            ranges = "" if query.width is None else f" BY RANGES OF {query.width!r}"
+            return f"{sides[0]} INTERSECT SELECT {sides[1]}{ranges}"
+        case JoinQuery(left=left, right=right):
+            text = (
+                f"{_print_columns(query.columns)} FROM {_print_side(left)} JOIN {_print_side(right)} "
+                f"ON {print_expression(query.left_key)} = {print_expression(query.right_key)}"
+            )
+            return text + _print_where(query.where)
+        case SelectionQuery():
+            return _print_source(_print_columns(query.columns), query.stream, None, query.where)
+        case _:
+            raise TypeError(f"unknown kind of row query: {query!r}")
+
+
+def _print_source(select: str, stream: str, window: Window | None, where: Expression | None) -> str:
+    bounds = "" if window is None else f" {print_window(window)}"
+    return f"{select} FROM {print_name(stream)}{bounds}{_print_where(where)}"
+
+
+def _print_side(side: JoinSide) -> str:
+    alias = "" if side.name == side.stream else f" AS {print_name(side.name)}"
+    return f"{print_name(side.stream)} {print_window(side.window)}{alias}"
+
+
+def _print_where(where: Expression | None) -> str:
+    return "" if where is None else f" WHERE {print_expression(where)}"
+
+
+def _print_columns(columns: tuple[Column, ...]) -> str:
+    return ", ".join(_print_item(column) for column in columns)
+
+
+def label_of(item: SelectItem | Column) -> str:
+    """The name of a SELECT item in the answers: its alias, or otherwise the name or text of its expression."""
+    if item.alias is not None:
+        return item.alias
+    expression = item.expression
+    if isinstance(expression, QualifiedAttribute):
+        return expression.attribute
+    return expression.name if isinstance(expression, Attribute) else print_expression(expression)
+
+
+def print_window(window: Window) -> str:
+    """A window with its brackets."""
+    if isinstance(window, TimeWindow):
+        left, right = print_duration(window.left_us), print_duration(window.right_us)
+        word, slide = "RANGE", None if window.slide_us is None else print_duration(window.slide_us)
+        is_historical = window.right_us > 0
+    else:
+        left, right = str(window.left), str(window.right)
+        word, slide = "ROWS", None if window.slide is None else str(window.slide)
+        is_historical = window.right > 0
+        if window.partition_by:
+            word = f"PARTITION BY {_print_names(window.partition_by)} ROWS"
+    if is_historical:
+        return f"[{word} BETWEEN {left} PRECEDING AND {right} PRECEDING]"
+    return f"[{word} {left}]" if slide is None else f"[{word} {left} SLIDE {slide}]"
+
+
+def print_name(name: str) -> str:
+    """A name, in double quotes when it needs them."""
+    if _PLAIN_NAME.fullmatch(name) and name.upper() not in RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def print_expression(expression: Expression) -> str:
+    """An expression, with parentheses only where they change the meaning."""
+    return _print(expression)[0]
+
+
+def _print_item(item: SelectItem | Column) -> str:
+    text = print_expression(item.expression)
+    return text if item.alias is None else f"{text} AS {print_name(item.alias)}"
+
+
+def _print_names(names: tuple[str, ...]) -> str:
+    return ", ".join(print_name(name) for name in names)
+
+
+def _print(node: Expression) -> tuple[str, int]:
+    """The text of a node and how tightly it binds."""
+    match node:
+        case Literal():
+            return _print_literal(node)
+        case QualifiedAttribute():
+            return f"{print_name(node.side)}.{print_name(node.attribute)}", _PRIMARY
+        case Attribute():
+            return print_name(node.name), _PRIMARY
+        case AggregateCall():
+            return _print_call(node), _PRIMARY
+        case RowCall():
+            parameter = "" if node.parameter is None else f", {node.parameter!r}"
+            return f"{node.function}({print_expression(node.argument)}{parameter})", _PRIMARY
+        case Negate():
+            operand = _operand(node.operand, _UNARY)
+            # Two minus signs in a row would begin a comment.
+            return (f"-({operand})" if operand.startswith("-") else f"-{operand}"), _UNARY
+        case Arithmetic():
+            level = _ARITHMETIC[node.operator]
+            return f"{_operand(node.left, level)} {node.operator} {_operand(node.right, level + 1)}", level
+        case Comparison():
+            return f"{_operand(node.left, _SUM)} {node.operator} {_operand(node.right, _SUM)}", _PREDICATE
+        case Logical():
+            level = _OR if node.operator == "OR" else _AND
+            return f"{_operand(node.left, level)} {node.operator} {_operand(node.right, level + 1)}", level
+        case Not():
+            return f"NOT {_operand(node.operand, _NOT)}", _NOT
+        case IsNull():
+            return f"{_operand(node.operand, _SUM)} IS {_not(node.negated)}NULL", _PREDICATE
+        case InList():
+            items = ", ".join(_print_literal(item)[0] for item in node.items)
+            return f"{_operand(node.operand, _SUM)} {_not(node.negated)}IN ({items})", _PREDICATE
+        case Like():
+            pattern = _print_string(node.pattern)
+            return f"{_operand(node.operand, _SUM)} {_not(node.negated)}LIKE {pattern}", _PREDICATE
+        case _:
+            raise TypeError(f"unknown kind of expression: {node!r}")
+
+
+def _operand(node: Expression, place: int) -> str:
+    text, level = _print(node)
+    return text if level >= place else f"({text})"
+
+
+def _not(negated: bool) -> str:
+    return "NOT " if negated else ""
+
+
+def _print_string(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _print_literal(literal: Literal) -> tuple[str, int]:
+    value = literal.value
+    if value is None:
+        return "NULL", _PRIMARY
+    if literal.type is Type.TIMESTAMP:
+        assert isinstance(value, int)
+        return f"TIMESTAMP '{print_timestamp(value)}'", _PRIMARY
+    if isinstance(value, bool):
+        return str(value).upper(), _PRIMARY
+    if isinstance(value, str):
+        return _print_string(value), _PRIMARY
+    if literal.type is Type.DOUBLE:
+        value = float(value)
+        if not math.isfinite(value):
+            raise ValueError(f"the language has no constant for {value}")
+    return repr(value), (_UNARY if repr(value).startswith("-") else _PRIMARY)
+
+
+def _print_call(call: AggregateCall) -> str:
+    if call.function == "COUNT_ALL":
+        return "COUNT(*)"
+    assert call.argument is not None
+    argument = print_expression(call.argument)
+    if call.function == "COUNT_DISTINCT":
+        return f"COUNT(DISTINCT {argument})"
+    parameter = "" if call.parameter is None else f", {call.parameter!r}"
+    return f"{call.function}({argument}{parameter})"

@@ -1,0 +1,82 @@
+"""Reading workloads: from a file or a text, and statements on top of a workload that already runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from panewise.errors import PanewiseError, StatementError
+from panewise.language.binder import bind
+from panewise.language.model import Workload
+from panewise.language.parser import parse
+from panewise.language.source import excerpt
+
+_EMPTY_HINT = "write CREATE STREAM and CREATE QUERY statements, each ended by ;"
+
+
+def read(source: str | os.PathLike[str]) -> Workload:
+    """Read a workload from a file, or from a text.
+
+    Args:
+        source: A path or a text. A string with a line break or a semicolon, or that starts with CREATE, is a text; any
+            other is a path.
+
+    Raises:
+        StatementError: A statement is wrong; the error has the line, the column and a hint.
+        PanewiseError: The file cannot be read.
+
+    Cost: linear in the text.
+
+    >>> list(read("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t;").streams)
+    ['s']
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        raise PanewiseError(
+            f"a workload is read from a text of statements or from the path of a file, not from {type(source).__name__}"
+        )
+    if isinstance(source, str) and _is_text(source):
+        return apply(Workload(), source)
+    return apply(Workload(), _decode(_read_bytes(source)))
+
+
+def apply(workload: Workload, text: str) -> Workload:
+    """A new workload: the given one after the statements of a text. On an error nothing has changed.
+
+    Cost: linear in the text, and a copy of the workload's dictionaries.
+    """
+    if not isinstance(text, str):
+        raise PanewiseError(f"statements are given as text, not as {type(text).__name__}")
+    statements = parse(text)
+    if not statements:
+        raise StatementError("there is no statement here", line=1, column=1, hint=_EMPTY_HINT)
+    return bind(statements, text, workload)
+
+
+def _is_text(source: str) -> bool:
+    return "\n" in source or ";" in source or not source.strip() or source.lstrip()[:6].upper() == "CREATE"
+
+
+def _read_bytes(path: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        message = f"no such file: {os.fspath(path)!r}. A text, unlike a path, begins with CREATE or holds a semicolon"
+        raise PanewiseError(message) from None
+    except (OSError, ValueError) as error:
+        raise PanewiseError(f"cannot read {os.fspath(path)!r}: {error}") from error
+
+
+def _decode(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        line_start = before.rfind("\n") + 1
+        raise StatementError(
+            f"the byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8",
+            line=before.count("\n") + 1,
+            column=len(before) - line_start + 1,
+            text=excerpt(before, len(before)),
+            hint="save the file as UTF-8",
+        ) from None
+    return text.removeprefix("\ufeff")

@@ -1,0 +1,443 @@
+"""Binds row queries: finds the operator of a statement, and checks every name and type in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from panewise.aggregates.types import Type
+from panewise.language.checks import check_granularity, check_where, find_stream
+from panewise.language.expressions import (
+    Attribute,
+    Comparison,
+    Expression,
+    QualifiedAttribute,
+    RowCall,
+    Span,
+    aggregates_of,
+    bare_attributes,
+    walk,
+)
+from panewise.language.model import Stream
+from panewise.language.printer import label_of, print_name
+from panewise.language.row_queries import (
+    MOST_BASIC_WINDOWS,
+    BasicWindows,
+    Column,
+    HistogramQuery,
+    IntersectionQuery,
+    IntersectionSide,
+    JoinQuery,
+    JoinSide,
+    RowQuery,
+    SelectionQuery,
+    SortedQuery,
+    TopKQuery,
+    Using,
+    clock_of,
+    columns_of,
+)
+from panewise.language.source import PlacedError, hint_for, shortened
+from panewise.language.statements import CreateQuery, Item, Source, UsingClause, WindowClause
+from panewise.language.typecheck import expect_condition, type_of
+from panewise.language.words import INDEXES, RINGS, STORAGES
+from panewise.windows import RowWindow, TimeWindow, Window
+from panewise.windows.slots import lengths_of
+
+_SLIDING_HINT = "for instance [RANGE 1 HOUR SLIDE 1 MINUTE]"
+
+
+def is_row_query(statement: CreateQuery) -> bool:
+    """Whether a query answers with rows: by its clauses, by HISTOGRAM or TOP_K, or because it has no window."""
+    clauses = (statement.join, statement.intersect, statement.order, statement.into)
+    uses_index = statement.using is not None and statement.using.lower is not None
+    return (
+        any(clause is not None for clause in clauses)
+        or uses_index
+        or statement.source.window is None
+        or _has_row_call(statement)
+    )
+
+
+def bind_row_query(statement: CreateQuery, streams: Mapping[str, Stream]) -> RowQuery:
+    """The row query of a statement."""
+    _refuse_clauses(statement)
+    if statement.join is not None:
+        query: RowQuery = _bind_join(statement, streams)
+    elif statement.intersect is not None:
+        query = _bind_intersection(statement, streams)
+    elif _has_row_call(statement):
+        query = _bind_row_call(statement, streams)
+    elif statement.order is not None:
+        query = _bind_sorted(statement, streams)
+    else:
+        query = _bind_selection(statement, streams)
+    return query
+
+
+def _has_row_call(statement: CreateQuery) -> bool:
+    return any(isinstance(item.expression, RowCall) for item in statement.select)
+
+
+def _refuse_clauses(statement: CreateQuery) -> None:
+    """Refuse the clauses that no row query has, and those of two operators at once."""
+    for found, span, word in (
+        (bool(statement.group_by), statement.group_by[0].span if statement.group_by else statement.span, "GROUP BY"),
+        (statement.having is not None, statement.having.span if statement.having else statement.span, "HAVING"),
+        (statement.within is not None, statement.name.span, "WITHIN"),
+    ):
+        if found:
+            hint = f"leave out {word}, or ask for aggregates over a window without INTO, USING and ORDER BY"
+            raise PlacedError(f"{word} is for aggregates, and this query answers with rows", span, hint)
+    operators = [part for part in (statement.join, statement.intersect, statement.order) if part is not None]
+    if len(operators) > 1:
+        hint = "write two queries"
+        raise PlacedError("a query can have only one of JOIN, INTERSECT and ORDER BY", operators[1].span, hint)
+    if operators and _has_row_call(statement):
+        call = next(item.expression for item in statement.select if isinstance(item.expression, RowCall))
+        hint = "write two queries"
+        raise PlacedError(f"{call.function} cannot be used with JOIN, INTERSECT or ORDER BY", call.span, hint)
+
+
+class _Clauses(NamedTuple):
+    """INTO and USING, bound."""
+
+    into: Window | None
+    using: Using | None
+
+
+def _bind_clauses(statement: CreateQuery, uppers: tuple[str, ...], lowers: tuple[str, ...]) -> _Clauses:
+    """INTO and USING, the latter with one of `uppers` over one of `lowers`."""
+    into = None
+    if statement.into is not None:
+        into = statement.into.window.window
+        _expect_suffix(into, statement.into.span, "INTO")
+    using = None if statement.using is None else _bind_using(statement.using, uppers, lowers)
+    return _Clauses(into, using)
+
+
+def _bind_using(clause: UsingClause, uppers: tuple[str, ...], lowers: tuple[str, ...]) -> Using:
+    if not uppers:
+        raise PlacedError("this query needs no index", clause.span, "leave out USING")
+    hint = f"here it is one of {', '.join(uppers)} OVER one of {', '.join(lowers)}"
+    if clause.lower is None:
+        raise PlacedError("USING needs OVER in a query that answers with rows", clause.span, hint)
+    for name, known in ((clause.upper, uppers), (clause.lower, lowers)):
+        if name.text.lower() not in known:
+            raise PlacedError(f"USING cannot take {shortened(name.text)}", name.span, hint)
+    return Using(clause.upper.text.lower(), clause.lower.text.lower())
+
+
+def _set_names(width: float | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The indexes and storages for single values, or for ranges of values."""
+    if width is not None:
+        return ("g_index",), ("list", "group")
+    return tuple(name for name in INDEXES if name != "g_index"), tuple(name for name in STORAGES if name != "group")
+
+
+def _ring_names() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return RINGS, tuple(name for name in INDEXES if name != "g_index")
+
+
+# Windows
+
+
+def _sliding(source: Source, stream: Stream, what: str) -> Window:
+    """The window of a source, which must slide."""
+    refuse_alias(source)
+    clause = source.window
+    if clause is None:
+        raise PlacedError(f"{what} needs a window", source.stream.span, _SLIDING_HINT)
+    window = clause.window
+    if not window.is_sliding:
+        raise PlacedError(f"{what} needs a window that slides", source.stream.span, _SLIDING_HINT)
+    check_granularity(clause, stream)
+    basic = BasicWindows.of(window)
+    if basic.count > MOST_BASIC_WINDOWS:
+        message = f"the window needs {basic.count:,} basic windows, at most {MOST_BASIC_WINDOWS:,}"
+        hint = "choose a slide that shares a larger divisor with the range"
+        raise PlacedError(message, source.stream.span, hint)
+    return window
+
+
+def refuse_alias(source: Source) -> None:
+    """Refuse `AS` behind a stream that is not joined."""
+    if source.alias is not None:
+        raise PlacedError("only the streams of a JOIN can have other names", source.alias.span, "leave out AS")
+
+
+def _expect_suffix(window: Window, span: Span, what: str) -> None:
+    """Refuse windows that slide, that end before now, or that count the rows of substreams."""
+    ends_now = (window.right_us if isinstance(window, TimeWindow) else window.right) == 0
+    if window.is_sliding or not ends_now or (isinstance(window, RowWindow) and window.partition_by):
+        raise PlacedError(f"{what} needs a plain window", span, "[RANGE 1 HOUR] or [ROWS 1000]")
+
+
+# Operators
+
+
+def _bind_row_call(statement: CreateQuery, streams: Mapping[str, Stream]) -> RowQuery:
+    stream = find_stream(statement.stream, streams)
+    if len(statement.select) > 1:
+        second = statement.select[1].expression
+        raise PlacedError("HISTOGRAM and TOP_K must be alone in SELECT", second.span, "write two queries")
+    call, alias = statement.select[0].expression, statement.select[0].alias
+    assert isinstance(call, RowCall)
+    if alias is not None:
+        raise PlacedError(f"the columns of {call.function} have fixed names", alias.span, "leave out AS")
+    window = _sliding(statement.source, stream, call.function)
+    kind = _value_type(call.argument, stream)
+    _check_events(statement.where, stream)
+    name, where = statement.name.text, statement.where
+    if call.function == "TOP_K":
+        assert isinstance(call.parameter, int)
+        into, using = _bind_clauses(statement, *_set_names(None))
+        return TopKQuery(
+            name=name,
+            stream=stream.name,
+            window=window,
+            where=where,
+            argument=call.argument,
+            k=call.parameter,
+            into=into,
+            using=using,
+        )
+    width = _check_width(call.parameter, kind, call.span)
+    into, using = _bind_clauses(statement, *_set_names(width))
+    return HistogramQuery(
+        name=name,
+        stream=stream.name,
+        window=window,
+        where=where,
+        argument=call.argument,
+        width=width,
+        into=into,
+        using=using,
+    )
+
+
+def _bind_intersection(statement: CreateQuery, streams: Mapping[str, Stream]) -> IntersectionQuery:
+    clause = statement.intersect
+    assert clause is not None
+    left, left_type = _bind_intersection_side(statement.select, statement.source, statement.where, streams)
+    right, right_type = _bind_intersection_side(clause.select, clause.source, clause.where, streams)
+    if left_type is not right_type:
+        message = f"INTERSECT needs values of one type, got {left_type} and {right_type}"
+        raise PlacedError(message, clause.select[0].expression.span, "declare both attributes with the same type")
+    _check_pairing(left.window, right.window, clause.source.stream.span)
+    width = _check_width(clause.width, left_type, clause.width_span)
+    into, using = _bind_clauses(statement, *_set_names(width))
+    return IntersectionQuery(name=statement.name.text, left=left, right=right, width=width, into=into, using=using)
+
+
+def _bind_intersection_side(
+    select: tuple[Item, ...], source: Source, where: Expression | None, streams: Mapping[str, Stream]
+) -> tuple[IntersectionSide, Type]:
+    stream = find_stream(source.stream, streams)
+    if len(select) > 1:
+        raise PlacedError("INTERSECT takes one value a side", select[1].expression.span, "select one attribute")
+    if select[0].alias is not None:
+        raise PlacedError("the columns of INTERSECT have fixed names", select[0].alias.span, "leave out AS")
+    window = _sliding(source, stream, "INTERSECT")
+    kind = _value_type(select[0].expression, stream)
+    _check_events(where, stream)
+    return IntersectionSide(stream.name, window, select[0].expression, where), kind
+
+
+def _check_pairing(left: Window, right: Window, span: Span) -> None:
+    """Refuse two windows whose instances do not end together."""
+    if clock_of(left) != clock_of(right):
+        raise PlacedError("INTERSECT cannot mix RANGE and ROWS", span, "give both windows a RANGE, or both ROWS")
+    (left_length, slide), (right_length, right_slide) = lengths_of(left), lengths_of(right)
+    if slide != right_slide:
+        raise PlacedError("the windows of INTERSECT need the same SLIDE", span, "give both the SLIDE of the first")
+    if clock_of(left) == "time" and (left_length - right_length) % slide:
+        hint = "let the two ranges differ by a multiple of the slide"
+        raise PlacedError("the windows of INTERSECT never end together", span, hint)
+
+
+def _bind_sorted(statement: CreateQuery, streams: Mapping[str, Stream]) -> SortedQuery:
+    order = statement.order
+    assert order is not None
+    stream = find_stream(statement.stream, streams)
+    window = _sliding(statement.source, stream, "ORDER BY")
+    type_of(Attribute(order.by.text, span=order.by.span), stream.attributes)
+    _check_events(statement.where, stream)
+    into, using = _bind_clauses(statement, *_ring_names())
+    query = SortedQuery(
+        name=statement.name.text,
+        stream=stream.name,
+        window=window,
+        where=statement.where,
+        columns=tuple(_bind_column(item, stream.attributes) for item in statement.select),
+        by=order.by.text,
+        descending=order.descending,
+        limit=order.limit,
+        into=into,
+        using=using,
+    )
+    _check_labels(query, query.columns, statement.select)
+    return query
+
+
+def _bind_selection(statement: CreateQuery, streams: Mapping[str, Stream]) -> SelectionQuery:
+    stream = find_stream(statement.stream, streams)
+    calls = [call for item in statement.select for call in aggregates_of(item.expression)]
+    if statement.source.window is not None:
+        clause = statement.into or statement.using
+        assert clause is not None
+        word = "INTO" if statement.into else "USING"
+        hint = f"leave out {word}; or sort the window with ORDER BY, or select from the stream without a window"
+        raise PlacedError(f"{word} is for queries that answer with rows", clause.span, hint)
+    if calls:
+        message = f"{shortened(stream.name)} needs a window here"
+        hint = "every query of aggregates needs a window, for instance [RANGE 1 HOUR SLIDE 5 MINUTES]"
+        raise PlacedError(message, statement.stream.span, hint)
+    refuse_alias(statement.source)
+    _check_events(statement.where, stream)
+    into, _ = _bind_clauses(statement, (), ())
+    query = SelectionQuery(
+        name=statement.name.text,
+        stream=stream.name,
+        where=statement.where,
+        columns=tuple(_bind_column(item, stream.attributes) for item in statement.select),
+        into=into,
+    )
+    _check_labels(query, query.columns, statement.select)
+    return query
+
+
+def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> JoinQuery:
+    clause = statement.join
+    assert clause is not None
+    left, right = _bind_join_side(statement.source, streams), _bind_join_side(clause.source, streams)
+    if left.name == right.name:
+        name = clause.source.alias or clause.source.stream
+        hint = f"give one of them another name: FROM {print_name(left.stream)} [...] AS a"
+        raise PlacedError(f"both sides of the JOIN are called {shortened(right.name)}", name.span, hint)
+    attributes = {
+        QualifiedAttribute.of(side.name, attribute).name: kind
+        for side in (left, right)
+        for attribute, kind in streams[side.stream].attributes.items()
+    }
+    written = [item.expression for item in statement.select] + [clause.on]
+    for expression in [*written, *([statement.where] if statement.where is not None else [])]:
+        _expect_qualified(expression, left.name, right.name)
+    left_key, right_key = _bind_keys(clause.on, left.name, attributes)
+    if statement.where is not None:
+        _refuse_aggregates(statement.where)
+        expect_condition(statement.where, attributes, "WHERE")
+    into, using = _bind_clauses(statement, *_ring_names())
+    query = JoinQuery(
+        name=statement.name.text,
+        left=left,
+        right=right,
+        left_key=left_key,
+        right_key=right_key,
+        columns=tuple(_bind_column(item, attributes) for item in statement.select),
+        where=statement.where,
+        into=into,
+        using=using,
+    )
+    _check_labels(query, query.columns, statement.select)
+    return query
+
+
+def _bind_join_side(source: Source, streams: Mapping[str, Stream]) -> JoinSide:
+    stream = find_stream(source.stream, streams)
+    clause: WindowClause | None = source.window
+    if clause is None:
+        hint = "for instance [RANGE 1 HOUR] or [ROWS 1000]"
+        raise PlacedError(f"{shortened(stream.name)} needs a window to be joined", source.stream.span, hint)
+    _expect_suffix(clause.window, source.stream.span, "JOIN")
+    check_granularity(clause, stream)
+    return JoinSide(stream.name, clause.window, source.side)
+
+
+def _expect_qualified(expression: Expression, left: str, right: str) -> None:
+    """Refuse attributes of a join without the name of their stream."""
+    for attribute in bare_attributes(expression):
+        if not isinstance(attribute, QualifiedAttribute):
+            name = print_name(attribute.name)
+            hint = f"write {print_name(left)}.{name} or {print_name(right)}.{name}"
+            raise PlacedError(f"in a JOIN {shortened(attribute.name)} needs its stream", attribute.span, hint)
+        if attribute.side not in (left, right):
+            hint = hint_for(attribute.side, [left, right], "")
+            raise PlacedError(f"the JOIN has no stream {shortened(attribute.side)}", attribute.span, hint)
+
+
+def _bind_keys(
+    on: Expression, left: str, attributes: Mapping[str, Type]
+) -> tuple[QualifiedAttribute, QualifiedAttribute]:
+    """The keys of `ON a.k = b.k`, the key of the left stream first."""
+    expect_condition(on, attributes, "ON")
+    match on:
+        case Comparison(operator="=", left=QualifiedAttribute() as one, right=QualifiedAttribute() as other):
+            if one.side == left != other.side:
+                return one, other
+            if other.side == left != one.side:
+                return other, one
+    hint = "write ON a.k = b.k, and put further conditions into WHERE"
+    raise PlacedError("ON must equate one attribute of each stream", on.span, hint)
+
+
+# Columns
+
+
+def _value_type(expression: Expression, stream: Stream) -> Type:
+    """The type of the values that a histogram or an intersection counts."""
+    _refuse_aggregates(expression)
+    found = type_of(expression, stream.attributes)
+    if found is None:
+        raise PlacedError("NULL has no values", expression.span, "name an attribute")
+    return found
+
+
+def _check_width(width: float | None, kind: Type, span: Span) -> int | float | None:
+    """The width of value ranges in the type of the values."""
+    if width is None:
+        return None
+    if not kind.is_number:
+        hint = "leave out the width to count single values"
+        raise PlacedError(f"ranges are of BIGINT or DOUBLE, these values are {kind}", span, hint)
+    if kind is Type.DOUBLE:
+        return float(width)
+    if not isinstance(width, int):
+        raise PlacedError("ranges of BIGINT need a whole width", span, "for instance 10")
+    return width
+
+
+def _bind_column(item: Item, attributes: Mapping[str, Type]) -> Column:
+    _refuse_aggregates(item.expression)
+    if type_of(item.expression, attributes) is None:
+        raise PlacedError("a column of NULLs has no type", item.expression.span, "select an attribute")
+    return Column(item.expression, item.alias.text if item.alias else None)
+
+
+def _refuse_aggregates(expression: Expression) -> None:
+    calls = aggregates_of(expression)
+    if calls:
+        hint = "this query answers with rows; ask for aggregates in a query of their own"
+        raise PlacedError("an aggregate cannot be used here", calls[0].span, hint)
+    for node in walk(expression):
+        if isinstance(node, RowCall):
+            raise PlacedError(f"{node.function} gives rows, not a value", node.span, "it must be alone in SELECT")
+
+
+def _check_events(where: Expression | None, stream: Stream) -> None:
+    if where is not None:
+        check_where(where, stream)
+
+
+def _check_labels(query: RowQuery, columns: tuple[Column, ...], items: tuple[Item, ...]) -> None:
+    """Refuse two columns with one name."""
+    taken = set(columns_of(query))
+    for column, item in zip(columns, items):
+        label = label_of(column)
+        place = item.alias.span if item.alias else item.expression.span
+        if label in columns_of(query):
+            hint = "name it with AS"
+            raise PlacedError(f"the rows already have a column {shortened(label)}", place, hint)
+        if label in taken:
+            raise PlacedError(f"two SELECT items are called {shortened(label)}", place, "name one of them with AS")
+        taken.add(label)

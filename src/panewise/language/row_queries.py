@@ -1,0 +1,198 @@
+"""Row queries: queries whose answers are rows, not aggregates. One class an operator, as values.
+
+They are the operators of Golab, Garg and Özsu ("On Indexing Sliding Windows over On-line Data Streams", 2004,
+section 3) that need more than an aggregate: a histogram or the most frequent values of a window, the values that two
+windows share, a window in sorted order, a join of two windows, and the plain selection. Input and output may each be
+windowed or not, which makes the paper's four modes: `into` is the window that holds the output.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import gcd
+
+from panewise.language.expressions import Expression, QualifiedAttribute
+from panewise.windows import TimeWindow, Window
+from panewise.windows.slots import lengths_of
+
+MOST_BASIC_WINDOWS = 2**20
+"""The most basic windows that a window can have."""
+
+
+@dataclass(frozen=True)
+class BasicWindows:
+    """How a sliding window is cut: `count` basic windows of `length` (us or rows), answered after every `every`."""
+
+    length: int
+    count: int
+    every: int
+
+    @staticmethod
+    def of(window: Window) -> BasicWindows:
+        """The longest possible basic windows: every start and end of the window falls between two of them.
+
+        >>> BasicWindows.of(TimeWindow(12, slide_us=9))
+        BasicWindows(length=3, count=4, every=3)
+        """
+        range_length, slide = lengths_of(window)
+        length = gcd(range_length, slide)
+        return BasicWindows(length, range_length // length, slide // length)
+
+
+@dataclass(frozen=True)
+class Using:
+    """What USING names: an index over a storage, or a ring over an index."""
+
+    upper: str
+    lower: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the rows: an expression, and the name it was given, if any."""
+
+    expression: Expression
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class JoinSide:
+    """One input of a join: a stream and its window; `name` is the prefix of its attributes."""
+
+    stream: str
+    window: Window
+    name: str
+
+
+@dataclass(frozen=True)
+class IntersectionSide:
+    """One window of an intersection."""
+
+    stream: str
+    window: Window
+    argument: Expression
+    where: Expression | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowQuery(ABC):
+    """What all row queries have."""
+
+    name: str
+    into: Window | None = None
+    using: Using | None = None
+
+    @property
+    @abstractmethod
+    def streams(self) -> tuple[str, ...]:
+        """The streams that it reads, each once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowQuery(RowQuery):
+    """An operator over the sliding window of one stream."""
+
+    stream: str
+    window: Window
+    where: Expression | None = None
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The one stream."""
+        return (self.stream,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramQuery(WindowQuery):
+    """Every value of the window and how often it occurs; with a `width`, ranges of values instead."""
+
+    argument: Expression
+    width: int | float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopKQuery(WindowQuery):
+    """The k most frequent values of the window."""
+
+    argument: Expression
+    k: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SortedQuery(WindowQuery):
+    """The window sorted by one attribute; it shows some columns."""
+
+    columns: tuple[Column, ...]
+    by: str
+    descending: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntersectionQuery(RowQuery):
+    """The values that two windows share, or the ranges of values when there is a `width`."""
+
+    left: IntersectionSide
+    right: IntersectionSide
+    width: int | float | None = None
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The two streams, or the one that is on both sides."""
+        return tuple(dict.fromkeys((self.left.stream, self.right.stream)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinQuery(RowQuery):
+    """The pairs of events with equal keys, each within the other's window when it came."""
+
+    left: JoinSide
+    right: JoinSide
+    left_key: QualifiedAttribute
+    right_key: QualifiedAttribute
+    columns: tuple[Column, ...]
+    where: Expression | None = None
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The two streams, or the one that is joined with itself."""
+        return tuple(dict.fromkeys((self.left.stream, self.right.stream)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionQuery(RowQuery):
+    """The events that pass a condition, as they come."""
+
+    stream: str
+    columns: tuple[Column, ...]
+    where: Expression | None = None
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The one stream."""
+        return (self.stream,)
+
+
+def columns_of(query: RowQuery) -> tuple[str, ...]:
+    """The columns that every row of such a query has besides the selected ones."""
+    match query:
+        case HistogramQuery(width=None):
+            return ("window_start", "window_end", "value", "count")
+        case HistogramQuery():
+            return ("window_start", "window_end", "low", "high", "count")
+        case TopKQuery():
+            return ("window_start", "window_end", "rank", "value", "count")
+        case IntersectionQuery(width=None):
+            return ("window_start", "window_end", "value", "left_count", "right_count")
+        case IntersectionQuery():
+            return ("window_start", "window_end", "low", "high", "left_count", "right_count")
+        case SortedQuery():
+            return ("window_start", "window_end", "position")
+        case _:
+            return ("time",)
+
+
+def clock_of(window: Window) -> str:
+    """What a window counts: "time" or "rows"."""
+    return "time" if isinstance(window, TimeWindow) else "rows"

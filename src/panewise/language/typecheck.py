@@ -1,0 +1,148 @@
+"""The types of expressions.
+
+>>> from panewise.language.expressions import Arithmetic, Attribute, Literal
+>>> str(type_of(Arithmetic("+", Attribute("x"), Literal(1, Type.BIGINT)), {"x": Type.BIGINT}))
+'DOUBLE'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.sketches import PACKAGE, is_installed
+from panewise.aggregates.types import Type
+from panewise.extras import cure
+from panewise.language.expressions import (
+    AggregateCall,
+    Arithmetic,
+    Attribute,
+    Comparison,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Negate,
+    Not,
+    RowCall,
+)
+from panewise.language.printer import print_expression
+from panewise.language.source import PlacedError, hint_for, shortened
+
+
+def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | None:
+    """The type of an expression over attributes of these types; None is the type of NULL and fits everywhere.
+
+    An unknown attribute or a wrong type raises a `PlacedError` at its place.
+    """
+    match expression:
+        case Literal():
+            return expression.type
+        case Attribute():
+            return _attribute(expression, attributes)
+        case AggregateCall():
+            return _aggregate(expression, attributes)
+        case RowCall():
+            message = f"{expression.function} gives rows, not a value"
+            raise PlacedError(message, expression.span, "it must be alone in SELECT")
+        case Arithmetic():
+            for side in (expression.left, expression.right):
+                _expect_number(side, type_of(side, attributes), f"the operator {expression.operator}")
+            return Type.DOUBLE
+        case Negate():
+            _expect_number(expression.operand, type_of(expression.operand, attributes), "a minus sign")
+            return Type.DOUBLE
+        case Comparison():
+            left = type_of(expression.left, attributes)
+            _expect_comparable(expression.left, left, expression.right, type_of(expression.right, attributes))
+        case Logical():
+            for side in (expression.left, expression.right):
+                expect_condition(side, attributes, expression.operator)
+        case Not():
+            expect_condition(expression.operand, attributes, "NOT")
+        case IsNull():
+            type_of(expression.operand, attributes)
+        case InList():
+            operand = type_of(expression.operand, attributes)
+            for item in expression.items:
+                _expect_comparable(expression.operand, operand, item, item.type)
+        case Like():
+            operand = type_of(expression.operand, attributes)
+            if operand not in (None, Type.STRING):
+                message = f"LIKE needs a STRING, {_written(expression.operand)} is {operand}"
+                raise PlacedError(message, expression.operand.span, "compare other types with = < > or BETWEEN")
+        case _:
+            raise TypeError(f"unknown kind of expression: {expression!r}")
+    return Type.BOOLEAN
+
+
+def expect_condition(expression: Expression, attributes: Mapping[str, Type], place: str) -> None:
+    """Refuse an expression that is neither true nor false where a condition is needed."""
+    found = type_of(expression, attributes)
+    if found not in (None, Type.BOOLEAN):
+        message = f"{place} needs a condition, {_written(expression)} is {found}"
+        raise PlacedError(message, expression.span, "compare it with something, for instance x > 0")
+
+
+def _attribute(attribute: Attribute, attributes: Mapping[str, Type]) -> Type:
+    found = attributes.get(attribute.name)
+    if found is None:
+        raise unknown_attribute(attribute, attributes)
+    return found
+
+
+def unknown_attribute(attribute: Attribute, attributes: Mapping[str, Type]) -> PlacedError:
+    """The error for a name that is not an attribute."""
+    hint = hint_for(attribute.name, attributes, "the stream has no attributes")
+    return PlacedError(f"unknown attribute {shortened(attribute.name)}", attribute.span, hint)
+
+
+def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
+    aggregate = CATALOGUE.get(call.function)
+    if aggregate is None:
+        hint = "APPROX_TOP_COUNT(x, 1) is how often the most frequent value occurs, APPROX_TOP_ITEM(x, 1) the value"
+        raise PlacedError(f"{call.function} stands for several values, and one is needed here", call.span, hint)
+    if not aggregate.is_exact and not is_installed():
+        message = f"{call.function} needs {PACKAGE}, which is not installed"
+        raise PlacedError(message, call.span, cure("sketches"))
+    if call.argument is None:
+        return aggregate.result_type(None)
+    argument = type_of(call.argument, attributes)
+    if argument is None:
+        message = f"the argument of {call.function} is NULL, which has no type"
+        raise PlacedError(message, call.argument.span, "aggregate an attribute")
+    if not aggregate.accepts(argument):
+        accepted = " or ".join(str(kind) for kind in Type if aggregate.accepts(kind))
+        message = f"{call.function} needs {accepted}, {_written(call.argument)} is {argument}"
+        raise PlacedError(message, call.argument.span, "COUNT and COUNT(DISTINCT ...) take every type")
+    return aggregate.result_type(argument)
+
+
+def _expect_number(expression: Expression, found: Type | None, place: str) -> None:
+    if found is not None and not found.is_number:
+        hint = "compare timestamps with TIMESTAMP '...'" if found is Type.TIMESTAMP else "use BIGINT or DOUBLE"
+        raise PlacedError(f"{place} needs numbers, {_written(expression)} is {found}", expression.span, hint)
+
+
+def _expect_comparable(left: Expression, left_type: Type | None, right: Expression, right_type: Type | None) -> None:
+    if left_type is None or right_type is None or left_type is right_type:
+        return
+    if left_type.is_number and right_type.is_number:
+        return
+    both = {left_type, right_type}
+    hint = "compare values of one type"
+    if both == {Type.TIMESTAMP, Type.STRING}:
+        hint = "write a timestamp as TIMESTAMP '2013-01-31 05:00:00'"
+    elif Type.STRING in both:
+        hint = "a value in '...' is a STRING, a name in \"...\" is an attribute"
+    # The constant is what the reader would change.
+    wrong = left if isinstance(left, Literal) and not isinstance(right, Literal) else right
+    message = f"cannot compare {_written(left)} ({left_type}) with {_written(right)} ({right_type})"
+    raise PlacedError(message, wrong.span, hint)
+
+
+def _written(expression: Expression) -> str:
+    text = print_expression(expression)
+    return text if len(text) <= 40 else text[:37] + "..."

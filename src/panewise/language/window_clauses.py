@@ -1,0 +1,81 @@
+"""Window clauses: turns the numbers between the brackets into a window, or into an error that names the wrong one."""
+
+from __future__ import annotations
+
+from panewise.language.expressions import Span
+from panewise.language.literals import MOST_ROWS, print_duration
+from panewise.language.source import PlacedError
+from panewise.language.statements import Duration, Name, WindowClause
+from panewise.windows import RowWindow, TimeWindow
+
+Count = tuple[int, Span]
+
+
+def range_window(length: Duration, slide: Duration | None) -> WindowClause:
+    """`RANGE r` or `RANGE r SLIDE s`."""
+    length = _positive_duration("RANGE", length)
+    if slide is None:
+        return WindowClause(TimeWindow(length.us), (length,))
+    slide = _positive_duration("SLIDE", slide)
+    return WindowClause(TimeWindow(length.us, slide_us=slide.us), (length, slide))
+
+
+def range_between(left: Duration, right: Duration) -> WindowClause:
+    """`RANGE BETWEEN l PRECEDING AND r PRECEDING`."""
+    left = _positive_duration("RANGE", left)
+    if right.us < 0:
+        raise PlacedError("the end of a RANGE must not be negative", right.span, "0 SECONDS PRECEDING is now")
+    if right.us >= left.us:
+        message = f"a RANGE must begin before it ends, got {print_duration(left.us)} and {print_duration(right.us)}"
+        raise PlacedError(
+            message,
+            right.span,
+            "write the larger duration first: BETWEEN 2 HOURS PRECEDING AND 1 HOUR PRECEDING",
+        )
+    return WindowClause(TimeWindow(left.us, right.us), (left, Duration(right.us, right.span, "RANGE")))
+
+
+def rows_window(length: Count, slide: Count | None) -> WindowClause:
+    """`ROWS n` or `ROWS n SLIDE m`."""
+    left = _positive_count("ROWS", length)
+    return WindowClause(RowWindow(left, slide=None if slide is None else _positive_count("SLIDE", slide)))
+
+
+def rows_between(length: Count, end: Count) -> WindowClause:
+    """`ROWS BETWEEN n PRECEDING AND m PRECEDING`."""
+    left = _positive_count("ROWS", length)
+    right, span = end
+    if right < 0:
+        raise PlacedError("the end of ROWS must not be negative", span, "0 PRECEDING is the last row")
+    if right >= left:
+        hint = "write the larger number first: BETWEEN 100 PRECEDING AND 10 PRECEDING"
+        raise PlacedError(f"ROWS must begin before it ends, got {left} and {right}", span, hint)
+    return WindowClause(RowWindow(left, right))
+
+
+def partition_window(names: tuple[Name, ...], clause: WindowClause, span: Span) -> WindowClause:
+    """`PARTITION BY k ROWS ...`; the binder checks the names."""
+    window = clause.window
+    assert isinstance(window, RowWindow)
+    if window.slide is not None:
+        hint = "leave out SLIDE, and look the query up when an answer is needed"
+        raise PlacedError("a window with PARTITION BY cannot SLIDE", span, hint)
+    partitioned = RowWindow(window.left, window.right, partition_by=tuple(name.text for name in names))
+    return WindowClause(partitioned, partition_by=names)
+
+
+def _positive_duration(word: str, duration: Duration) -> Duration:
+    if duration.us <= 0:
+        sign = "-" if duration.us < 0 else ""
+        message = f"{word} must be positive, got {sign}{print_duration(abs(duration.us))}"
+        raise PlacedError(message, duration.span, f"for instance {word} 5 MINUTES")
+    return Duration(duration.us, duration.span, word)
+
+
+def _positive_count(word: str, count: Count) -> int:
+    value, span = count
+    if value <= 0:
+        raise PlacedError(f"{word} must be positive, got {value}", span, f"for instance {word} 100")
+    if value > MOST_ROWS:
+        raise PlacedError(f"{word} {value} is too large", span, "at most 2**60 rows")
+    return value

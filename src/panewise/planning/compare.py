@@ -1,0 +1,109 @@
+"""A stream's plan beside the alternatives: no sharing, one tree for all, and other merges.
+
+All are priced alike: events into bases, partials into trees, fragments into answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+
+from panewise.planning.cost import Prices
+from panewise.planning.plan import Base, Clock, StreamPlan, Tree
+from panewise.planning.unions import Unions, unions_of
+from panewise.windows import Window
+from panewise.windows.cuts import Cuts
+from panewise.windows.slots import granularity_of, lengths_in_slots
+
+_MOST_COMPARED = 20
+"""The most other trees that a tree is compared with to give a reason."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Operations per second of the two plain ways, and a reason for each tree."""
+
+    no_share: float
+    """Each query has a base and a tree of its own, with the longest slots that its window allows."""
+    shared: float
+    """The plan's bases, and one tree for all queries of a base that have the same groups."""
+    reasons: Mapping[int, str]
+
+
+def compare(plan: StreamPlan, prices: Prices) -> Comparison:
+    """Compare a stream's plan with No Share and Shared (Guirguis et al., section 4)."""
+    no_share = shared = 0.0
+    reasons: dict[int, str] = {}
+    for base in plan.bases:
+        shared += prices.base(base)
+        families: dict[tuple[str, ...], list[Tree]] = {}
+        for tree in plan.fed_by(base):
+            families.setdefault(tree.group_by, []).append(tree)
+        for trees in families.values():
+            family = _Family(base, trees, prices, unions_of(trees))
+            shared += prices.feeding(base) + family.together()
+            for place, tree in enumerate(trees):
+                alone = {window: family.alone(window) for window in tree.windows}
+                for planned in tree.queries:
+                    own = _own_base(plan, tree, base, planned.query.window)
+                    no_share += prices.base(own) + prices.feeding(own) + alone[planned.query.window]
+                reasons[tree.number] = family.reason(place, sum(alone.values()))
+    return Comparison(no_share, shared, reasons)
+
+
+def _own_base(plan: StreamPlan, tree: Tree, base: Base, window: Window) -> Base:
+    """The base that a query with this window would have if it were the only one."""
+    granularity = granularity_of([window])
+    if base.clock is Clock.TIME and plan.stream.granularity_us is not None:
+        granularity = gcd(granularity, plan.stream.granularity_us)
+    return replace(base, granularity=granularity, group_by=tree.group_by)
+
+
+@dataclass(frozen=True)
+class _Family:
+    """The trees of a base that have the same groups, and what folding their fragments costs a second."""
+
+    base: Base
+    trees: Sequence[Tree]
+    prices: Prices
+    unions: Unions
+
+    def alone(self, window: Window) -> float:
+        """The cost of folding one window alone."""
+        lengths = lengths_in_slots(window, self.base.granularity)
+        return self._folds(Cuts.of([lengths]).rate, self.prices.visits_for(*lengths))
+
+    def together(self) -> float:
+        """The cost of folding all trees as one."""
+        return self._folds(self.unions.of_all(), sum(self.prices.visits(tree) for tree in self.trees))
+
+    def reason(self, place: int, alone: float) -> str:
+        """Why a tree has its windows; `alone` is the sum of what each of them costs alone."""
+        tree, feeding = self.trees[place], self.prices.feeding(self.base)
+        parts = []
+        if len(tree.windows) > 1:
+            apart = alone + len(tree.windows) * feeding
+            parts.append(
+                f"its {len(tree.windows)} windows take {self.prices.tree(tree, self.base):,.0f} a second together "
+                f"and {apart:,.0f} apart"
+            )
+        others = [other for other in range(len(self.trees)) if other != place][:_MOST_COMPARED]
+        losses = {other: self._loss(place, other) - feeding for other in others}
+        if losses:
+            nearest = min(losses, key=lambda other: losses[other])
+            loss = losses[nearest]
+            more = f"{loss:,.0f} more" if loss >= 0 else f"{-loss:,.0f} less"
+            parts.append(f"with tree {self.trees[nearest].number} it would take {more} than apart")
+        if not parts:
+            parts.append("the only window of its groups")
+        return "; ".join(parts)
+
+    def _loss(self, one: int, other: int) -> float:
+        """How much more folding two trees as one costs than folding each."""
+        visits = [self.prices.visits(self.trees[place]) for place in (one, other)]
+        apart = sum(self.prices.folding(self.trees[place], combines) for place, combines in zip((one, other), visits))
+        return self._folds(self.unions.of_two(one, other), sum(visits)) - apart
+
+    def _folds(self, rate: float, visits: float) -> float:
+        return self.prices.folds(rate, visits, self.trees[0])

@@ -1,0 +1,100 @@
+"""What a plan costs: events into bases, partials into trees, fragments into answers.
+
+A base costs one operation per event. A tree costs `FEED` combines for each partial that it is fed, and one combine for
+each fragment and instance that the fragment belongs to (Guirguis et al., section 3, equations 1 to 3), for every group.
+If many instances close at once, as in Spark's batches, two stacks answer all of them in one pass, and a fragment costs
+one combine for each window at any overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import expm1, inf, prod
+from numbers import Real
+
+from panewise.errors import PanewiseError
+from panewise.planning.plan import DEFAULT_RATE, Base, Clock, StreamPlan, Tree
+from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from panewise.windows.slots import lengths_of
+
+ASSUMED_VALUES = 100
+"""The assumed number of different values of an unknown attribute."""
+
+FEED = 8.0
+"""What feeding a partial to a tree costs, in combines: it is sorted in and put together with its fragment."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The numbers that a cost is computed from: events per second, weights, and how many values attributes have."""
+
+    rate: float = DEFAULT_RATE
+    weights: Weights = UNIT_WEIGHTS
+    groups: Mapping[str, int] = field(default_factory=dict)
+    in_bulk: bool = False
+    """Whether many windows close at once."""
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.rate, Real) and 0 < self.rate < inf):
+            raise PanewiseError(f"rate must be positive, a number of events a second; got {self.rate!r}")
+        if not isinstance(self.groups, Mapping):
+            raise PanewiseError(
+                f"groups is a dict from attribute to about how many values it has, not {type(self.groups).__name__}"
+            )
+        for name, count in self.groups.items():
+            if not (isinstance(count, Real) and 0 < count < inf):
+                raise PanewiseError(f"groups[{name!r}] must be positive, a number of values; got {count!r}")
+
+    def groups_of(self, attributes: tuple[str, ...]) -> int:
+        """How many groups some attributes make."""
+        return prod(self.groups.get(name, ASSUMED_VALUES) for name in attributes)
+
+    def fed_per_slot(self, base: Base) -> float:
+        """The cost of feeding a tree, for one group and slot: the chance that the slot has a partial of the group."""
+        events = self.rate * base.granularity / 1_000_000 if base.clock is Clock.TIME else float(base.granularity)
+        return FEED * -expm1(-events / self.groups_of(base.group_by))
+
+    def base(self, base: Base) -> float:
+        """Operations per second of a base."""
+        return self.weights.event * self.rate
+
+    def tree(self, tree: Tree, base: Base) -> float:
+        """Operations per second of a tree."""
+        return self.feeding(base) + self.folding(tree, self.visits(tree))
+
+    def feeding(self, base: Base) -> float:
+        """Operations per second of putting a base's partials into the fragments of one tree."""
+        fed = self.fed_per_slot(base) * self.groups_of(base.group_by)
+        return self.weights.combine * fed * self.slots_per_s(base)
+
+    def folding(self, tree: Tree, visits: float) -> float:
+        """Operations per second of combining each of a tree's fragments `visits` times."""
+        return self.folds(tree.cuts.rate, visits, tree)
+
+    def folds(self, rate: float, visits: float, like: Tree) -> float:
+        """The same for another number of fragments per slot, of the same slots and groups."""
+        fragments = rate * self.slots_per_s(like) * self.groups_of(like.group_by)
+        return self.weights.combine * fragments * visits
+
+    def visits(self, tree: Tree) -> float:
+        """How many combines a fragment of a tree costs."""
+        return sum(self.visits_for(*lengths_of(window)) for window in tree.windows)
+
+    def visits_for(self, length: int, slide: int) -> float:
+        """How many combines a fragment costs one window."""
+        return 1.0 if self.in_bulk else length / slide
+
+    def slots_per_s(self, tree: Tree | Base) -> float:
+        """How many slots pass in a second."""
+        return 1_000_000 / tree.granularity if tree.clock is Clock.TIME else self.rate / tree.granularity
+
+    def stream(self, plan: StreamPlan) -> float:
+        """Operations per second of all bases and trees of a stream."""
+        trees = sum(self.tree(tree, plan.base_of(tree)) for tree in plan.trees)
+        return trees + sum(self.base(base) for base in plan.bases)
+
+
+def overlap(tree: Tree) -> float:
+    """How many instances of the tree's different windows an event belongs to: the sum of range over slide."""
+    return sum(length / slide for length, slide in map(lengths_of, tree.windows))

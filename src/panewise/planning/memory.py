@@ -1,0 +1,232 @@
+"""What a plan will hold in memory, by consumer: fragments of trees, events for lookups, structures, row queries.
+
+A tree holds the fragments that its longest window covers: a row per group with events, each with its key, slot and
+shard and the columns of its components. Lookups need the events of their longest window. Structures hold the elements
+that their data sheets declare, for each column that queries share. A row query holds its window. The numbers estimate
+what `Engine.statistics` counts: how well values pack, and how often they repeat, is not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import expm1
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.components import Component, Kind
+from panewise.aggregates.types import Type
+from panewise.errors import PanewiseError
+from panewise.language.expressions import AggregateCall, Attribute, Expression
+from panewise.language.model import Query, Stream
+from panewise.language.typecheck import type_of
+from panewise.planning.cost import Prices
+from panewise.planning.plan import Clock, Input, Plan, Tree
+from panewise.planning.structure_choice import Rates, shape_of
+from panewise.planning.windowed import RowPlan
+from panewise.structures import BY_NAME
+from panewise.windows import TimeWindow, Window
+from panewise.windows.slots import lengths_of
+
+ROW_BYTES = 8
+"""Key, slot and shard of a row, packed."""
+PACKED_BYTES: Mapping[Kind, int] = {
+    Kind.ROWS: 1,
+    Kind.COUNT: 1,
+    Kind.SUM_INT: 5,
+    Kind.SUM_FLOAT: 12,
+    Kind.SQUARES_INT: 6,
+    Kind.SQUARES: 28,
+}
+"""The bytes of a component's columns in a row, packed; 8 for a component not listed."""
+VALUE_BYTES = 16
+"""A value of a multiset, and its count."""
+SKETCH_BYTES: Mapping[Kind, tuple[int, int, int]] = {
+    Kind.QUANTILES: (40, 8, 4_800),
+    Kind.DISTINCT: (40, 8, 4_200),
+    Kind.FREQUENT: (64, 56, 25_000),
+}
+"""A sketch without values, what each different value adds, and the maximum; some sketches are held as bytes."""
+ELEMENT_BYTES: Mapping[Kind, int] = {Kind.SUM_FLOAT: 16, Kind.SQUARES: 32, Kind.VALUES: 9}
+"""The bytes of an element of a structure; 8 for one not listed."""
+LOG_SLACK = 1.4
+"""Events are dropped only when half of them are no longer needed."""
+NULLS_BYTES = 1
+"""Which values of an event are NULL."""
+SET_BYTES = 70
+"""An event in the storage and the index of a histogram, if most values are different."""
+RING_BYTES = 200
+"""An event in the ring and the index of a sorted window or of a join, beside its attributes."""
+STRING_BYTES = 24
+"""A string of an event, with its offset."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """Something that holds memory."""
+
+    name: str
+    bytes: int
+
+
+class MemoryBudgetError(PanewiseError):
+    """A workload that would need more memory than it may use."""
+
+
+def consumers(plan: Plan) -> list[Consumer]:
+    """What the plan will hold, the largest first."""
+    prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
+    found = [
+        Consumer(f"tree {tree.number} over {stream.stream.name}", _tree_bytes(tree, stream.inputs, prices))
+        for stream in plan.streams.values()
+        for tree in stream.trees
+    ]
+    asked: dict[str, list[Window]] = {}
+    for query in plan.on_demand:
+        asked.setdefault(query.stream, []).append(query.window)
+    found += [
+        Consumer(f"events of {name} for lookups", _log_bytes(plan.declared[name], windows, prices))
+        for name, windows in asked.items()
+    ]
+    found += _structures(plan, prices)
+    found += [Consumer(f"rows of {row.query.name}", _row_query_bytes(plan, row, prices)) for row in plan.row_queries]
+    return sorted(found, key=lambda consumer: -consumer.bytes)
+
+
+def check_budget(plan: Plan, limit: int) -> None:
+    """Raise if a plan would hold more than `limit` bytes, and name the largest consumers."""
+    found = consumers(plan)
+    total = sum(consumer.bytes for consumer in found)
+    if total <= limit:
+        return
+    largest = "; ".join(f"{consumer.name}: {show_bytes(consumer.bytes)}" for consumer in found[:_SHOWN])
+    raise MemoryBudgetError(
+        f"the workload would hold about {show_bytes(total)}, and may hold {show_bytes(limit)}: {largest}. Shorten the "
+        f"longest windows, group by fewer attributes, give a coarser SLIDE, or allow more memory"
+    )
+
+
+def show_bytes(number: float) -> str:
+    """A number of bytes for people.
+
+    >>> show_bytes(999), show_bytes(2_345_678)
+    ('999 bytes', '2.3 MB')
+    """
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if number >= size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number:.0f} bytes"
+
+
+def _tree_bytes(tree: Tree, inputs: tuple[Input, ...], prices: Prices) -> int:
+    longest = max(sum(lengths_of(window)) for window in tree.windows)
+    events = _events(longest, tree.clock, prices)
+    fragments = longest / tree.granularity * tree.cuts.rate * prices.groups_of(tree.group_by)
+    # Each event falls into one fragment of one group, so there are no more rows than events.
+    rows = -fragments * expm1(-events / fragments)
+    components = (_component_bytes(component, inputs, events / rows, prices) for component in tree.components)
+    return int(rows * (ROW_BYTES + sum(components)))
+
+
+def _component_bytes(component: Component, inputs: tuple[Input, ...], events: float, prices: Prices) -> float:
+    """The bytes of a component's columns in a row of `events` events."""
+    values = events
+    read = None if component.input is None else inputs[component.input].expression
+    if isinstance(read, Attribute) and read.name in prices.groups:
+        # How many of the different values occur, if each is equally likely.
+        known = prices.groups[read.name]
+        values = -known * expm1(-events / known)
+    if component.kind is Kind.VALUES:
+        return 8 + VALUE_BYTES * values
+    if component.kind.is_sketch:
+        empty, each, most = SKETCH_BYTES[component.kind]
+        # A reference, and the values themselves while there are few.
+        return 8 + min(most, empty + each * values)
+    return PACKED_BYTES.get(component.kind, 8)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What aggregates of on-demand queries must have in common to share elements."""
+
+    stream: str
+    where: Expression | None
+    group_by: tuple[str, ...]
+    argument: Expression | None
+    kinds: frozenset[Kind]
+
+
+def _structures(plan: Plan, prices: Prices) -> Iterator[Consumer]:
+    """The structures of each stream. A structure of several queries is as large as the largest of them needs."""
+    columns: dict[_Column, tuple[float, str]] = {}
+    for query in plan.on_demand:
+        chosen = plan.structures[query.name]
+        for choice in () if chosen.reads_log else chosen.choices:
+            kinds = _held_kinds(plan.declared[query.stream], choice.call)
+            if not kinds or choice.structure is None:
+                continue
+            column = _Column(query.stream, query.where, tuple(sorted(query.group_by)), choice.call.argument, kinds)
+            held = _elements(choice.structure, query, prices) * _element_bytes(choice.structure, kinds)
+            columns[column] = max(columns.get(column, (0.0, "")), (held, choice.structure))
+    together: Counter[tuple[str, str]] = Counter()
+    for column, (held, structure) in columns.items():
+        together[column.stream, structure] += int(held)
+    for (stream, structure), total in together.items():
+        yield Consumer(f"{structure} over {stream} for lookups", total)
+
+
+def _held_kinds(stream: Stream, call: AggregateCall) -> frozenset[Kind]:
+    """What a column of an aggregate holds; COUNT is known from positions."""
+    if call.argument is None:
+        return frozenset()
+    kind = type_of(call.argument, stream.attributes) or Type.BIGINT
+    return frozenset(CATALOGUE[call.function].kinds(kind)) - {Kind.COUNT, Kind.ROWS}
+
+
+def _element_bytes(structure: str, kinds: frozenset[Kind]) -> int:
+    """What a structure keeps of an element; R-INT also keeps the doubles behind its running sums."""
+    twice = structure == "running_intervals" and Kind.SUM_FLOAT in kinds
+    return (1 + twice) * sum(ELEMENT_BYTES.get(kind, 8) for kind in kinds)
+
+
+def _elements(structure: str, query: Query, prices: Prices) -> float:
+    """The elements that a structure holds of all groups. Rings have a power of two as length, and follow the log."""
+    groups = prices.groups_of(query.group_by)
+    shape = shape_of(query, Rates.assumed(prices.rate, groups))
+    room = 1 << (int(LOG_SLACK * shape.largest) - 1).bit_length()
+    return groups * BY_NAME[structure].sheet.space.of(shape) * room / shape.largest
+
+
+def _row_query_bytes(plan: Plan, row: RowPlan, prices: Prices) -> int:
+    """The windows of a row query, unless another query's index already holds them; and the rows that it holds."""
+    held = 0.0
+    for side in row.inputs:
+        stream = plan.declared[side.stream]
+        is_set = row.operator in ("histogram", "top_k", "intersection")
+        if side.window is not None and row.shares_with is None:
+            held += _covered(side.window, prices) * (SET_BYTES if is_set else RING_BYTES + _event_bytes(stream))
+        if row.query.into is not None:
+            held += _covered(row.query.into, prices) * _event_bytes(stream)
+    return int(held)
+
+
+def _covered(window: Window, prices: Prices) -> float:
+    """The events as far back as a window reaches, in every substream that it counts separately."""
+    if isinstance(window, TimeWindow):
+        return _events(window.left_us, Clock.TIME, prices)
+    return float(window.left * prices.groups_of(window.partition_by))
+
+
+def _log_bytes(stream: Stream, windows: Iterable[Window], prices: Prices) -> int:
+    events = max(_covered(window, prices) for window in windows)
+    return int(LOG_SLACK * events * _event_bytes(stream))
+
+
+def _event_bytes(stream: Stream) -> int:
+    """An event with all of its attributes."""
+    return NULLS_BYTES + sum(STRING_BYTES if kind is Type.STRING else 8 for kind in stream.attributes.values())
+
+
+def _events(length: int, clock: Clock, prices: Prices) -> float:
+    return prices.rate * length / 1_000_000 if clock is Clock.TIME else float(length)

@@ -1,0 +1,400 @@
+"""How plans are made: queries get bases, and Weave Share puts the queries of each base's groups into execution trees.
+
+Queries over one stream with the same clock and group-by attributes are a family. A base cuts events into slots, whose
+length divides all ranges and slides of the stream's windows, so that cutting depends on no tree. Families that share an
+attribute may have one base over the union of their attributes, which each tree rolls up. That needs a known number of
+groups, and must cost less than a pass over the events for each family. Within a family, Weave Share decides which
+windows share fragments: a tree is fed the base's partials, and each of its fragments is combined into every instance
+that covers it (Guirguis et al., section 3, with partials of slots in place of events).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from math import gcd
+from typing import TYPE_CHECKING
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.components import Component, Kind
+from panewise.aggregates.types import Type
+from panewise.language.expressions import AggregateCall, Expression
+from panewise.language.model import Query, Stream, Workload
+from panewise.language.typecheck import type_of
+from panewise.planning.cost import FEED, Prices
+from panewise.planning.plan import (
+    DEFAULT_RATE,
+    Base,
+    Clock,
+    Input,
+    Plan,
+    PlannedAggregate,
+    PlannedQuery,
+    Shape,
+    StreamPlan,
+    Tree,
+)
+from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from panewise.planning.sharing.few import share_few
+from panewise.windows import RowWindow, TimeWindow, Window
+from panewise.windows.cuts import Cuts
+from panewise.windows.slots import granularity_of, lengths_in_slots, lengths_of
+
+if TYPE_CHECKING:
+    from panewise.planning.having import HavingPlan
+    from panewise.planning.structure_choice import StructurePlan
+    from panewise.planning.windowed import RowPlan
+    from panewise.planning.within import WithinPlan
+
+ONE_SLOT = TimeWindow(1, slide_us=1)
+"""The window of a lookup after the events that it covers have been picked."""
+
+
+def optimize(
+    workload: Workload,
+    *,
+    rate: float = DEFAULT_RATE,
+    weights: Weights = UNIT_WEIGHTS,
+    groups: Mapping[str, int] | None = None,
+    in_bulk: bool = False,
+) -> Plan:
+    """Plan a workload: which queries share which partial results, and which structure answers each lookup.
+
+    Args:
+        workload: The streams and queries.
+        rate: Events a second of each stream, 1,000 if you do not say.
+        weights: What an operation costs; the paper counts each as 1.
+        groups: About how many values attributes have, by name, where that is known.
+        in_bulk: Plan for windows that close many at once, as they do in Spark's batches.
+
+    Raises:
+        ValueError: The rate is not positive.
+
+    Cost: O(queries), and Weave Share over the different windows of each stream (docs/optimizer.md has figures).
+    """
+    prices = Prices(rate, weights, {} if groups is None else groups, in_bulk)
+    streams: dict[str, StreamPlan] = {}
+    trees = bases = 0
+    for stream in workload.streams.values():
+        sliding = [query for query in workload.queries_of(stream.name) if query.window.is_sliding]
+        if sliding:
+            plan = plan_stream(stream, sliding, prices, first_tree=trees, first_base=bases)
+            streams[stream.name] = plan
+            trees += len(plan.trees)
+            bases += len(plan.bases)
+    on_demand = tuple(query for query in workload.queries.values() if not query.window.is_sliding)
+    return Plan(
+        streams,
+        on_demand,
+        rate,
+        _having_plans(workload, on_demand, rate),
+        weights,
+        prices.groups,
+        _within_plans(workload, rate),
+        _structure_plans(workload, on_demand, prices),
+        declared=workload.streams,
+        row_queries=_row_plans(workload, rate),
+        in_bulk=in_bulk,
+    )
+
+
+@dataclass
+class _Family:
+    """Queries with the same clock and groups."""
+
+    clock: Clock
+    group_by: tuple[str, ...]
+    queries: list[PlannedQuery]
+
+    @property
+    def windows(self) -> list[Window]:
+        return list(dict.fromkeys(planned.query.window for planned in self.queries))
+
+
+# These four import only for queries that need it: structures, indexes and filters are compiled code, and Spark's
+# workers do not use them.
+
+
+def _having_plans(workload: Workload, on_demand: tuple[Query, ...], rate: float) -> dict[str, HavingPlan]:
+    if not on_demand:
+        return {}
+    from panewise.planning.having import plan_having
+
+    plans = {query.name: plan_having(workload.streams[query.stream], query, rate) for query in on_demand}
+    return {name: plan for name, plan in plans.items() if plan is not None}
+
+
+def _within_plans(workload: Workload, rate: float) -> dict[str, WithinPlan]:
+    asking = [query for query in workload.queries.values() if query.within is not None]
+    if not asking:
+        return {}
+    from panewise.planning.structure_choice import within_plan
+
+    plans = {query.name: within_plan(workload.streams[query.stream], query, rate) for query in asking}
+    return {name: plan for name, plan in plans.items() if plan is not None}
+
+
+def _structure_plans(workload: Workload, on_demand: tuple[Query, ...], prices: Prices) -> dict[str, StructurePlan]:
+    if not on_demand:
+        return {}
+    from panewise.planning.structure_choice import Rates, choose_structure
+
+    return {
+        query.name: choose_structure(
+            workload.streams[query.stream], query, Rates.assumed(prices.rate, prices.groups_of(query.group_by))
+        )
+        for query in on_demand
+    }
+
+
+def _row_plans(workload: Workload, rate: float) -> tuple[RowPlan, ...]:
+    if not workload.row_queries:
+        return ()
+    from panewise.planning.windowed import plan_row_queries
+
+    return plan_row_queries(workload.row_queries, workload.streams, rate)
+
+
+def plan_stream(
+    stream: Stream,
+    queries: Iterable[Query],
+    prices: Prices | None = None,
+    *,
+    first_tree: int = 0,
+    first_base: int = 0,
+    shape: Shape | None = None,
+) -> StreamPlan:
+    """Plan the sliding queries of one stream; with `shape`, as it was decided before."""
+    queries = list(queries)
+    prices = prices or Prices()
+    columns = _Columns(stream)
+    families: dict[tuple[Clock, tuple[str, ...]], _Family] = {}
+    for query in queries:
+        clock = _clock(query)
+        # GROUP BY a, b and GROUP BY b, a have the same groups.
+        group_by = tuple(sorted(query.group_by))
+        family = families.setdefault((clock, group_by), _Family(clock, group_by, []))
+        family.queries.append(columns.plan(query))
+    if shape is None:
+        united = _united(families, prices, columns.input_types, {c: _granularity(stream, c, queries) for c in Clock})
+    else:
+        united = [[families[Clock(clock), group_by] for group_by in groupings] for clock, groupings in shape.bases]
+    bases: list[Base] = []
+    trees: list[Tree] = []
+    for members in united:
+        together = [planned for family in members for planned in family.queries]
+        clock = members[0].clock
+        base = Base(
+            number=first_base + len(bases),
+            clock=clock,
+            granularity=_granularity(stream, clock, queries),
+            group_by=tuple(sorted({name for family in members for name in family.group_by})),
+            together_by=tuple(sorted(set.intersection(*(set(family.group_by) for family in members)))),
+            predicates=_predicates(together),
+            components=components_of(together, columns.input_types),
+        )
+        bases.append(base)
+        for family in members:
+            if shape is None:
+                parts = dict(enumerate(_shared(family, base, prices), first_tree + len(trees)))
+            else:
+                parts = _as_before(family, shape)
+            trees += [_tree(part, base, number, columns.input_types) for number, part in parts.items()]
+    trees.sort(key=lambda tree: tree.number)
+    keys = tuple(dict.fromkeys(key for base in bases for key in base.group_by))
+    return StreamPlan(stream, keys, tuple(columns.predicates), tuple(columns.inputs), tuple(bases), tuple(trees))
+
+
+def plan_lookup(stream: Stream, query: Query) -> StreamPlan:
+    """Plan an on-demand query: the events that its window covers are one slot, and that slot is one window."""
+    return plan_stream(stream, [replace(query, window=ONE_SLOT)])
+
+
+def components_of(queries: Iterable[PlannedQuery], inputs: tuple[Type, ...]) -> tuple[Component, ...]:
+    """The components that some queries need together. ROWS is always among them: it tells that a window has events."""
+    found = {Component(Kind.ROWS): None}
+    for planned in queries:
+        for aggregate in planned.aggregates:
+            if aggregate.input is not None:
+                kinds = CATALOGUE[aggregate.call.function].kinds(inputs[aggregate.input])
+                found.update({Component(kind, aggregate.input): None for kind in kinds})
+    return tuple(found)
+
+
+def fit(plan: StreamPlan, tree: Tree, query: Query) -> PlannedQuery | None:
+    """A query planned onto an existing tree, or None when the tree's partials do not hold all that it needs."""
+    if tuple(sorted(query.group_by)) != tree.group_by:
+        return None
+    planned = _held(plan, tree, query)
+    if planned is None or not tree.cuts.holds(*lengths_in_slots(query.window, tree.granularity)):
+        return None
+    return planned
+
+
+def grow(plan: StreamPlan, queries: Iterable[Query], prices: Prices | None = None) -> tuple[StreamPlan, list[Query]]:
+    """The plan with further trees, for the queries whose needs some base holds; and the queries that are left."""
+    families: dict[tuple[int, tuple[str, ...]], _Family] = {}
+    left = []
+    for query in queries:
+        group_by = tuple(sorted(query.group_by))
+        for base in plan.bases:
+            known = any(tree.group_by == group_by for tree in plan.fed_by(base))
+            planned = _held(plan, base, query) if known else None
+            if planned is not None:
+                family = families.setdefault((base.number, group_by), _Family(base.clock, group_by, []))
+                family.queries.append(planned)
+                break
+        else:
+            left.append(query)
+    trees = list(plan.trees)
+    numbers = count(max((tree.number for tree in trees), default=-1) + 1)
+    for (number, _), family in families.items():
+        base = next(one for one in plan.bases if one.number == number)
+        parts = _shared(family, base, prices or Prices())
+        trees += [_tree(part, base, next(numbers), plan.input_types) for part in parts]
+    return replace(plan, trees=tuple(trees)), left
+
+
+def _held(plan: StreamPlan, part: Base | Tree, query: Query) -> PlannedQuery | None:
+    """A query planned with a plan's columns, or None when a base or a tree lacks something that it needs."""
+    if _clock(query) is not part.clock or not set(query.group_by) <= set(part.group_by):
+        return None
+    if any(length % part.granularity for length in lengths_of(query.window)):
+        return None
+    columns = _Columns(plan.stream)
+    columns.predicates = {predicate: bit for bit, predicate in enumerate(plan.predicates)}
+    columns.inputs = {column: place for place, column in enumerate(plan.inputs)}
+    planned = columns.plan(query)
+    if planned.predicate is not None and planned.predicate not in part.predicates:
+        return None
+    missing = set(components_of([planned], columns.input_types)) - set(part.components)
+    return None if missing else planned
+
+
+def _united(
+    families: Mapping[tuple[Clock, tuple[str, ...]], _Family],
+    prices: Prices,
+    inputs: tuple[Type, ...],
+    granularity: Mapping[Clock, int],
+) -> list[list[_Family]]:
+    """The families that are fed from one base, if that costs less than a pass over the events for each."""
+    apart: list[list[_Family]] = []
+    for clock in Clock:
+        some = [family for family in families.values() if family.clock is clock]
+        alone = [family for family in some if not _may_unite(family, prices, inputs)]
+        apart += [[family] for family in alone]
+        rest = {family.group_by: family for family in some if family not in alone}
+        if not rest:
+            continue
+        from panewise.planning.sharing import Queries
+        from panewise.planning.sharing.grouping import plan_grouping
+
+        # Feeding a partial costs FEED combines and folding a fragment costs one, so factors are in parts of FEED.
+        sets = {}
+        for group_by, family in rest.items():
+            lengths = [lengths_in_slots(window, granularity[clock]) for window in family.windows]
+            sets[group_by] = Queries.of(lengths, [prices.visits_for(*pair) / FEED for pair in lengths])
+        rate = prices.rate * granularity[clock] / 1e6 if clock is Clock.TIME else float(granularity[clock])
+        weights = Weights(prices.weights.event, prices.weights.combine * FEED)
+        plan = plan_grouping(sets, rate, weights, prices.groups, in_common=True)
+        apart += [[rest[group_by] for group_by in tree.members] for tree in plan.trees]
+    order = {id(family): place for place, family in enumerate(families.values())}
+    return sorted(apart, key=lambda members: min(order[id(family)] for family in members))
+
+
+def _may_unite(family: _Family, prices: Prices, inputs: tuple[Type, ...]) -> bool:
+    """Whether the number of a family's groups is known, and its partials are worth rolling up.
+
+    A guess at the number of groups may be far off, and the decision with it. Partials with all their values are
+    nearly as large as the events, and a union of two sketches costs more than adding many events to one.
+    """
+    kinds = {component.kind for component in components_of(family.queries, inputs)}
+    is_dear = any(kind is Kind.VALUES or kind.is_sketch for kind in kinds)
+    return not is_dear and all(name in prices.groups for name in family.group_by)
+
+
+def _shared(family: _Family, base: Base, prices: Prices) -> list[list[PlannedQuery]]:
+    """The queries of each tree, by Weave Share over the family's different windows."""
+    windows = family.windows
+    lengths = [lengths_in_slots(window, base.granularity) for window in windows]
+    fed = prices.fed_per_slot(base) * prices.groups_of(base.group_by) / prices.groups_of(family.group_by)
+    visits = [prices.visits_for(*pair) for pair in lengths]
+    trees = share_few(lengths, fed, visits)
+    if trees is None:
+        from panewise.planning.sharing import Queries, share
+
+        trees = share("weave_share", Queries.of(lengths, visits), fed).tree_of.tolist()
+    tree_of = dict(zip(windows, trees))
+    parts: list[list[PlannedQuery]] = [[] for _ in range(max(trees) + 1)]
+    for planned in family.queries:
+        parts[tree_of[planned.query.window]].append(planned)
+    return parts
+
+
+def _as_before(family: _Family, shape: Shape) -> dict[int, list[PlannedQuery]]:
+    tree_of = {name: number for number, names in enumerate(shape.trees) for name in names}
+    parts: dict[int, list[PlannedQuery]] = {}
+    for planned in family.queries:
+        parts.setdefault(tree_of[planned.query.name], []).append(planned)
+    return parts
+
+
+def _tree(queries: list[PlannedQuery], base: Base, number: int, inputs: tuple[Type, ...]) -> Tree:
+    windows = dict.fromkeys(planned.query.window for planned in queries)
+    lengths = [lengths_in_slots(window, base.granularity) for window in windows]
+    return Tree(
+        number=number,
+        base=base.number,
+        clock=base.clock,
+        granularity=base.granularity,
+        group_by=tuple(sorted(queries[0].query.group_by)),
+        predicates=_predicates(queries),
+        components=components_of(queries, inputs),
+        queries=tuple(queries),
+        cuts=Cuts.of(lengths),
+    )
+
+
+def _predicates(queries: Iterable[PlannedQuery]) -> tuple[int, ...]:
+    return tuple(sorted({planned.predicate for planned in queries if planned.predicate is not None}))
+
+
+def _clock(query: Query) -> Clock:
+    return Clock.ROWS if isinstance(query.window, RowWindow) else Clock.TIME
+
+
+def _granularity(stream: Stream, clock: Clock, queries: list[Query]) -> int:
+    """One slot length for all bases of a clock, so that cutting events into slots depends on no tree."""
+    kind = TimeWindow if clock is Clock.TIME else RowWindow
+    common = granularity_of(query.window for query in queries if isinstance(query.window, kind))
+    if clock is Clock.TIME and stream.granularity_us is not None:
+        return gcd(common, stream.granularity_us)
+    return common
+
+
+class _Columns:
+    """Gathers the predicates and inputs of a stream's queries, each different one once."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.predicates: dict[Expression, int] = {}
+        self.inputs: dict[Input, int] = {}
+
+    @property
+    def input_types(self) -> tuple[Type, ...]:
+        return tuple(column.type for column in self.inputs)
+
+    def plan(self, query: Query) -> PlannedQuery:
+        predicate = None
+        if query.where is not None:
+            predicate = self.predicates.setdefault(query.where, len(self.predicates))
+        return PlannedQuery(query, predicate, tuple(self._aggregate(call) for call in query.aggregates))
+
+    def _aggregate(self, call: AggregateCall) -> PlannedAggregate:
+        if call.argument is None:
+            return PlannedAggregate(call, None)
+        # An argument that is just NULL has no type; any will do, as no value is ever read.
+        kind = type_of(call.argument, self.stream.attributes) or Type.BIGINT
+        column = Input(call.argument, kind)
+        return PlannedAggregate(call, self.inputs.setdefault(column, len(self.inputs)))

@@ -1,0 +1,262 @@
+"""How row queries are answered: basic windows, and storage, index and ring with the reasons for them.
+
+The choice is `panewise.indexes.choose`. Until a window was full once, its numbers are assumed from the rate of the
+stream; then the engine chooses again with the observed numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from panewise.aggregates.types import Type
+from panewise.indexes import Choice, IndexShape, choose
+from panewise.language.literals import print_duration
+from panewise.language.model import Stream
+from panewise.language.printer import print_window
+from panewise.language.row_queries import (
+    BasicWindows,
+    HistogramQuery,
+    IntersectionQuery,
+    JoinQuery,
+    RowQuery,
+    SelectionQuery,
+    SortedQuery,
+    TopKQuery,
+    Using,
+)
+from panewise.language.typecheck import type_of
+from panewise.windows import RowWindow, Window
+
+DEFAULT_RATE = 1000.0
+"""The assumed rate of a stream, in events a second."""
+
+ASSUMED_REPETITION = 100.0
+"""The assumed number of tuples with one value in a window."""
+
+ASSUMED_RANGES = 50.0
+"""The assumed number of value ranges in a window; the paper tries 10 and 50."""
+
+JOIN_BASIC_WINDOWS = 50
+"""Basic windows of a joined window: an expired tuple stays in the ring for at most a fiftieth of the window."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Numbers observed in a full window: tuples in a basic window, values in the window, values in a basic window."""
+
+    basic_tuples: float
+    distinct: float
+    basic_distinct: float
+
+
+@dataclass(frozen=True)
+class PlannedInput:
+    """One window of a row query: `basic` is None when it is not windowed."""
+
+    stream: str
+    window: Window | None
+    basic: BasicWindows | None
+
+    @property
+    def text(self) -> str:
+        """The window, its basic windows and how often it is evaluated."""
+        if self.window is None or self.basic is None:
+            return f"{self.stream}, not windowed"
+        unit = print_duration(self.basic.length)
+        unit = f"{self.basic.length:,} rows" if isinstance(self.window, RowWindow) else unit
+        every = f"evaluated every {self.basic.every}" if self.window.is_sliding else "evaluated at every arrival"
+        return f"{self.stream} {print_window(self.window)}: {self.basic.count:,} basic windows of {unit}, {every}"
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """How one row query is answered."""
+
+    query: RowQuery
+    operator: str
+    inputs: tuple[PlannedInput, ...]
+    choice: Choice | None
+    shares_with: str | None = None
+    """The query whose index it reads, if another query has the same index."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        into = self.query.into
+        choice = self.choice
+        return {
+            "query": self.query.name,
+            "operator": self.operator,
+            "inputs": [planned.text for planned in self.inputs],
+            "storage": None if choice is None else choice.storage,
+            "index": None if choice is None else choice.index,
+            "ring": None if choice is None else choice.ring,
+            "purge": None if choice is None else choice.purge,
+            "reasons": ["no window, so no index"] if choice is None else list(choice.reasons),
+            "into": None if into is None else print_window(into),
+            "shares_with": self.shares_with,
+        }
+
+
+def index_type(kind: Type) -> str:
+    """The type of an index over values of a type: truth values and timestamps are integers there."""
+    match kind:
+        case Type.DOUBLE:
+            return "float64"
+        case Type.STRING:
+            return "string"
+        case _:
+            return "int64"
+
+
+def join_key_type(left: Type, right: Type) -> Type:
+    """The type in which the keys of a join are compared: DOUBLE if only one of them is DOUBLE."""
+    return left if left is right else Type.DOUBLE
+
+
+def join_basic_windows(window: Window) -> BasicWindows:
+    """The basic windows of a joined window, which slides with every arrival."""
+    length = window.left if isinstance(window, RowWindow) else window.left_us
+    basic = -(-length // JOIN_BASIC_WINDOWS)
+    return BasicWindows(basic, -(-length // basic), 1)
+
+
+def assumed(basic: BasicWindows, window: Window, rate: float = DEFAULT_RATE) -> Observed:
+    """The numbers of a window if only the rate of its stream is known."""
+    tuples = basic.length if isinstance(window, RowWindow) else basic.length / 1e6 * rate
+    tuples = max(1.0, float(tuples))
+    distinct = max(1.0, tuples * basic.count / ASSUMED_REPETITION)
+    # How many values occur in a basic window, if each is equally likely.
+    shown = distinct * (1.0 - (1.0 - 1.0 / distinct) ** tuples)
+    return Observed(tuples, distinct, max(1.0, min(shown, tuples)))
+
+
+def choose_set(
+    query: str,
+    basics: Sequence[BasicWindows],
+    numbers: Sequence[Observed],
+    type: str,
+    width: float | None,
+    using: Using | None,
+) -> Choice:
+    """Storage and index of a histogram, a top k or an intersection; the larger of two windows counts."""
+    index, storage = (using.upper, using.lower) if using is not None else (None, None)
+    shape = max((_shape(basic, one) for basic, one in zip(basics, numbers)), key=lambda shape: shape.tuples)
+    every = min(basic.every for basic in basics)
+    return choose(query, shape, type=type, every=every, in_ranges=width is not None, storage=storage, index=index)
+
+
+def choose_ring(query: str, basic: BasicWindows, numbers: Observed, type: str, using: Using | None) -> Choice:
+    """Ring and index of a sorted window or of one side of a join."""
+    ring, index = (using.upper, using.lower) if using is not None else (None, None)
+    return choose(query, _shape(basic, numbers), type=type, every=basic.every, index=index, ring=ring)
+
+
+def _shape(basic: BasicWindows, numbers: Observed) -> IndexShape:
+    # A full window may hold no tuple.
+    return IndexShape(
+        basic_windows=basic.count,
+        basic_tuples=max(1.0, numbers.basic_tuples),
+        distinct=max(1.0, numbers.distinct),
+        basic_distinct=max(1.0, numbers.basic_distinct),
+        groups=max(1.0, numbers.distinct),
+    )
+
+
+def plan_row_queries(
+    queries: Mapping[str, RowQuery], streams: Mapping[str, Stream], rate: float = DEFAULT_RATE
+) -> tuple[RowPlan, ...]:
+    """The plan of every row query at a rate, before anything was observed."""
+    owners: dict[object, str] = {}
+    plans = []
+    for query in queries.values():
+        key = share_key(query)
+        owner = query.name if key is None else owners.setdefault(key, query.name)
+        plans.append(_plan(query, streams, rate, None if owner == query.name else owner))
+    return tuple(plans)
+
+
+def plan_row_query(query: RowQuery, streams: Mapping[str, Stream]) -> RowPlan:
+    """The plan of one row query, before anything was observed."""
+    return _plan(query, streams, DEFAULT_RATE, None)
+
+
+def share_key(query: RowQuery) -> object:
+    """What queries must have in common to share an index; None if a query shares no index.
+
+    A histogram and a top k show the same index; sorted windows may differ in direction and limit.
+    """
+    match query:
+        case HistogramQuery():
+            return ("set", query.stream, query.window, query.where, query.argument, query.width, query.using)
+        case TopKQuery():
+            return ("set", query.stream, query.window, query.where, query.argument, None, query.using)
+        case SortedQuery():
+            return ("ring", query.stream, query.window, query.where, query.by, query.columns, query.using)
+        case IntersectionQuery():
+            return ("two sets", query.left, query.right, query.width, query.using)
+        case _:
+            return None
+
+
+def _plan(query: RowQuery, streams: Mapping[str, Stream], rate: float, owner: str | None) -> RowPlan:
+    inputs: tuple[PlannedInput, ...]
+    match query:
+        case HistogramQuery() | TopKQuery():
+            kind = type_of(query.argument, streams[query.stream].attributes) or Type.BIGINT
+            width = query.width if isinstance(query, HistogramQuery) else None
+            name = "top_k" if isinstance(query, TopKQuery) else "histogram"
+            inputs = (_sliding(query.stream, query.window),)
+            choice = _choose_set("histogram", inputs, rate, index_type(kind), width, query.using)
+            return RowPlan(query, name, inputs, choice, owner)
+        case IntersectionQuery():
+            kind = type_of(query.left.argument, streams[query.left.stream].attributes) or Type.BIGINT
+            inputs = tuple(_sliding(side.stream, side.window) for side in (query.left, query.right))
+            choice = _choose_set("intersection", inputs, rate, index_type(kind), query.width, query.using)
+            return RowPlan(query, "intersection", inputs, choice, owner)
+        case SortedQuery():
+            planned = _sliding(query.stream, query.window)
+            kind = streams[query.stream].attributes[query.by]
+            return RowPlan(query, "sorted", (planned,), _choose_ring("sorted", planned, rate, kind, query.using), owner)
+        case JoinQuery():
+            kinds = [
+                streams[side.stream].attributes[key.attribute]
+                for side, key in ((query.left, query.left_key), (query.right, query.right_key))
+            ]
+            inputs = tuple(
+                PlannedInput(side.stream, side.window, join_basic_windows(side.window))
+                for side in (query.left, query.right)
+            )
+            larger = max(inputs, key=lambda planned: _numbers(planned, rate).basic_tuples * JOIN_BASIC_WINDOWS)
+            choice = _choose_ring("join", larger, rate, join_key_type(*kinds), query.using)
+            return RowPlan(query, "join", inputs, choice, owner)
+        case SelectionQuery():
+            return RowPlan(query, "selection", (PlannedInput(query.stream, None, None),), None, owner)
+        case _:
+            raise TypeError(f"unknown kind of row query: {query!r}")
+
+
+def _sliding(stream: str, window: Window) -> PlannedInput:
+    return PlannedInput(stream, window, BasicWindows.of(window))
+
+
+def _numbers(planned: PlannedInput, rate: float) -> Observed:
+    assert planned.basic is not None
+    assert planned.window is not None
+    return assumed(planned.basic, planned.window, rate)
+
+
+def _choose_set(
+    query: str, inputs: Sequence[PlannedInput], rate: float, type: str, width: float | None, using: Using | None
+) -> Choice:
+    basics = [planned.basic for planned in inputs if planned.basic is not None]
+    numbers = [_numbers(planned, rate) for planned in inputs]
+    if width is not None:
+        numbers = [Observed(each.basic_tuples, ASSUMED_RANGES, ASSUMED_RANGES) for each in numbers]
+    return choose_set(query, basics, numbers, type, width, using)
+
+
+def _choose_ring(query: str, planned: PlannedInput, rate: float, kind: Type, using: Using | None) -> Choice:
+    assert planned.basic is not None
+    return choose_ring(query, planned.basic, _numbers(planned, rate), index_type(kind), using)

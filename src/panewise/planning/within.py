@@ -1,0 +1,147 @@
+"""Whether a query with WITHIN is answered as an interval by a TimeGram, or exactly.
+
+A TimeGram knows bounds of MAX, MIN, SUM and AVG without reading the window's events (TR1536, section 3), and counts are
+differences of positions. A lookup takes a step for each bucket and aggregate, plus its part of the steps that keep the
+TimeGram up to date. That pays if it is less than reading the window's events, and less than the cost of structures that
+answer exactly: with few buckets, and many aggregates of the same values. `USING timegram` makes the choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.types import Type
+from panewise.errors import PanewiseError
+from panewise.language.expressions import AggregateCall
+from panewise.language.model import Query, Stream
+from panewise.language.printer import print_expression
+from panewise.language.typecheck import type_of
+from panewise.language.words import TIMEGRAM
+from panewise.windows import RowWindow, TimeWindow
+
+ASSUMED_UPDATES = 100
+"""The assumed number of events between two lookups."""
+ASSUMED_MAGNITUDE = 0.5
+"""The assumed size of an answer relative to the range of the values."""
+FEWEST_STEPS = 100.0
+"""The fixed cost of asking a TimeGram, in events read."""
+FEWEST_BUCKETS = 16
+MOST_BUCKETS = 8_192
+"""With more buckets, most work is in the blocks at a window's two ends: a block is as long as the number of buckets."""
+
+COUNTS = frozenset({"COUNT", "COUNT_ALL"})
+"""Aggregates that are differences of positions with any structure."""
+FOLDED = {"MAX": "MAX", "MIN": "MIN", "SUM": "SUM", "AVG": "SUM"}
+"""What each aggregate asks a TimeGram for; AVG is its SUM divided by an exact count."""
+
+
+@dataclass(frozen=True)
+class WithinPlan:
+    """How a query with WITHIN is answered; `buckets` is None for an exact answer, and 0 if the query only counts."""
+
+    reason: str
+    buckets: int | None = None
+    most_buckets: int = 0
+    """How far the number of buckets may grow if intervals are too wide."""
+
+
+def plan_within(stream: Stream, query: Query, rate: float, structures: float = inf) -> WithinPlan | None:
+    """The plan of a query's WITHIN at `rate` events a second; None for a query without one.
+
+    `structures` is what an exact lookup through structures takes, in steps, including their updates.
+    """
+    if query.within is None:
+        return None
+    refusal = why_exact(stream, query)
+    if refusal is not None:
+        return WithinPlan(f"exact: {refusal}")
+    if query.using not in (None, TIMEGRAM):
+        return WithinPlan(f"exact: USING names {query.using}")
+    folds = {(call.argument, FOLDED[call.function]) for call in query.aggregates if call.function in FOLDED}
+    columns = {call.argument for call in query.aggregates}
+    events = _events(query, rate)
+    try:
+        buckets = max((_assumed_buckets(query.within, function) for _, function in folds), default=0)
+    except PanewiseError as error:
+        return WithinPlan(f"exact: {error}")
+    if buckets > MOST_BUCKETS:
+        return WithinPlan(
+            f"exact: WITHIN {query.within:g} needs about {buckets:,} buckets, and the limit is {MOST_BUCKETS:,}"
+        )
+    updates = FEWEST_STEPS + ASSUMED_UPDATES * len(columns)
+    cost = updates + buckets * len(folds)
+    if query.using is None and cost >= min(events, structures):
+        instead = f"reading the window's events takes {events:,}"
+        if structures < events:
+            instead = f"structures that answer exactly take {structures:,.0f}"
+        return WithinPlan(f"exact: a TimeGram would take {cost:,.0f} steps a lookup, and {instead}")
+    what = f"a TimeGram of about {buckets:,} buckets answers with an interval" if folds else "counted by position"
+    most = min(MOST_BUCKETS, int((events - updates) / len(folds))) if folds else 0
+    text = f"{what} in {cost:,.0f} steps a lookup; reading the window's events takes {events:,}"
+    if structures < inf:
+        text += f", and structures that answer exactly take {structures:,.0f}"
+    return WithinPlan(text, buckets, max(most, buckets))
+
+
+def why_exact(stream: Stream, query: Query) -> str | None:
+    """Why no TimeGram can serve a query at any rate; None if one can."""
+    if query.window.is_sliding:
+        return "windows that slide are answered from shared partials"
+    if query.group_by:
+        return "a TimeGram follows the whole stream, and the query has groups"
+    if query.having is not None:
+        return "HAVING compares exact answers"
+    for call in query.aggregates:
+        text = print_expression(call)
+        if call.function not in FOLDED and call.function not in COUNTS:
+            return f"a TimeGram does not answer {text}"
+        if call.function in FOLDED and _argument_type(stream, call) not in (Type.BIGINT, Type.DOUBLE):
+            return f"{text} is not a number, and has no relative width"
+    return None
+
+
+def may_be_interval(stream: Stream, query: Query, call: AggregateCall) -> bool:
+    """Whether an answer of an aggregate may be an interval wider than a point."""
+    if not CATALOGUE[call.function].is_exact:
+        return True
+    return query.within is not None and call.function in FOLDED and why_exact(stream, query) is None
+
+
+def buckets_from_values(query: Query, functions: set[str], low: float, high: float) -> int:
+    """The buckets that functions of values from low to high need for a query's WITHIN; 0 if that is not known.
+
+    It is not known for answers that may be near 0: no interval is small relative to these. Such answers are often exact
+    or narrow anyway, as a TimeGram keeps the sums and extremes of whole blocks.
+    """
+    from panewise.structures.timegram_buckets import buckets_for
+
+    assert query.within is not None
+    most = 0
+    for function in functions:
+        try:
+            most = max(most, buckets_for(query.within, function, low, high))
+        except PanewiseError:
+            continue
+    return most
+
+
+def _assumed_buckets(within: float, function: str) -> int:
+    # Loaded here and not above: most workloads have no WITHIN, and structures are compiled code.
+    from panewise.structures.timegram_buckets import buckets_for
+
+    return max(FEWEST_BUCKETS, buckets_for(within, function, 0.0, 1.0, magnitude=ASSUMED_MAGNITUDE))
+
+
+def _argument_type(stream: Stream, call: AggregateCall) -> Type | None:
+    return None if call.argument is None else type_of(call.argument, stream.attributes)
+
+
+def _events(query: Query, rate: float) -> int:
+    """How many events a lookup would read."""
+    match query.window:
+        case TimeWindow():
+            return max(1, int(rate * query.window.range_us / 1e6))
+        case RowWindow():
+            return query.window.rows

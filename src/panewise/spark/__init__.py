@@ -1,0 +1,65 @@
+"""Panewise on Spark: a DataFrame of events in, a DataFrame of answers out.
+
+Names are loaded on first use. Spark starts a Python process for each query to learn its state, and that process then
+imports only what it needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from panewise.extras import require
+
+if TYPE_CHECKING:
+    from panewise.spark.batch_metrics import BatchMetrics
+    from panewise.spark.java import JavaRuntime, ensure_java
+    from panewise.spark.job import check_workload
+    from panewise.spark.metrics_file import MetricsFile
+    from panewise.spark.pipeline import answers
+    from panewise.spark.progress_listener import ProgressListener
+    from panewise.spark.prometheus import PrometheusEndpoint
+    from panewise.spark.quotas import Quotas
+    from panewise.spark.settings import SETTINGS
+    from panewise.spark.worker_python import choose_worker_python
+
+_HOMES = {
+    "SETTINGS": "panewise.spark.settings",
+    "BatchMetrics": "panewise.spark.batch_metrics",
+    "JavaRuntime": "panewise.spark.java",
+    "MetricsFile": "panewise.spark.metrics_file",
+    "ProgressListener": "panewise.spark.progress_listener",
+    "PrometheusEndpoint": "panewise.spark.prometheus",
+    "Quotas": "panewise.spark.quotas",
+    "answers": "panewise.spark.pipeline",
+    "check_workload": "panewise.spark.job",
+    "choose_worker_python": "panewise.spark.worker_python",
+    "ensure_java": "panewise.spark.java",
+}
+
+_NEED_PYSPARK = frozenset({"ProgressListener", "answers"})
+"""The rest works without it: you can check a job and read its metrics."""
+
+__all__ = [
+    "SETTINGS",
+    "BatchMetrics",
+    "JavaRuntime",
+    "MetricsFile",
+    "ProgressListener",
+    "PrometheusEndpoint",
+    "Quotas",
+    "answers",
+    "check_workload",
+    "choose_worker_python",
+    "ensure_java",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'panewise.spark' has no attribute {name!r}")
+    if name in _NEED_PYSPARK:
+        require("spark", f"panewise.spark.{name}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,273 @@
+"""A bucket: the trees' stores for one share of the keys, and what a batch does to them.
+
+It knows nothing of Spark. The stateful processor feeds it packed partials and a watermark; a batch job feeds it the
+whole history and the end of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from panewise.aggregates.components import Component, Kind
+from panewise.engine.answers import QueryAnswers, to_batches
+from panewise.engine.changes import Changes, last_instance
+from panewise.engine.corrections import corrected_answers
+from panewise.engine.generation import TreeState, time_answers
+from panewise.language.model import Query
+from panewise.spark.fed_bases import FedBase, FedTree
+from panewise.spark.job import Job
+from panewise.spark.packing import Part, pack
+from panewise.windows.clock import END_OF_STREAM
+from panewise.windows.slots import lengths_of
+
+_ROWS = Component(Kind.ROWS).column_names()[0]
+
+TreeName = tuple[int, int]
+"""The number of a base, and the number of a tree that it feeds."""
+
+
+@dataclass
+class Arrived:
+    """A batch's partials: those on time, those that correct answers, and how many events were dropped."""
+
+    timely: list[Part] = field(default_factory=list)
+    correcting: list[Part] = field(default_factory=list)
+    late_events: int = 0
+    corrected_events: int = 0
+
+    @property
+    def kept(self) -> list[Part]:
+        """The partials to keep."""
+        return [*self.timely, *self.correcting]
+
+
+class Bucket:
+    """The state of one bucket in a worker's memory."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._trees: dict[TreeName, TreeState] = {}
+        self._changes: dict[str, Changes] | None = None
+        """The last answers of each stream's queries, if only changes are reported; None while they are not known."""
+        self.closed_us: int | None = None
+        """Windows that end up to here are answered, here or elsewhere. What they needed may still be in memory."""
+
+    @property
+    def work(self) -> tuple[int, int]:
+        """How many partials were fed to trees so far, and how many fragments and answers were folded."""
+        stores = [state.store for state in self._trees.values()]
+        return sum(store.fed for store in stores), sum(store.folded for store in stores)
+
+    @property
+    def live_rows(self) -> int:
+        """How many partials the trees hold."""
+        return sum(state.store.live_rows for state in self._trees.values())
+
+    def append(self, parts: Iterable[Part]) -> None:
+        """Take in partials: each feeds all trees of its base. Partials of a base that is gone are ignored."""
+        for part in parts:
+            if part.base in self._job.bases:
+                live = self._job.bases[part.base]
+                for tree in live.trees:
+                    self._tree(live, tree).store.append(part.partials)
+
+    def correct(self, parts: Iterable[Part]) -> None:
+        """Take in partials that came late; they correct answers when windows next close."""
+        for part in parts:
+            live = self._job.bases[part.base]
+            for tree in live.trees:
+                self._tree(live, tree).add_late(part.partials)
+
+    def has_job(self, job: Job) -> bool:
+        """Whether it works with exactly this job."""
+        return job.changes == self._job.changes
+
+    def adopt(self, job: Job, log: Callable[[], Iterable[list[Part]]]) -> None:
+        """Go on with a changed job; new trees are fed from the log."""
+        before, self._job = self._job, job
+        old = {name: tree for name, _, tree in _named(before)}
+        fresh: dict[int, list[TreeState]] = {}
+        states: dict[TreeName, TreeState] = {}
+        for name, live, tree in _named(job):
+            if name not in old or tree.queries.keys() - old[name].queries.keys():
+                # Also if a query joined a tree: the log reaches further back than the tree does.
+                states[name] = _state_of(live, tree)
+                fresh.setdefault(live.number, []).append(states[name])
+            elif name in self._trees:
+                states[name] = self._trees[name]
+                states[name].serve(tree.queries, tree.exact_from_us)
+        self._trees = states
+        if fresh:
+            for parts in log():
+                for part in parts:
+                    for state in fresh.get(part.base, ()):
+                        state.store.append(part.partials)
+        self.resume(self.closed_us)
+
+    def resume(self, closed_us: int | None) -> None:
+        """Go on after windows that end up to an instant were answered, here or elsewhere."""
+        # A bucket that had nothing to close may be behind. Queries that came since report from the same instant.
+        known = [time_us for time_us in (closed_us, self._job.since_us) if time_us is not None]
+        self.closed_us = max(known, default=None)
+        self._changes = None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Drop the partials that no window ending after the last one answered covers."""
+        if self.closed_us is not None and self.closed_us != END_OF_STREAM:
+            for (base, _), state in self._trees.items():
+                state.evict(self.closed_us - self._job.bases[base].kept_longer_us)
+
+    def arrived(self, parts: Iterable[Part], watermark_us: int | None) -> Arrived:
+        """Sort a batch's partials by whether their slot is wholly behind the watermark.
+
+        A slot that is only partly behind belongs to no closed window, so its events still count. Events further behind
+        correct answers if the stream asks for it; else they are dropped.
+        """
+        found = Arrived()
+        for part in parts:
+            live = self._job.bases[part.base]
+            if watermark_us is None:
+                found.timely.append(part)
+                continue
+            ends = (np.asarray(part.partials.column("slot")) + 1) * live.base.granularity
+            timely = ends > watermark_us
+            counts = part.base in self._job.counting_bases
+            events = np.asarray(part.partials.column(_ROWS))
+            correcting = ~timely & (ends > watermark_us - live.plan.stream.correct_us)
+            if correcting.any():
+                found.correcting.append(_chosen(part, correcting))
+                found.corrected_events += int(events[correcting].sum()) if counts else 0
+            if timely.any():
+                found.timely.append(part if timely.all() else _chosen(part, timely))
+            if counts:
+                found.late_events += int(events[~timely & ~correcting].sum())
+        return found
+
+    def close(self, watermark_us: int) -> Iterator[pa.RecordBatch]:
+        """The answers of the windows that the watermark closes, dictionary-encoded; forget what is no longer needed.
+
+        With them come the answers that late events corrected.
+        """
+        corrections = self._corrections()
+        if self._changes is not None:
+            for changes in self._changes.values():
+                changes.correct(corrections)
+        answers: list[QueryAnswers] = []
+        if self.closed_us is None or watermark_us > self.closed_us:
+            if self._job.changed_only and self._changes is None:
+                self._changes = self._last_answers()
+            answers = [
+                answer for state in self._trees.values() for answer in time_answers(state, self.closed_us, watermark_us)
+            ]
+            if self._changes is not None:
+                answers = self._changed(self._changes, answers, watermark_us)
+            self.closed_us = watermark_us
+            self._let_go()
+        yield from to_batches([*corrections, *answers], self._job.answers_schema)
+
+    def newest_us(self, parts: Iterable[Part]) -> dict[int, int]:
+        """For each base of some partials that still exists, when its newest slot begins."""
+        newest: dict[int, int] = {}
+        for part in parts:
+            live = self._job.bases.get(part.base)
+            if live is not None:
+                start_us = int(np.asarray(part.partials.column("slot")).max()) * live.base.granularity
+                newest[part.base] = max(newest.get(part.base, -(2**63)), start_us)
+        return newest
+
+    def is_expired(self, newest_us: dict[int, int], closed_us: int | None) -> bool:
+        """Whether no window needs partials with these newest slots, once windows have closed up to an instant."""
+        if closed_us is None:
+            return False
+        bases = self._job.bases
+        return all(
+            base not in bases or start_us + bases[base].retention_us <= closed_us
+            for base, start_us in newest_us.items()
+        )
+
+    def next_end_us(self) -> int | None:
+        """The next end of a window of some tree that holds partials; None if no tree holds any."""
+        ends = []
+        for state in self._trees.values():
+            if not state.store.live_rows:
+                continue
+            for planned in state.queries.values():
+                length, slide = lengths_of(planned.query.window)
+                if self.closed_us is None:
+                    return -(2**63)
+                ends.append(((self.closed_us - length) // slide + 1) * slide + length)
+        return min(ends, default=None)
+
+    def _tree(self, live: FedBase, tree: FedTree) -> TreeState:
+        name = live.number, tree.tree.number
+        if name not in self._trees:
+            self._trees[name] = _state_of(live, tree)
+        return self._trees[name]
+
+    def _corrections(self) -> list[QueryAnswers]:
+        """Answers that were reported before and that late events have changed."""
+        corrected: list[QueryAnswers] = []
+        for name, _, tree in _named(self._job):
+            if name in self._trees:
+                state = self._trees[name]
+                corrected += corrected_answers(
+                    state, self.closed_us, tree.reports_after_us, changed_only=self._job.changed_only
+                )
+                state.settle_late()
+        return corrected
+
+    def _changed(self, changes: dict[str, Changes], answers: list[QueryAnswers], closed_us: int) -> list[QueryAnswers]:
+        """Of the answers up to `closed_us`, those that differ from the window before."""
+        changed = []
+        for name, queries in self._queries().items():
+            last = {query.name: last_instance(query.window, closed_us) for query in queries.values()}
+            # A stream's first partials may come after other windows have closed.
+            known = changes.setdefault(name, Changes(self._job.workload.streams[name]))
+            changed += known.only((part for part in answers if part.query.name in queries), last, queries)
+        return changed
+
+    def _last_answers(self) -> dict[str, Changes]:
+        """The last answers of each query, from the windows that closed last."""
+        changes: dict[str, Changes] = {}
+        if self.closed_us is not None:
+            answers: list[QueryAnswers] = []
+            for name, _, tree in _named(self._job):
+                if name not in self._trees:
+                    continue
+                slide = max(lengths_of(planned.query.window)[1] for planned in tree.queries.values())
+                for answer in time_answers(self._trees[name], self.closed_us - slide, self.closed_us):
+                    after_us = tree.reports_after_us[answer.query.name]
+                    reported = slice(None) if after_us is None else answer.ends_us > after_us
+                    answers.append(answer.from_rows(np.arange(len(answer))[reported]))
+            self._changed(changes, answers, self.closed_us)
+        return changes
+
+    def _queries(self) -> dict[str, dict[str, Query]]:
+        """The queries at work, by stream and name."""
+        found: dict[str, dict[str, Query]] = {}
+        for state in self._trees.values():
+            for name, planned in state.queries.items():
+                found.setdefault(planned.query.stream, {})[name] = planned.query
+        return found
+
+
+def _named(job: Job) -> Iterator[tuple[TreeName, FedBase, FedTree]]:
+    for live in job.bases.values():
+        for tree in live.trees:
+            yield (live.number, tree.tree.number), live, tree
+
+
+def _state_of(live: FedBase, tree: FedTree) -> TreeState:
+    state = TreeState(live.plan, tree.tree, live.held_from_us)
+    state.serve(tree.queries, tree.exact_from_us)
+    return state
+
+
+def _chosen(part: Part, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Part:
+    partials = part.partials.filter(pa.array(rows))
+    return Part(part.base, pack(partials), partials)

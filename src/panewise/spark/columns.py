@@ -1,0 +1,134 @@
+"""Expressions as native Spark columns: the twin of `panewise.language.evaluate`, with the same truth for each event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from panewise.aggregates.types import Type
+from panewise.language.expressions import (
+    Arithmetic,
+    Attribute,
+    Comparison,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Negate,
+    Not,
+)
+from panewise.language.typecheck import type_of
+
+SPARK_TYPES = {
+    Type.BOOLEAN: "boolean",
+    Type.BIGINT: "bigint",
+    Type.DOUBLE: "double",
+    Type.STRING: "string",
+    # Inside Panewise a timestamp is its number of microseconds.
+    Type.TIMESTAMP: "bigint",
+}
+
+
+def to_column(expression: Expression, types: Mapping[str, Type]) -> Column:
+    """An expression over attributes as a column; timestamps are BIGINT microseconds."""
+    match expression:
+        case Literal(value=value, type=kind):
+            # NULL stays without a type: Spark then compares it with anything, without a cast.
+            return F.lit(None) if kind is None else F.lit(value).cast(SPARK_TYPES[kind])
+        case Attribute(name=name):
+            return named(name)
+        case Arithmetic(operator=operator, left=left, right=right):
+            return _arithmetic(operator, _double(left, types), _double(right, types))
+        case Negate(operand=operand):
+            return -_double(operand, types)
+        case Comparison(operator=operator, left=left, right=right):
+            return _compare(operator, to_column(left, types), to_column(right, types))
+        case Logical(operator=operator, left=left, right=right):
+            first, second = to_condition(left, types), to_condition(right, types)
+            return first & second if operator == "AND" else first | second
+        case Not(operand=operand):
+            return ~to_condition(operand, types)
+        case IsNull(operand=operand, negated=negated):
+            column = to_column(operand, types)
+            return column.isNotNull() if negated else column.isNull()
+        case InList(operand=operand, items=items, negated=negated):
+            column = to_column(operand, types)
+            # One equality for each item, so that each pair is compared in its own types.
+            found = reduce(lambda a, b: a | b, (column == to_column(item, types) for item in items))
+            return ~found if negated else found
+        case Like(operand=operand, pattern=pattern, negated=negated):
+            found = to_column(operand, types).rlike(_regular(pattern))
+            return ~found if negated else found
+        case _:
+            raise AssertionError(f"{expression} is not a scalar expression")
+
+
+def to_condition(expression: Expression, types: Mapping[str, Type]) -> Column:
+    """An expression that is true, false or NULL."""
+    column = to_column(expression, types)
+    return column.cast("boolean") if type_of(expression, types) is None else column
+
+
+def named(name: str) -> Column:
+    """An attribute by its exact name."""
+    quoted = name.replace("`", "``")
+    return F.col(f"`{quoted}`")
+
+
+def _double(expression: Expression, types: Mapping[str, Type]) -> Column:
+    column = to_column(expression, types)
+    return column if type_of(expression, types) is Type.DOUBLE else column.cast("double")
+
+
+def _arithmetic(operator: str, left: Column, right: Column) -> Column:
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case _:
+            return F.try_divide(left, right)
+
+
+def _compare(operator: str, left: Column, right: Column) -> Column:
+    match operator:
+        case "=":
+            return left == right
+        case "<>":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case _:
+            return left >= right
+
+
+def _regular(pattern: str) -> str:
+    """A LIKE pattern as a regular expression: Spark's own LIKE refuses escapes that Panewise takes literally."""
+    out = []
+    escaped = False
+    for character in pattern:
+        if escaped or character not in "%_\\":
+            out.append(_quote(character))
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        else:
+            out.append(".*" if character == "%" else ".")
+    if escaped:
+        out.append(_quote("\\"))
+    return "(?s)\\A" + "".join(out) + "\\z"
+
+
+def _quote(character: str) -> str:
+    return character if character.isalnum() else f"\\x{{{ord(character):x}}}"

@@ -1,0 +1,158 @@
+"""Combine on Spark: batches of projected events into packed partials, one row per (bucket, base). Stateless.
+
+Queries over rows need events themselves, which are packed as rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter_ns
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from panewise.engine.combine import Combiner
+from panewise.engine.ingest import outside_span
+from panewise.engine.projection import project
+from panewise.kernels.ordering import order_words
+from panewise.planning.plan import Base, StreamPlan
+from panewise.spark.buckets import Ints, bucket_places, places_of
+from panewise.spark.counts import COMBINED, COMBINED_COLUMNS, NO_TIME
+from panewise.spark.job import Job
+from panewise.spark.packed_job import PackedJob, batch_id
+from panewise.spark.packing import pack
+from panewise.spark.processor import COUNTED
+from panewise.spark.projection import row_column
+from panewise.spark.row_bases import RowBase
+
+PACKED = f"bucket INT, base INT, partials BINARY, {COMBINED_COLUMNS}, newest_us BIGINT, newest TIMESTAMP"
+"""A row of packed partials, or of counts. Spark's watermark follows from `newest`, the time of the newest event."""
+
+_SCHEMA = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("base", pa.int32()),
+        ("partials", pa.binary()),
+        *((name, pa.int64()) for name in COMBINED),
+        ("newest_us", pa.int64()),
+        ("newest", pa.timestamp("us", "UTC")),
+    ]
+)
+
+ROWS_PER_COMBINE = 1 << 20
+"""So many events are gathered before they are combined: the more, the fewer partials."""
+
+
+def combine_partitions(
+    packed: PackedJob, stream: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that `mapInArrow` applies to each partition of one stream's events.
+
+    If queries come and go, events arrive whole and are projected here for the queries of the batch. Otherwise Spark
+    has projected them.
+    """
+
+    def combine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        job = packed.open() if packed.statements_in is None else packed.at(batch_id())
+        combining = _Combining(job, stream, is_projected=packed.statements_in is None)
+        gathered: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in batches:
+            gathered.append(batch)
+            rows += batch.num_rows
+            if rows >= ROWS_PER_COMBINE:
+                yield combining.combined(gathered)
+                gathered, rows = [], 0
+        if rows:
+            yield combining.combined(gathered)
+
+    return combine
+
+
+class _Combining:
+    """The combining of one stream's events for one job."""
+
+    def __init__(self, job: Job, stream: str, *, is_projected: bool) -> None:
+        self._job = job
+        self._plans = job.plans_of(stream)
+        self._row_bases = job.row_bases_of(stream)
+        self._row_attributes = job.row_attributes_of(stream)
+        self._counted = COUNTED - list(job.workload.streams).index(stream)
+        self._is_projected = is_projected
+
+    def combined(self, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        """Rows of packed partials of some events, and before them rows with the newest time, the first with counts."""
+        began = perf_counter_ns()
+        batch = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        # An event without a usable time does not count as an event: neither windows nor the watermark see it.
+        times = batch.column("time")
+        timed = np.asarray(times.is_valid()) & ~outside_span(np.asarray(times.fill_null(0)))
+        untimed = batch.num_rows - int(np.count_nonzero(timed))
+        if untimed:
+            batch = batch.filter(pa.array(timed))
+        # The first bucket gets a row from every batch: its state tells if the checkpoint fits the job. If queries come
+        # and go, every bucket does, to know the watermark by itself; and if there are lookups, so that a bucket that
+        # has not written a batch is told from one that had nothing to write.
+        ids = self._job.bucket_ids
+        in_all = self._job.is_live or self._job.has_folder
+        rows = [(bucket, self._counted, b"") for bucket in (ids if in_all else ids[:1])]
+        for plan, bases in self._plans if batch.num_rows else ():
+            rows += self._packed_partials(plan, bases, batch)
+        for base in self._row_bases if batch.num_rows else ():
+            rows += self._packed_rows(base, batch)
+        newest_us = pc.max(batch.column("time")).as_py() if batch.num_rows else NO_TIME
+        first = np.arange(len(rows)) == 0
+        counts = {
+            "untimed_events": untimed,
+            "combine_ns": perf_counter_ns() - began,
+            "lifted": batch.num_rows * sum(len(bases) for _, bases in self._plans),
+        }
+        newest = pa.array([newest_us] * len(rows), pa.int64())
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([bucket for bucket, _, _ in rows], pa.int32()),
+                pa.array([base for _, base, _ in rows], pa.int32()),
+                pa.array([content for _, _, content in rows], pa.binary()),
+                *(pa.array(np.where(first, counts[name], 0)) for name in COMBINED),
+                newest,
+                newest.cast(_SCHEMA.field("newest").type),
+            ],
+            schema=_SCHEMA,
+        )
+
+    def _packed_partials(
+        self, plan: StreamPlan, bases: list[Base], batch: pa.RecordBatch
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """The partials of some bases of a plan, split by bucket."""
+        times = np.asarray(batch.column("time"))
+        combiner = Combiner(plan, batch if self._is_projected else project(plan, batch))
+        for base in bases:
+            partials = combiner.partials(base, times // base.granularity)
+            places = bucket_places(plan, base, partials, len(self._job.bucket_ids))
+            yield from self._by_bucket(base.number, partials, places)
+
+    def _packed_rows(self, base: RowBase, batch: pa.RecordBatch) -> Iterator[tuple[int, int, bytes]]:
+        """The rows of a row base, split by bucket."""
+        rows = pa.RecordBatch.from_arrays(
+            [self._attribute(base, field.name, batch).cast(field.type) for field in base.schema], schema=base.schema
+        )
+        keys = [(rows.column(name), base.stream.attributes[name]) for name in base.together_by]
+        places = places_of(base.number, keys, rows.num_rows, len(self._job.bucket_ids))
+        yield from self._by_bucket(base.number, rows, places)
+
+    def _attribute(self, base: RowBase, name: str, batch: pa.RecordBatch) -> pa.Array:
+        """The column of an attribute that a row base needs."""
+        if name == base.stream.timestamp:
+            return batch.column("time")
+        return batch.column(row_column(self._row_attributes, name) if self._is_projected else name)
+
+    def _by_bucket(self, base: int, content: pa.RecordBatch, places: Ints) -> Iterator[tuple[int, int, bytes]]:
+        """The rows of a batch packed for each bucket, given the bucket's place of each."""
+        ids = self._job.bucket_ids
+        order = order_words(places, len(ids))
+        content = content.take(pa.array(order))
+        bounds = np.searchsorted(places[order], np.arange(len(ids) + 1))
+        for bucket, low, high in zip(ids, bounds[:-1], bounds[1:]):
+            if high > low:
+                yield bucket, base, pack(content.slice(low, high - low))

@@ -1,0 +1,430 @@
+"""The job: a planned workload and its buckets, which is all that the Python workers need to know.
+
+Its queries may come and go while it runs. A `Job` is a value: the bases that events are combined into, the trees that
+they feed, and from when on each query is exact. `after` gives the job after a change. It is a function of the old job
+and of the change alone, so every worker that has seen the same changes has the same job, and a repeated batch gets the
+same answers as the first time.
+
+A new query joins a tree that holds all it needs, or opens a tree on a base that does. Both start from the partials that
+the base's log still has. Other new queries are planned together onto new bases, which begin with the next batch.
+Queries over PARTITION BY ... ROWS have row bases of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS, answers_schema, public_type
+from panewise.errors import PanewiseError
+from panewise.language.model import Query, Stream, Workload
+from panewise.language.reader import apply
+from panewise.planning.cost import Prices
+from panewise.planning.optimize import fit, grow, plan_stream
+from panewise.planning.plan import DEFAULT_RATE, Base, StreamPlan
+from panewise.spark.fed_bases import FedBase, FedTree, next_slot
+from panewise.spark.quotas import Quotas, added_queries
+from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
+from panewise.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
+from panewise.windows import TimeWindow
+from panewise.windows.slots import lengths_of
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A text of the control stream, the reason if it was refused, and where it came from.
+
+    `position` is its place in the control stream, `author` who sent it; both are empty if nothing says so.
+    """
+
+    text: str
+    error: str | None = None
+    position: str = ""
+    author: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The statements of one batch; they hold from the next batch on.
+
+    `newest_us` is the newest event of each stream up to that batch, and `watermark_us` the watermark in it. What opens
+    now will see all events from there on.
+    """
+
+    batch: int
+    statements: tuple[Statement, ...]
+    newest_us: Mapping[str, int]
+    watermark_us: int | None
+
+    def since_us(self, stream: str) -> int | None:
+        """From when on all events of a stream are still to come; None if none has come yet."""
+        seen = [time + 1 for time in (self.newest_us.get(stream),) if time is not None]
+        seen += [time for time in (self.watermark_us,) if time is not None and self.newest_us]
+        return max(seen, default=None)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the workers of one batch need to know. Queries are planned with `prices`."""
+
+    workload: Workload
+    bucket_ids: tuple[int, ...]
+    bases: Mapping[int, FedBase]
+    prices: Prices
+    answers_schema: pa.Schema
+    next_base: int
+    row_bases: Mapping[int, RowBase] = field(default_factory=dict)
+    """By numbers that no base has."""
+    is_live: bool = False
+    is_batch: bool = False
+    changed_only: bool = False
+    quotas: Quotas = field(default_factory=Quotas)
+    has_folder: bool = False
+    """Whether lookups read what it writes to a folder; then every bucket takes part in every batch with events."""
+    changes: int = 0
+    since_us: int | None = None
+    """The watermark when the last change came. The job before it reported what ended up to then."""
+
+    @staticmethod
+    def of(
+        workload: Workload,
+        bucket_ids: Sequence[int],
+        *,
+        rate: float = DEFAULT_RATE,
+        groups: Mapping[str, int] | None = None,
+        is_live: bool = False,
+        is_batch: bool = False,
+        changed_only: bool = False,
+        quotas: Quotas | None = None,
+        has_folder: bool = False,
+    ) -> Job:
+        """Plan a workload for some buckets. If queries may come and go, every attribute has a column in the answers."""
+        prices = Prices(rate, groups=dict(groups or {}), in_bulk=True)
+        by_slots = {name: query for name, query in workload.queries.items() if not is_over_rows(query)}
+        plan, stand_ins = plan_with_stand_ins(Workload(workload.streams, by_slots), rate, groups)
+        bases = {
+            base.number: FedBase(
+                stream,
+                base,
+                tuple(FedTree.of(tree) for tree in stream.fed_by(base)),
+                tells_changes=changed_only,
+                stand_ins=stand_ins.get(base.number, ()),
+            )
+            for stream in plan.streams.values()
+            for base in stream.bases
+        }
+        job = Job(
+            workload,
+            tuple(bucket_ids),
+            bases,
+            prices,
+            live_schema(workload) if is_live else answers_schema(workload),
+            next_base=max(bases, default=-1) + 1,
+            is_live=is_live,
+            is_batch=is_batch,
+            changed_only=changed_only,
+            quotas=quotas or Quotas(),
+            has_folder=has_folder,
+        )
+        for stream in workload.streams.values():
+            over_rows = [query for query in workload.queries_of(stream.name) if is_over_rows(query)]
+            for query in over_rows:
+                check_structure(stream, query, prices)
+            job = job._with_row_bases(stream, over_rows, None)
+        return job
+
+    def for_combining(self) -> Job:
+        """The job for the combine step, if queries stay: without trees, so that it is small even with many queries."""
+        bases = {
+            number: replace(live, plan=replace(live.plan, trees=()), trees=()) for number, live in self.bases.items()
+        }
+        return replace(self, workload=Workload(self.workload.streams), bases=bases)
+
+    @cached_property
+    def counting_bases(self) -> frozenset[int]:
+        """One base of each stream: its partials, or rows, are counted as the events of the stream."""
+        first: dict[str, int] = {}
+        for number, live in sorted(self.bases.items()):
+            first.setdefault(live.plan.stream.name, number)
+        for number, base in sorted(self.row_bases.items()):
+            first.setdefault(base.stream.name, number)
+        return frozenset(first.values())
+
+    def plans_of(self, stream: str) -> list[tuple[StreamPlan, list[Base]]]:
+        """The plans over a stream, each with those of its bases that some query needs."""
+        found: dict[int, tuple[StreamPlan, list[Base]]] = {}
+        for live in self.bases.values():
+            if live.plan.stream.name == stream:
+                found.setdefault(live.generation, (live.plan, []))[1].append(live.base)
+        return list(found.values())
+
+    def row_bases_of(self, stream: str) -> list[RowBase]:
+        """The row bases of a stream."""
+        return [base for base in self.row_bases.values() if base.stream.name == stream]
+
+    def row_attributes_of(self, stream: str) -> list[str]:
+        """The attributes, besides time, that queries over rows read from a stream, in the order of its declaration."""
+        needed = {name for base in self.row_bases_of(stream) for name in base.attributes}
+        return [name for name in self.workload.streams[stream].attributes if name in needed]
+
+    def watermark_us(self, newest_us: Mapping[str, int]) -> int | None:
+        """The watermark that follows from the newest event of each stream, by Spark's rule; None before there is one.
+
+        It is the least over all streams, in whole milliseconds.
+        """
+        streams = self.workload.streams
+        if not streams.keys() <= newest_us.keys():
+            return None
+        least_us = min(newest_us[name] - stream.watermark_us for name, stream in streams.items())
+        return least_us // 1000 * 1000 if least_us >= 1000 else None
+
+    def judge(self, change: Change) -> Change:
+        """The change with the reason why a statement cannot be run, for each that cannot."""
+        judged: list[Statement] = []
+        workload = self.workload
+        for statement in change.statements:
+            try:
+                after = _applied(workload, statement.text, self.prices)
+                self.quotas.check(workload, after)
+                if self.quotas.slots is not None and added_queries(workload, after):
+                    accepted = [one for one in judged if one.error is None]
+                    planned = self.after(replace(change, statements=(*accepted, statement)))
+                    self.quotas.check_slots(planned.held_slots)
+            except PanewiseError as error:
+                judged.append(replace(statement, error=str(error)))
+            else:
+                workload = after
+                judged.append(statement)
+        return replace(change, statements=tuple(judged))
+
+    @property
+    def held_slots(self) -> int:
+        """How many slots are held for each key: of every base, as many as its longest window needs."""
+        return sum(max(base.retention_us, base.lookback_us) // base.base.granularity for base in self.bases.values())
+
+    def after(self, change: Change) -> Job:
+        """The job for the batches after a change."""
+        workload = self.workload
+        for statement in change.statements:
+            if statement.error is None:
+                workload = apply(workload, statement.text)
+        before = self.workload.queries
+        gone = {name for name, query in before.items() if workload.queries.get(name) is not query}
+        bases = {number: live.aged(change.watermark_us) for number, live in self.bases.items()}
+        bases = {number: live.without(gone) for number, live in bases.items()}
+        since_us = self.since_us if change.watermark_us is None else change.watermark_us
+        job = replace(self, workload=workload, bases=bases, changes=self.changes + 1, since_us=since_us)
+        for stream in workload.streams.values():
+            fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
+            over_rows = [query for query in fresh if is_over_rows(query)]
+            asked = [query for query in fresh if not query.window.is_sliding and query not in over_rows]
+            job = job._with_queries(stream, [query for query in fresh if query.window.is_sliding], change)
+            job = job._with_lookups(stream, asked, change)
+            job = job._with_row_queries(stream, over_rows, gone, change)
+        # Only now, so that a query that replaces another starts with what that one held.
+        needed = {number: live.pruned() for number, live in job.bases.items()}
+        return replace(
+            job,
+            bases={number: live for number, live in needed.items() if live.trees or live.stand_ins},
+            row_bases={number: base for number, base in job.row_bases.items() if base.queries},
+        )
+
+    def _with_queries(self, stream: Stream, queries: list[Query], change: Change) -> Job:
+        """The job with further sliding queries of one stream: on old trees, on old bases, or on new bases."""
+        bases = dict(self.bases)
+        left = []
+        for query in queries:
+            joined = _joined(bases.values(), query, self.since_us)
+            if joined is None:
+                left.append(query)
+            else:
+                bases[joined.number] = joined
+        for generation in sorted({live.generation for live in bases.values() if live.plan.stream.name == stream.name}):
+            members = [live for live in bases.values() if live.generation == generation]
+            left, opened = _grown(members, left, self.prices, self.since_us)
+            bases |= opened
+        next_base = self.next_base
+        if left:
+            fresh = plan_stream(stream, left, self.prices, first_base=next_base)
+            since_us = change.since_us(stream.name)
+            for base in fresh.bases:
+                held_us = None if since_us is None else next_slot(since_us, base.granularity)
+                trees = tuple(FedTree.of(tree, held_us, self.since_us) for tree in fresh.fed_by(base))
+                bases[base.number] = FedBase(fresh, base, trees, held_us, held_us, self.changed_only)
+            next_base += len(fresh.bases)
+        return replace(self, bases=bases, next_base=next_base)
+
+    def _with_lookups(self, stream: Stream, queries: list[Query], change: Change) -> Job:
+        """The job with further queries of one stream that are only looked up. Bases hold what they need."""
+        if not queries:
+            return self
+        slot_us = slot_length(stream, self.workload.queries_of(stream.name))
+        job = self._with_queries(stream, [in_place_of(query, stream, slot_us) for query in queries], change)
+        asked = {query.name: query for query in queries}
+        return replace(job, bases={number: _looked_up(live, asked) for number, live in job.bases.items()})
+
+    def _with_row_queries(self, stream: Stream, queries: list[Query], gone: Set[str], change: Change) -> Job:
+        """The job without some queries over rows of one stream, and with further ones.
+
+        New ones join a row base that has what they read, or open one.
+        """
+        bases, left = dict(self.row_bases), []
+        for query in queries:
+            home = next((base for base in bases.values() if base.can_serve(query)), None)
+            if home is None:
+                left.append(query)
+            else:
+                since_us = home.starts_us(query, change.watermark_us)
+                bases[home.number] = home.without([query.name]).with_query(query, since_us)
+        kept = gone - {query.name for query in queries}
+        bases = {
+            number: base.without(kept | {query.name for query in left}) if base.stream.name == stream.name else base
+            for number, base in bases.items()
+        }
+        return replace(self, row_bases=bases)._with_row_bases(stream, left, change.since_us(stream.name))
+
+    def _with_row_bases(self, stream: Stream, queries: list[Query], since_us: int | None) -> Job:
+        """The job with row bases for some queries."""
+        slots = (live.base.granularity for live in self.bases.values() if live.plan.stream.name == stream.name)
+        slot_us = next(slots, stream.granularity_us or 1)
+        fresh = plan_row_bases(stream, queries, slot_us, self.next_base, since_us)
+        return replace(
+            self,
+            row_bases={**self.row_bases, **{base.number: base for base in fresh}},
+            next_base=self.next_base + len(fresh),
+        )
+
+
+def live_schema(workload: Workload) -> pa.Schema:
+    """The columns of a live job's answers. They are fixed when it starts, so every attribute has one."""
+    attributes: dict[str, pa.DataType] = {}
+    for stream in workload.streams.values():
+        for name, kind in stream.attributes.items():
+            if name in FIXED_COLUMNS or name in INTERVAL_COLUMNS:
+                continue
+            if attributes.setdefault(name, public_type(kind)) != public_type(kind):
+                raise PanewiseError(
+                    f"attribute {name!r} has another type in stream {stream.name} than in an earlier stream, but in a "
+                    f"job with a control stream the answers have one column for both; rename it in CREATE STREAM"
+                )
+    fixed = answers_schema(Workload(workload.streams))
+    fields = [*fixed][: fixed.get_field_index("aggregate")]
+    fields += [pa.field(name, kind) for name, kind in attributes.items()]
+    fields += [fixed.field(name) for name in ("aggregate", "value", "exact")]
+    return pa.schema([*fields, *(pa.field(name, pa.float64()) for name in INTERVAL_COLUMNS)])
+
+
+def check_workload(workload: Workload, *, lookups: bool = False) -> None:
+    """Raise if Spark cannot answer some query, before anything starts.
+
+    Queries without SLIDE need `lookups`: a folder for lookups.
+    """
+    if workload.row_queries:
+        names = ", ".join(workload.row_queries)
+        raise PanewiseError(
+            f"the row queries run in the engine only, and Spark answers aggregates: {names}; "
+            f"DROP them from the workload, and answer them with panewise.Engine"
+        )
+    if not workload.queries:
+        raise PanewiseError("the workload has no query; add a CREATE QUERY statement")
+    for query in workload.queries.values():
+        check_query(query, lookups=lookups)
+
+
+def check_query(query: Query, *, lookups: bool = False) -> None:
+    """Raise if Spark cannot answer a query. One without SLIDE needs `lookups`."""
+    if is_over_rows(query):
+        if not lookups:
+            raise PanewiseError(
+                f"query {query.name}: a window over PARTITION BY ... ROWS is answered by lookups; give folder= (in a "
+                f"job file: [lookups]) and look it up from there, or look it up with panewise.Engine"
+            )
+        return
+    if not isinstance(query.window, TimeWindow):
+        raise no_total_order(query)
+    if not query.window.is_sliding and not lookups:
+        raise PanewiseError(
+            f"query {query.name}: its window is evaluated on demand, and on Spark windows report as they close; "
+            f"add SLIDE to the window, give folder= (in a job file: [lookups]) and look it up from there, or look it "
+            f"up with panewise.Engine"
+        )
+
+
+def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
+    """Raise if a running job cannot take a query of the workload."""
+    check_query(query, lookups=True)
+    stream = workload.streams[query.stream]
+    clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(INTERVAL_COLUMNS)))
+    if clash:
+        raise PanewiseError(
+            f"query {query.name} groups by {clash[0]!r}, which is the name of a column of every answers table; rename "
+            f"the attribute in CREATE STREAM"
+        )
+    if is_over_rows(query):
+        check_structure(stream, query, prices)
+    elif not query.window.is_sliding:
+        in_place_of(query, stream, slot_length(stream, workload.queries_of(stream.name)))
+    elif stream.granularity_us is not None and any(
+        length % stream.granularity_us for length in lengths_of(query.window)
+    ):
+        raise PanewiseError(
+            f"query {query.name}: its range and slide must be multiples of the stream's GRANULARITY, which is "
+            f"{stream.granularity_us} microseconds"
+        )
+
+
+def _applied(before: Workload, text: str, prices: Prices) -> Workload:
+    """The workload after some statements; raises if a running job cannot take them."""
+    workload = apply(before, text)
+    if workload.streams.keys() != before.streams.keys():
+        raise PanewiseError("a running job reads the streams that it began with; CREATE STREAM needs a new job")
+    if workload.row_queries:
+        raise PanewiseError("row queries run in the engine only, and Spark answers aggregates; use panewise.Engine")
+    for query in workload.queries.values():
+        if before.queries.get(query.name) is not query:
+            check_live_query(workload, query, prices)
+    answers_schema(workload)
+    return workload
+
+
+def _looked_up(live: FedBase, asked: Mapping[str, Query]) -> FedBase:
+    """A base with stand-ins for some queries, which report nothing."""
+    stand_ins = [
+        StandIn(asked[name], planned, tree.exact_from_us[name])
+        for tree in live.trees
+        for name, planned in tree.queries.items()
+        if name in asked
+    ]
+    return replace(live.without(asked.keys()), stand_ins=(*live.stand_ins, *stand_ins)) if stand_ins else live
+
+
+def _joined(bases: Iterable[FedBase], query: Query, since_us: int | None) -> FedBase | None:
+    """A base with a tree that has all a query needs, and the query added to that tree; None if there is none."""
+    for live in bases:
+        if live.plan.stream.name != query.stream:
+            continue
+        for place, tree in enumerate(live.trees):
+            planned = fit(live.plan, tree.tree, query)
+            if planned is not None:
+                joined = tree.with_query(planned, live.held_from_us, since_us)
+                return replace(live, trees=(*live.trees[:place], joined, *live.trees[place + 1 :]))
+    return None
+
+
+def _grown(
+    bases: list[FedBase], queries: list[Query], prices: Prices, since_us: int | None
+) -> tuple[list[Query], dict[int, FedBase]]:
+    """The queries that found no place, and the bases of one generation with trees for the others."""
+    plan = bases[0].plan
+    # A base can feed a tree only while events are combined into it.
+    grown, left = grow(replace(plan, bases=tuple(live.base for live in bases)), queries, prices)
+    known = {tree.number for tree in plan.trees}
+    opened = {}
+    for live in bases:
+        fresh = [tree for tree in grown.fed_by(live.base) if tree.number not in known]
+        trees = (*live.trees, *(FedTree.of(tree, live.held_from_us, since_us) for tree in fresh))
+        opened[live.number] = replace(live, plan=replace(grown, bases=plan.bases), trees=trees)
+    return left, opened

@@ -1,0 +1,396 @@
+"""The lookup client: answers any query of a job on Spark, for any key, in a process of its own.
+
+It reads the slot log that the job keeps in a folder (`panewise.spark.answers(..., folder=...)`), and the row log for
+queries over PARTITION BY ... ROWS. It holds the partials and rows in memory and keeps up by reading new files. It needs
+no Spark, only the folder. After a restart it reads what the logs still have, and is where it was.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.types import Type
+from panewise.engine.answers import NO_TIME, Groups, QueryAnswers, to_table
+from panewise.engine.closed import ClosedWindows
+from panewise.engine.on_demand.keys import key_columns
+from panewise.engine.tables import KeyTable
+from panewise.errors import PanewiseError
+from panewise.language.expressions import AggregateCall
+from panewise.language.model import Workload
+from panewise.language.printer import label_of
+from panewise.spark.lookup_folder import FolderJobs
+from panewise.spark.lookup_plan import Covered, Lookup
+from panewise.spark.lookup_state import LookupState
+from panewise.spark.single_lookups import SingleLookups
+from panewise.spark.slot_file import NO_BATCH
+from panewise.spark.slot_reader import FellBehindError
+from panewise.windows.clock import show_time, to_microseconds
+
+Time = int | datetime | str
+Ints = npt.NDArray[np.int64]
+
+REFRESH_EVERY_S = 0.02
+"""How often a lookup looks for new files: far more often than batches run, far less often than lookups come."""
+SHARE_OF_CHECKS = 10
+"""After a look for new files, the next one waits this many times as long as it took: lookups get that time."""
+POLL_S = 0.01
+"""How often `wait_for` looks."""
+
+
+class LookupTimeoutError(PanewiseError):
+    """The batch or time that `wait_for` waited for did not come in time."""
+
+
+class LookupClient:
+    """Answers lookups from the folder of a Spark job, in a process that starts no Spark.
+
+    It is a context manager, and for one thread.
+
+    Args:
+        folder: The folder that the job was given.
+        refresh_every_s: How old the last look at the folder may be when a lookup is answered; 0 looks each time, None
+            only when `refresh` is called.
+
+    Raises:
+        PanewiseError: There is no job in the folder, or another version of Panewise wrote it.
+
+    Cost: reading the folder's files once.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, refresh_every_s: float | None = REFRESH_EVERY_S) -> None:
+        self._folder = Path(folder)
+        self._refresh_every_s = refresh_every_s
+        self._jobs = FolderJobs(self._folder)
+        self._state = LookupState(self._folder, self._jobs.current())
+        self._singles: dict[str, SingleLookups] = {}
+        self._rebuilds = 0
+        self._next_check_s = 0.0
+        self.refresh()
+
+    def __enter__(self) -> LookupClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._state = LookupState(self._folder, self._state.job)
+        self._refresh_every_s = None
+
+    @property
+    def workload(self) -> Workload:
+        """The streams and queries of the job."""
+        return self._state.job.workload
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether the job is a batch job. It has no watermark: every window with events has closed."""
+        return self._state.job.is_batch
+
+    @property
+    def watermark_us(self) -> int | None:
+        """Windows that end up to here have closed; None before the first watermark."""
+        return self._state.watermark_us
+
+    @property
+    def seen_us(self) -> dict[str, int]:
+        """By stream, the end of the newest slot with an event that the client has read."""
+        return self._state.seen_us.copy()
+
+    def lookup(self, query: str, keys: object = None, at: Time | None = None) -> pa.Table:
+        """Answer a query, as `Engine.lookup` does.
+
+        A sliding query answers with its newest window that has closed, or had closed at a time. A query without SLIDE
+        answers at the end of the newest slot that has events, or of the last slot that ends by a time. A query over
+        PARTITION BY ... ROWS answers with the last rows of each substream, or the last up to a time.
+
+        Args:
+            query: The name of the query.
+            keys: A dict from each GROUP BY attribute to a value or to several, or a list of tuples. The default is all
+                groups.
+            at: The time of the answer. The default is the newest that was read.
+
+        Returns:
+            A long table like that of `Engine.advance`; `window_end` shows which window it is.
+
+        Raises:
+            PanewiseError: There is no such query, or the folder does not hold what the answer needs.
+
+        Cost: reading what is new, at most every `refresh_every_s`; then O(slots of the window) for each group asked.
+        """
+        self._look_if_due()
+        engine = self._state.over_rows.engine(query)
+        if engine is not None:
+            return engine.lookup(query, self._time_over_rows(query, at), keys)
+        lookup, covered = self._asked(query, at)
+        schema = self._state.job.answers_schema
+        if covered is None:
+            return to_table([] if lookup.is_sliding else [_over_nothing(lookup, NO_TIME, NO_TIME)], schema)
+        if keys is None:
+            return to_table([self._every_group(lookup, covered)], schema)
+        single = self._single(lookup)
+        key = single.key_of(keys)
+        if key is None:
+            return to_table([self._groups(lookup, covered, keys)[0]], schema)
+        number = single.number(self._state.store(lookup.family), key)
+        if number is None:
+            return schema.empty_table()
+        return single.table(key, covered, _answers(lookup, covered, self._folded(lookup, covered, number)))
+
+    def lookup_many(self, query: str, keys: object, at: Time | None = None) -> dict[str, np.ma.MaskedArray[Any, Any]]:
+        """Answer many groups of a query as arrays.
+
+        Args:
+            query: The name of the query.
+            keys: The groups, as for `lookup`; best as NumPy or Arrow arrays.
+            at: The time of the answers. The default is the newest that was read.
+
+        Returns:
+            A masked array for each name of SELECT, with an element for each key, in their order. An element is masked
+            if its answer is NULL, if its group does not exist, or if the group does not pass HAVING.
+
+        Cost: as `lookup`, without making a table.
+        """
+        self._look_if_due()
+        engine = self._state.over_rows.engine(query)
+        if engine is not None:
+            return engine.lookup_many(query, keys, self._time_over_rows(query, at))
+        lookup, covered = self._asked(query, at)
+        if covered is None:
+            columns = key_columns(self._state.job.workload.streams[lookup.query.stream], lookup.query, keys)
+            size = len(columns[lookup.query.group_by[0]])
+            answers, numbers = _no_answers(lookup), np.full(size, -1)
+        else:
+            answers, numbers = self._groups(lookup, covered, keys)
+        return {
+            label_of(item): _in_order(answers, answers.lowered[item.expression], numbers)
+            for item in lookup.query.select
+            if isinstance(item.expression, AggregateCall)
+        }
+
+    def refresh(self) -> bool:
+        """Read what the job has written since the last time.
+
+        Returns:
+            Whether there was anything new.
+
+        Cost: O(new files).
+        """
+        began_s = monotonic()
+        try:
+            changed = self._catch_up()
+        finally:
+            ended_s = monotonic()
+            pause_s = max(self._refresh_every_s or 0.0, SHARE_OF_CHECKS * (ended_s - began_s))
+            self._next_check_s = ended_s + (pause_s if self._refresh_every_s else 0.0)
+        return changed
+
+    def wait_for(self, *, batch: int | None = None, time: Time | None = None, timeout_s: float = 30.0) -> None:
+        """Wait until a batch has been seen, or until the watermark has reached a time, or both.
+
+        Args:
+            batch: The number of the batch.
+            time: A time for the watermark.
+            timeout_s: How long to wait.
+
+        Raises:
+            LookupTimeoutError: It took longer.
+        """
+        time_us = None if time is None else to_microseconds(time, "`time`")
+        until_s = monotonic() + timeout_s
+        while True:
+            self.refresh()
+            watermark_us = self._state.watermark_us
+            has_batch = batch is None or self._state.newest_batch >= batch
+            if has_batch and (time_us is None or (watermark_us is not None and watermark_us >= time_us)):
+                return
+            if monotonic() >= until_s:
+                shown = "none" if watermark_us is None else show_time(watermark_us)
+                raise LookupTimeoutError(
+                    f"{self._folder}: after {timeout_s:g} s the newest batch is {self._state.newest_batch} and the "
+                    f"watermark {shown}; see whether the job runs, or wait longer with timeout_s"
+                )
+            sleep(POLL_S)
+
+    def statistics(self) -> dict[str, Any]:
+        """What the client holds and has read.
+
+        `newest_batch` (None before the first), `watermark_us`, `seen_us` by stream (the end of the newest slot with an
+        event), `rows` (partials), `events` (of queries over rows) and `bytes` in memory, `files_read`, `bytes_read`,
+        `rebuilds` (how often a log was read from the start), `lag_s` (the age of the last file when it was read),
+        `index_lookups` (lookups of all groups whose HAVING went through an index) and `index_groups` (the groups that
+        these folded), `unread_files` (files in the folder that cannot be read, and that nobody needs), `is_behind`
+        (whether a worker could not write for some batches: lookups are then answered at the watermark).
+        """
+        state = self._state
+        return {
+            "newest_batch": None if state.newest_batch == NO_BATCH else state.newest_batch,
+            "watermark_us": state.watermark_us,
+            "seen_us": dict(state.seen_us),
+            "rows": state.rows,
+            "events": state.over_rows.rows,
+            "bytes": state.bytes_held,
+            "files_read": state.files_read,
+            "bytes_read": state.bytes_read,
+            "lag_s": state.reader.lag_s,
+            "rebuilds": self._rebuilds + state.over_rows.rebuilds,
+            "index_lookups": state.having.lookups,
+            "index_groups": state.having.groups,
+            "unread_files": state.unread,
+            "is_behind": state.is_behind,
+        }
+
+    def check_invariants(self) -> None:
+        """Assert what must hold between two calls."""
+        self._state.check_invariants()
+
+    def _catch_up(self) -> bool:
+        job = self._jobs.current()
+        over_rows = None
+        if job.changes == self._state.job.changes:
+            over_rows = self._state.over_rows
+            try:
+                changed = self._state.catch_up()
+            except FellBehindError:
+                pass
+            else:
+                if self._state.changes <= job.changes:
+                    return changed
+                # Statements came meanwhile.
+                job, over_rows = self._jobs.current(self._state.changes), None
+        # A log that is merged, or statements that come, faster than it is read need another try.
+        for is_last in (False, False, True):
+            state = LookupState(self._folder, job, over_rows)
+            try:
+                state.catch_up()
+                if state.changes > job.changes:
+                    job, over_rows = self._jobs.current(state.changes), None
+                    raise FellBehindError
+            except FellBehindError:
+                if is_last:
+                    raise PanewiseError(
+                        f"{self._folder}: the job merges files faster than this process reads; is the disk slow?"
+                    ) from None
+                continue
+            self._state, self._singles = state, {}
+            self._rebuilds += 1
+            break
+        return True
+
+    def _look_if_due(self) -> None:
+        """Look for new files if the last look is long enough ago."""
+        if self._refresh_every_s is not None and monotonic() >= self._next_check_s:
+            self.refresh()
+
+    def _asked(self, query: str, at: Time | None) -> tuple[Lookup, Covered | None]:
+        """How a query is looked up, and what it covers now or at a time."""
+        state = self._state
+        lookup = state.lookups.get(query)
+        if lookup is None:
+            names = [*state.lookups, *state.over_rows.queries]
+            near = get_close_matches(query, names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
+            raise PanewiseError(f"{self._folder}: no query named {query!r}; {hint}")
+        at_us = None if at is None else to_microseconds(at, "`at`")
+        stream = lookup.query.stream
+        if not lookup.is_sliding:
+            at_us = state.latest_us(query, at_us)
+        covered = lookup.covered(at_us, state.closed_us(stream), state.seen_us.get(stream))
+        if covered is not None:
+            state.check_held(lookup, covered)
+        return lookup, covered
+
+    def _time_over_rows(self, query: str, at: Time | None) -> Time | None:
+        """The time to look up a query over rows at: another one than the newest while some bucket is behind."""
+        state = self._state
+        if not state.is_behind:
+            return at
+        asked_us = None if at is None else to_microseconds(at, "`at`")
+        at_us = state.latest_us(query, asked_us)
+        assert at_us is not None
+        return state.over_rows.final_us(query, at_us + 1) - 1 if asked_us is None else at_us
+
+    def _every_group(self, lookup: Lookup, covered: Covered) -> QueryAnswers:
+        """The answers of all groups. A query without SLIDE and GROUP BY has an answer even without any event."""
+        state = self._state
+        wanted = state.having.candidates(lookup, covered, state.store(lookup.family), state.watermark_us)
+        closed = self._folded(lookup, covered, wanted)
+        if len(closed) or lookup.is_sliding:
+            return _answers(lookup, covered, closed)
+        return _over_nothing(lookup, covered.start_us, covered.end_us)
+
+    def _groups(self, lookup: Lookup, covered: Covered, keys: object) -> tuple[QueryAnswers, Ints]:
+        """The answers of some groups, and the number of each group that was asked for; -1 if it does not exist."""
+        store = self._state.store(lookup.family)
+        columns = key_columns(lookup.family.fed.plan.stream, lookup.query, keys)
+        size = len(columns[lookup.query.group_by[0]])
+        numbers = store.find([columns[name] for name in store.tree.group_by], size)
+        closed = self._folded(lookup, covered, np.unique(numbers[numbers >= 0]))
+        return _answers(lookup, covered, closed), numbers
+
+    def _folded(self, lookup: Lookup, covered: Covered, wanted: Ints | None) -> ClosedWindows:
+        """The window of the groups with these rising numbers, or of all. A group without events has none."""
+        store = self._state.store(lookup.family)
+        return store.fold(lookup.planned, wanted, covered.from_slot, covered.to_slot, covered.instance)
+
+    def _single(self, lookup: Lookup) -> SingleLookups:
+        name = lookup.query.name
+        if name not in self._singles:
+            schema = self._state.job.answers_schema
+            self._singles[name] = SingleLookups(lookup.family.fed.plan.stream, lookup.query, schema)
+        return self._singles[name]
+
+
+def _answers(lookup: Lookup, covered: Covered, closed: ClosedWindows) -> QueryAnswers:
+    size = len(closed)
+    if not size:
+        return _no_answers(lookup)
+    return closed.answers(np.full(size, covered.start_us), np.full(size, covered.end_us))
+
+
+def _no_answers(lookup: Lookup) -> QueryAnswers:
+    """No row at all."""
+    none = np.empty(0, np.int64)
+    lowered = {call: _nothing(call, 0) for call in lookup.query.aggregates}
+    return QueryAnswers(lookup.query, none, none, none, Groups((), KeyTable([])), lowered)
+
+
+def _over_nothing(lookup: Lookup, start_us: int, end_us: int) -> QueryAnswers:
+    """One row of counts 0 and NULLs for an ungrouped query, no row for a grouped one."""
+    if lookup.query.group_by:
+        return _no_answers(lookup)
+    lowered = {call: _nothing(call, 1) for call in lookup.query.aggregates}
+    times = np.array([start_us]), np.array([end_us])
+    answers = QueryAnswers(lookup.query, *times, np.zeros(1, np.int64), Groups((), KeyTable([])), lowered)
+    return answers.having(lookup.family.fed.plan.stream)
+
+
+def _nothing(call: AggregateCall, size: int) -> Lowered:
+    counts = CATALOGUE[call.function].result is Type.BIGINT
+    return Lowered(np.zeros(size), np.zeros(size, np.int64) if counts else None, np.full(size, counts))
+
+
+def _in_order(answers: QueryAnswers, lowered: Lowered, numbers: Ints) -> np.ma.MaskedArray[Any, Any]:
+    """An aggregate's answers for the groups with these numbers, in their order; missing ones are masked."""
+    values = lowered.values if lowered.exact is None else lowered.exact
+    if not len(answers):
+        return np.ma.MaskedArray(np.zeros(len(numbers), values.dtype), True)
+    # The answers' keys rise.
+    rows = np.minimum(np.searchsorted(answers.keys, numbers), len(answers) - 1)
+    is_there = answers.keys[rows] == numbers
+    return np.ma.MaskedArray(np.where(is_there, values[rows], 0), ~(is_there & lowered.valid[rows]))

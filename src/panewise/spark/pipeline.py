@@ -1,0 +1,245 @@
+"""The pipeline: a DataFrame of events in, a DataFrame of answers out, streaming or batch.
+
+    project (native) -> combine (mapInArrow) -> one bucket of state per share of the keys -> unpack (mapInArrow)
+
+A streaming DataFrame goes through `transformWithState`, a batch one through `applyInArrow` over its whole history.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from os import PathLike
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from panewise.errors import PanewiseError
+from panewise.language.model import Stream, Workload
+from panewise.planning.plan import DEFAULT_RATE
+from panewise.spark.batch_log import BatchLog
+from panewise.spark.bucket import Bucket
+from panewise.spark.buckets import bucket_ids
+from panewise.spark.columns import named
+from panewise.spark.combine import PACKED, combine_partitions
+from panewise.spark.counts import COMBINED, COUNTS, METRICS, OUTPUT, output_rows
+from panewise.spark.identity import identity_of
+from panewise.spark.job import Job, check_workload
+from panewise.spark.packed_job import PackedJob
+from panewise.spark.packing import Part, pack
+from panewise.spark.processor import CONTROL, BucketProcessor
+from panewise.spark.projection import project, whole
+from panewise.spark.quotas import Quotas
+from panewise.spark.settings import STATE_STORE
+from panewise.spark.slot_log import write_job
+from panewise.spark.unpack import answers_type, unpack_partitions
+from panewise.spark.versions import in_arrow, with_state
+from panewise.windows.clock import END_OF_STREAM
+
+BUCKETS_PER_PARTITION = 2
+
+
+def answers(
+    events: DataFrame | Mapping[str, DataFrame],
+    workload: Workload,
+    *,
+    rate: float = DEFAULT_RATE,
+    groups: Mapping[str, int] | None = None,
+    changed_only: bool = False,
+    control: DataFrame | None = None,
+    folder: str | PathLike[str] | None = None,
+    buckets: int | None = None,
+    quotas: Quotas | None = None,
+) -> DataFrame:
+    """Answer a workload over its streams: a DataFrame of events in, a DataFrame of answers out.
+
+    A streaming DataFrame gives a streaming one. A window is reported once, when the watermark closes it, or again if ON
+    LATE CORRECT asks for it. The watermark follows from the stream's WATERMARK delay; do not set one yourself. A batch
+    DataFrame gives every window.
+
+    Args:
+        events: One DataFrame whose columns are the stream's attributes, or one by name for each of several streams.
+        workload: The streams and queries.
+        rate: Events a second that queries are planned for.
+        groups: About how many values attributes have, by name.
+        changed_only: Report only groups whose answers differ from those of the window before.
+        control: A streaming DataFrame of statements that add and drop queries while the job runs. It has a text column
+            `statement` (or one column only), a column `position` if the order within a batch matters, and a column
+            `author` if it is to be noted who sent a statement. Statements
+            hold from the batch after the one that brings them. A refused one is counted, and kept with the reason
+            under `folder`/statements. The answers then have a column for every attribute of the streams.
+        folder: A folder that the driver, the workers and those who look answers up share. It belongs to one checkpoint,
+            or to one run of a batch. Queries without SLIDE are answered from there alone (`panewise.LookupClient`).
+        buckets: Into how many shares the keys are split; two for each of `spark.sql.shuffle.partitions` by default.
+        quotas: How much the statements of `control` may ask for.
+
+    Returns:
+        The long table, with `query`, `window_start`, `window_end`, the group-by attributes, `aggregate`, `value` and
+        `exact`.
+
+    Raises:
+        PanewiseError: A column is missing or has another type, a query cannot run on Spark, or a setting is wrong. All
+            of this is checked before Spark starts.
+
+    Cost: one pass over the events for all queries, and a shuffle of one partial per slot, key and task.
+    """
+    check_workload(workload, lookups=folder is not None)
+    frames = _by_stream(events, workload, every=control is not None)
+    any_frame = next(iter(frames.values()))
+    session = any_frame.sparkSession
+    streaming = any_frame.isStreaming
+    if any(frame.isStreaming != streaming for frame in frames.values()):
+        raise PanewiseError("some of the DataFrames are streaming and some are not; give only one kind")
+    partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+    ids = bucket_ids(partitions, buckets or BUCKETS_PER_PARTITION * partitions)
+    if streaming and "RocksDB" not in (session.conf.get(STATE_STORE) or ""):
+        raise PanewiseError(
+            "Spark keeps the state of a Panewise stream in RocksDB only; build the session with "
+            ".config(map=panewise.spark.SETTINGS), or set " + STATE_STORE + " yourself"
+        )
+    if control is not None:
+        _check_control(control, streaming, folder)
+    # Workers have working directories of their own.
+    shared = None if folder is None else os.path.abspath(folder)
+    job = Job.of(
+        workload,
+        ids,
+        rate=rate,
+        groups=groups,
+        is_live=control is not None,
+        is_batch=not streaming,
+        changed_only=changed_only,
+        quotas=quotas,
+        has_folder=shared is not None,
+    )
+    if shared is not None:
+        write_job(shared, job)
+    packed, combining = pack_job(job, None if control is None else shared)
+    partials = reduce(
+        DataFrame.union,
+        [_partials(frame, workload.streams[name], job, combining) for name, frame in frames.items()],
+    )
+    if control is not None:
+        partials = partials.union(_statements(control, ids))
+    grouped = partials.groupBy("bucket")
+    if streaming:
+        closed = with_state(grouped, BucketProcessor(packed, uuid4().hex, shared), OUTPUT)
+    else:
+        closed = in_arrow(grouped, answer_bucket(packed, shared), OUTPUT)
+    closed = closed.observe(
+        METRICS,
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
+    )
+    return closed.mapInArrow(unpack_partitions(job.answers_schema), answers_type(job.answers_schema))
+
+
+def pack_job(job: Job, statements_in: str | None) -> tuple[PackedJob, PackedJob]:
+    """A job for the workers that answer, and for those that combine."""
+    packed = PackedJob(pickle.dumps(job), identity_of(job), statements_in)
+    return packed, packed if statements_in is not None else PackedJob(pickle.dumps(job.for_combining()))
+
+
+def _partials(events: DataFrame, stream: Stream, job: Job, combining: PackedJob) -> DataFrame:
+    """One stream's events as packed partials."""
+    if combining.statements_in is None:
+        plan = next((plan for plan, _ in job.plans_of(stream.name)), None)
+        projected = project(events, stream, plan, job.row_attributes_of(stream.name))
+    else:
+        projected = whole(events, stream)
+    packed = projected.mapInArrow(combine_partitions(combining, stream.name), PACKED)
+    if events.isStreaming:
+        # Spark takes the watermark from the newest time of a batch. A few packed rows show it as well as all the events
+        # would, and take less time.
+        packed = packed.withWatermark("newest", f"{stream.watermark_us} microseconds")
+    # Without this column: by it Spark would drop late rows, and Panewise must count them.
+    return packed.drop("newest")
+
+
+def _check_control(control: DataFrame, streaming: bool, folder: str | PathLike[str] | None) -> None:
+    if not (streaming and control.isStreaming):
+        raise PanewiseError(
+            "queries come and go only while a stream is read: give `control` and the events as streaming DataFrames; "
+            "for a batch, write all statements into the workload"
+        )
+    if folder is None:
+        raise PanewiseError(
+            "a job with a control stream keeps its statements in a folder that the driver and the workers share; "
+            "give folder="
+        )
+    names = [name for name in control.columns if name not in ("position", "author")]
+    if "statement" not in names and len(names) != 1:
+        raise PanewiseError(
+            f"the control stream has columns {', '.join(control.columns)}; name the one with statements `statement`"
+        )
+
+
+def _statements(control: DataFrame, ids: list[int]) -> DataFrame:
+    """Statements in the columns of packed partials, once for every bucket."""
+    name = next((name for name in control.columns if name == "statement"), None)
+    text = named(name or next(name for name in control.columns if name not in ("position", "author")))
+    position = named("position") if "position" in control.columns else F.lit("")
+    author = named("author").cast("string") if "author" in control.columns else F.lit("")
+    sent = text.cast("string").alias("statement"), position.alias("position"), author.alias("author")
+    statement = F.to_json(F.struct(*sent))
+    nothing = F.lit(0).cast("bigint")
+    return control.select(
+        F.explode(F.array(*(F.lit(number) for number in ids))).alias("bucket"),
+        F.lit(CONTROL).alias("base"),
+        statement.cast("binary").alias("partials"),
+        *(nothing.alias(name) for name in COMBINED),
+        nothing.alias("newest_us"),
+    )
+
+
+def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *, every: bool) -> dict[str, DataFrame]:
+    """The DataFrame of each stream that some query reads, or of every stream."""
+    needed = list(dict.fromkeys(query.stream for query in workload.queries.values()))
+    if every:
+        needed = list(workload.streams)
+    if isinstance(events, Mapping):
+        missing = [name for name in needed if name not in events]
+        if missing:
+            raise PanewiseError(f"no DataFrame for stream {missing[0]!r}; give one per stream: {{name: DataFrame}}")
+        return {name: events[name] for name in needed}
+    if len(needed) > 1:
+        raise PanewiseError(
+            f"the queries read {len(needed)} streams ({', '.join(needed)}); give a DataFrame for each by name"
+        )
+    return {needed[0]: events}
+
+
+def answer_bucket(
+    packed: PackedJob, folder: str | None = None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that `applyInArrow` applies to all partials of a bucket. It writes what lookups need to a folder."""
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        job = packed.open()
+        bucket = Bucket(job)
+        log = None if folder is None else BatchLog(folder, job)
+        counts = dict.fromkeys(COUNTS, 0)
+        for batch in batches:
+            parts = [
+                Part.of(base, content)
+                for base, content in zip(batch.column("base").to_pylist(), batch.column("partials").to_pylist())
+                if base > CONTROL
+            ]
+            bucket.append(parts)
+            if log is not None:
+                log.append(batch.column("bucket")[0].as_py(), parts)
+            for name in COMBINED:
+                counts[name] += sum(batch.column(name).to_pylist())
+        closed = [(pack(answers), answers.num_rows) for answers in bucket.close(END_OF_STREAM)]
+        if log is not None:
+            log.write()
+        counts["fed"], counts["folded"] = bucket.work
+        yield pa.RecordBatch.from_pylist(output_rows(closed, counts), OUTPUT_ARROW)
+
+    return answer
+
+
+OUTPUT_ARROW = pa.schema([("content", pa.binary()), ("answers", pa.int64()), *((name, pa.int64()) for name in COUNTS)])

@@ -1,0 +1,109 @@
+"""Projection: turns events into what `combine` reads, by native Spark. The twin of `panewise.engine.projection`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from panewise.aggregates.types import Type
+from panewise.errors import PanewiseError
+from panewise.language.expressions import Expression, attributes_of
+from panewise.language.model import Stream
+from panewise.planning.plan import BITS_PER_WORD, StreamPlan
+from panewise.spark.columns import SPARK_TYPES, named, to_column, to_condition
+
+_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
+    Type.BOOLEAN: (T.BooleanType,),
+    Type.BIGINT: _INTEGERS,
+    Type.DOUBLE: (*_INTEGERS, T.FloatType, T.DoubleType, T.DecimalType),
+    Type.STRING: (T.StringType, T.VarcharType, T.CharType),
+    Type.TIMESTAMP: (T.TimestampType, T.TimestampNTZType, T.DateType),
+}
+
+
+def project(events: DataFrame, stream: Stream, plan: StreamPlan | None, rows: Sequence[str] = ()) -> DataFrame:
+    """`time`, the keys, `shard_0`, ..., `input_0`, ...: everything of an event that some tree needs, and no more.
+
+    For queries over rows it has the attributes that they read, named by `row_column`. A stream with only such queries
+    has no plan.
+    """
+    time = "panewise_time"
+    while time in stream.attributes:
+        time += "_"
+    timed = _typed(events, stream, plan, rows, time)
+    columns = [F.col(time).alias("time"), *(named(name).alias(row_column(rows, name)) for name in rows)]
+    if plan is None:
+        return timed.select(*columns)
+    columns += [named(key).alias(plan.key_column(key)) for key in plan.keys]
+    columns += [_shard_word(plan, word).alias(f"shard_{word}") for word in range(plan.shard_words)]
+    for place, column in enumerate(plan.inputs):
+        value = to_column(column.expression, stream.attributes).cast(SPARK_TYPES[column.type])
+        columns.append(value.alias(f"input_{place}"))
+    return timed.select(*columns)
+
+
+def row_column(rows: Sequence[str], name: str) -> str:
+    """The column name of an attribute that queries over rows read; `rows` are all such attributes."""
+    return f"row_{rows.index(name)}"
+
+
+def whole(events: DataFrame, stream: Stream) -> DataFrame:
+    """`time` and every attribute of a stream, in its types, for queries that are not known yet."""
+    if "time" in stream.attributes and stream.timestamp != "time":
+        raise PanewiseError(
+            f"stream {stream.name}: with a control stream, an attribute other than the timestamp cannot be named time"
+        )
+    columns = [_typed_column(events, stream, name).alias(name) for name in stream.attributes if name != "time"]
+    return events.select(_typed_column(events, stream, stream.timestamp).alias("time"), *columns)
+
+
+def _typed(
+    events: DataFrame, stream: Stream, plan: StreamPlan | None, rows: Sequence[str], time_name: str
+) -> DataFrame:
+    """The attributes that queries read, in the stream's types, and the event time in microseconds as `time_name`."""
+    names = dict.fromkeys(rows)
+    if plan is not None:
+        expressions: list[Expression] = [*plan.predicates, *(column.expression for column in plan.inputs)]
+        names |= dict.fromkeys([*plan.keys, *(name for one in expressions for name in attributes_of(one))])
+    columns = [_typed_column(events, stream, name).alias(name) for name in names]
+    return events.select(*columns, _typed_column(events, stream, stream.timestamp).alias(time_name))
+
+
+def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
+    kind = stream.attributes[name]
+    found = next((field for field in events.schema.fields if field.name == name), None)
+    if found is None:
+        near = get_close_matches(name, events.columns, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; its columns are {', '.join(events.columns)}"
+        raise PanewiseError(f"stream {stream.name}: the DataFrame has no column {name!r}{hint}")
+    if not isinstance(found.dataType, _FITTING[kind]):
+        raise PanewiseError(
+            f"stream {stream.name}: column {name!r} is {found.dataType.simpleString()} and the stream declares {kind}; "
+            f"cast it before you call answers(), or change CREATE STREAM"
+        )
+    column = named(name)
+    if kind is not Type.TIMESTAMP:
+        return column.cast(SPARK_TYPES[kind])
+    if isinstance(found.dataType, T.TimestampType):
+        return F.unix_micros(column)
+    # A date or a timestamp without time zone is UTC, whatever the session's time zone is.
+    epoch = F.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+    return F.timestamp_diff("MICROSECOND", epoch, column.cast("timestamp_ntz"))
+
+
+def _shard_word(plan: StreamPlan, word: int) -> Column:
+    """The bits of the predicates that an event satisfies."""
+    predicates = plan.predicates[word * BITS_PER_WORD : (word + 1) * BITS_PER_WORD]
+    bits = [
+        F.when(to_condition(predicate, plan.stream.attributes), F.lit(1 << bit).cast("bigint")).otherwise(
+            F.lit(0).cast("bigint")
+        )
+        for bit, predicate in enumerate(predicates)
+    ]
+    return reduce(lambda a, b: a.bitwiseOR(b), bits)

@@ -1,0 +1,127 @@
+"""What a lookup client holds of the row log: for each row base, an engine that answers its queries from the rows.
+
+Rows are pushed as their files are read, even those that the watermark has not reached. They become final with the
+client's watermark: by then the client has read all rows before it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from panewise.engine.event_log import HistoryError
+from panewise.engine.row_engine import RowEngine
+from panewise.spark.job import Job
+from panewise.spark.packing import unpack_parts
+from panewise.spark.slot_file import Head, later
+from panewise.spark.slot_log import ROWS
+from panewise.spark.slot_reader import FellBehindError, SlotReader
+
+ROUNDS = 100
+"""If batches keep coming, all buckets are listed at most so often; then lookups go on with what is there."""
+
+
+class RowState:
+    """The rows of a row log in memory, and how far it has been read."""
+
+    def __init__(self, folder: Path, job: Job) -> None:
+        self._folder = folder
+        self._job = job
+        self._base_of = {name: number for number, base in job.row_bases.items() for name in base.queries}
+        self._watermark_us: int | None = None
+        self.rebuilds = 0
+        """How often everything was read from the start."""
+        self._begin()
+
+    def _begin(self) -> None:
+        job = self._job
+        self.reader = SlotReader(self._folder, job.bucket_ids if job.row_bases else (), ROWS)
+        self._engines = {
+            number: RowEngine(base.stream, [*base.queries.values()], job.answers_schema, job.prices, base.since_us)
+            for number, base in job.row_bases.items()
+        }
+        self._holds_from_us: int | None = None
+        self._is_settled = False
+        self._is_lossy = False
+
+    @property
+    def queries(self) -> list[str]:
+        """The names of the queries over rows."""
+        return [*self._base_of]
+
+    def final_us(self, query: str, watermark_us: int) -> int:
+        """Up to where no row of a query over rows can come any more, at a watermark."""
+        return self._job.row_bases[self._base_of[query]].final_us(watermark_us)
+
+    def engine(self, query: str) -> RowEngine | None:
+        """The engine that answers a query; None for one that is not over rows."""
+        if query not in self._base_of:
+            return None
+        if self._is_lossy:
+            raise HistoryError(
+                f"query {query}: rows were lost while the folder could not be written, and nobody knows which rows are "
+                f"the last; start the job anew with an empty folder and a new checkpoint"
+            )
+        return self._engines[self._base_of[query]]
+
+    def catch_up(self) -> bool:
+        """Read all that is new; True if there was anything.
+
+        If necessary, read everything from the start; `FellBehindError` if even that does not help.
+        """
+        files_before = self.reader.files_read
+        try:
+            self._read_new()
+        except FellBehindError:
+            self._begin()
+            self.rebuilds += 1
+            self._read_new()
+            return True
+        return self.reader.files_read > files_before
+
+    def settle(self, watermark_us: int | None) -> None:
+        """Make rows behind the watermark final; in a batch job, all rows."""
+        self._watermark_us = watermark_us = later([self._watermark_us, watermark_us])
+        for number, engine in self._engines.items():
+            base, newest_us = self._job.row_bases[number], engine.newest_us
+            if self._job.is_batch:
+                watermark_us = None if newest_us is None else newest_us + base.slot_us
+            if watermark_us is not None:
+                engine.advance(base.stream.name, base.final_us(watermark_us))
+                self._is_settled = True
+            if self._holds_from_us is not None:
+                engine.hold_from(self._holds_from_us)
+
+    @property
+    def rows(self) -> int:
+        """How many rows are held."""
+        return sum(engine.rows_held for engine in self._engines.values())
+
+    @property
+    def bytes_held(self) -> int:
+        """The memory of the rows."""
+        return sum(engine.bytes_held for engine in self._engines.values())
+
+    def check_invariants(self) -> None:
+        """Assert that every engine is in order."""
+        for engine in self._engines.values():
+            engine.check_invariants()
+
+    def _read_new(self) -> None:
+        for _ in range(ROUNDS):
+            if not self.reader.read_new(self._take):
+                break
+
+    def _take(self, head: Head, content: bytes) -> None:
+        """Take in a file."""
+        if self._job.is_batch and self._is_settled:
+            # It has rows of all times, and those that were read before are final.
+            raise FellBehindError
+        self._holds_from_us = later([self._holds_from_us, head.holds_from_us])
+        self._is_lossy |= head.is_lossy
+        for part in unpack_parts(content):
+            # Files that were not merged since still have rows of a base that is gone.
+            if part.base in self._engines:
+                rows: pa.RecordBatch = part.partials
+                self._engines[part.base].push(self._job.row_bases[part.base].stream.name, rows)

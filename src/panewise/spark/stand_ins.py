@@ -1,0 +1,122 @@
+"""Stand-ins: on Spark, lookups answer queries without SLIDE at the ends of slots.
+
+At the last instant before a slot ends, t = k * g - 1 for slots of length g, the window (t - l, t - r] has exactly the
+events of the slots from k * g - l up to k * g - r: partials of slots answer it without a single event. So such a query
+is planned as the sliding query with SLIDE g that covers the same slots. That query reports no windows; it only makes
+sure that the bases hold what a lookup needs. Sliding queries are planned as if it did not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import gcd
+
+from panewise.errors import PanewiseError
+from panewise.language.model import Query, Stream, Workload
+from panewise.planning.cost import Prices
+from panewise.planning.optimize import optimize, plan_stream
+from panewise.planning.plan import Plan, PlannedQuery, Shape, StreamPlan
+from panewise.windows import TimeWindow
+from panewise.windows.slots import granularity_of
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A query without SLIDE, and what is planned in its place."""
+
+    query: Query
+    planned: PlannedQuery
+    exact_from_us: int | None = None
+    """From when on it misses no event, if it came while the job ran."""
+
+    @property
+    def window(self) -> TimeWindow:
+        """The window that the user wrote."""
+        assert isinstance(self.query.window, TimeWindow)
+        return self.query.window
+
+
+def plan_with_stand_ins(
+    workload: Workload, rate: float, groups: Mapping[str, int] | None
+) -> tuple[Plan, dict[int, tuple[StandIn, ...]]]:
+    """A plan whose trees answer the sliding queries and whose bases serve all queries; and each base's stand-ins."""
+    sliding = {name: query for name, query in workload.queries.items() if query.window.is_sliding}
+    plan = optimize(Workload(workload.streams, sliding), rate=rate, groups=groups, in_bulk=True)
+    if len(sliding) == len(workload.queries):
+        return plan, {}
+    prices = Prices(rate, groups=groups or {}, in_bulk=True)
+    streams: dict[str, StreamPlan] = {}
+    stand_ins: dict[int, list[StandIn]] = {}
+    trees = bases = 0
+    for stream in workload.streams.values():
+        queries = workload.queries_of(stream.name)
+        if not queries:
+            continue
+        made = _plan_stream(stream, queries, plan.streams.get(stream.name), prices, trees, bases, stand_ins)
+        streams[stream.name] = made
+        trees += len(made.trees)
+        bases += len(made.bases)
+    return replace(plan, streams=streams), {base: tuple(some) for base, some in stand_ins.items()}
+
+
+def slot_length(stream: Stream, queries: list[Query]) -> int:
+    """The length of a stream's slots, which queries without SLIDE do not influence."""
+    common = granularity_of(query.window for query in queries if query.window.is_sliding)
+    length = common if stream.granularity_us is None else gcd(common, stream.granularity_us)
+    if not length:
+        raise PanewiseError(
+            f"stream {stream.name}: lookups are answered at the ends of slots, and without a sliding query nothing "
+            f"says how long its slots are; add GRANULARITY to CREATE STREAM, for instance GRANULARITY 1 SECOND"
+        )
+    return length
+
+
+def _plan_stream(
+    stream: Stream,
+    queries: list[Query],
+    sliding: StreamPlan | None,
+    prices: Prices,
+    first_tree: int,
+    first_base: int,
+    stand_ins: dict[int, list[StandIn]],
+) -> StreamPlan:
+    """One stream's plan: the trees of its sliding queries as planned, and bases that also serve its other queries."""
+    slot_us = slot_length(stream, queries)
+    asked = {query.name: query for query in queries if not query.window.is_sliding}
+    every = [in_place_of(query, stream, slot_us) if query.name in asked else query for query in queries]
+    bases = plan_stream(stream, every, prices).shape.bases
+    trees = () if sliding is None else sliding.shape.trees
+    shape = Shape(bases, (*trees, *((name,) for name in asked)))
+    made = plan_stream(stream, every, prices, first_base=first_base, shape=shape)
+    for tree in made.trees[len(trees) :]:
+        for planned in tree.queries:
+            stand_ins.setdefault(tree.base, []).append(StandIn(asked[planned.query.name], planned))
+    numbered = (replace(tree, number=first_tree + place) for place, tree in enumerate(made.trees[: len(trees)]))
+    return replace(made, trees=tuple(numbered))
+
+
+def in_place_of(query: Query, stream: Stream, slot_us: int) -> Query:
+    """The sliding query over the same slots."""
+    window = query.window
+    if not isinstance(window, TimeWindow):
+        raise no_total_order(query)
+    if window.left_us % slot_us or window.right_us % slot_us:
+        raise PanewiseError(
+            f"query {query.name}: its RANGE is not a multiple of the slots of stream {stream.name}, which are "
+            f"{_duration(slot_us)} long, and on Spark lookups are answered from slots; change the RANGE, or add a "
+            f"GRANULARITY that divides it to CREATE STREAM"
+        )
+    return replace(query, window=TimeWindow(window.range_us, slide_us=slot_us))
+
+
+def no_total_order(query: Query) -> PanewiseError:
+    """The error for a query over the rows of a whole stream on Spark."""
+    return PanewiseError(
+        f"query {query.name}: a window over ROWS needs the stream's total order, which Spark does not keep; "
+        f"write [PARTITION BY a ROWS n] with a in GROUP BY and look it up, use a RANGE window, or panewise.Engine"
+    )
+
+
+def _duration(length_us: int) -> str:
+    return f"{length_us / 1e6:g} s" if length_us >= 1000 else f"{length_us} us"

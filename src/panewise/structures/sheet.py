@@ -1,0 +1,108 @@
+"""Data sheets: what each structure can do and what it costs, as the planner, the tests and the docs read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.components import Kind
+from panewise.aggregates.types import Type
+from panewise.aggregates.user import UserAggregate
+from panewise.cost import Cost as Cost
+
+
+class Lookups(Enum):
+    """Which windows a structure answers."""
+
+    ANY = "any window within the largest"
+    WIDTHS = "widths close to those of its windows"
+    REGISTERED = "its own windows"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a cost depends on: the largest window, the width looked up, the number of windows."""
+
+    largest: int
+    width: int
+    windows: int = 1
+
+
+_NUMBERS = (Type.BIGINT, Type.DOUBLE)
+SUBTRACTABLE = frozenset(kind for kind in Kind if kind.is_subtractable)
+FIXED_SIZE = frozenset(kind for kind in Kind if kind.words)
+SKETCHES = frozenset(kind for kind in Kind if kind.is_sketch)
+EVERY_KIND = FIXED_SIZE | {Kind.VALUES}
+"""The components that lie in plain arrays."""
+
+
+@dataclass(frozen=True)
+class DataSheet:
+    """The abilities and costs of a structure."""
+
+    name: str
+    title: str
+    source: str
+    kinds: frozenset[Kind]
+    """The components that it folds."""
+    needs_inverse: bool
+    """Whether a user-defined aggregate must have an inverse."""
+    lookups: Lookups
+    update: Cost[Shape]
+    """Combines an element."""
+    lookup: Cost[Shape]
+    """Combines an answer."""
+    space: Cost[Shape]
+    """Elements held."""
+    takes_user_aggregates: bool = True
+    is_exact: bool = True
+
+    def why_not(self, aggregate: str | UserAggregate, type: Type | None = None) -> str | None:
+        """Why the structure cannot serve an aggregate of values of a type, or of all types; None when it can."""
+        if isinstance(aggregate, UserAggregate):
+            if not self.takes_user_aggregates:
+                return f"{self.name} takes no user-defined aggregate"
+            if self.needs_inverse and aggregate.inverse is None:
+                return f"{self.name} subtracts, and {aggregate.name} has no inverse"
+            return None
+        entry = CATALOGUE[aggregate]
+        numbers = [one for one in _NUMBERS if one in entry.types]
+        for one in numbers if type is None else [type]:
+            missing = set(entry.kinds(one)) - self.kinds
+            if missing:
+                what = ", ".join(sorted(kind.value for kind in missing))
+                some = f" of {one}" if any(self.kinds.issuperset(entry.kinds(other)) for other in numbers) else ""
+                return f"{self.name} cannot hold the {what} that {aggregate}{some} is made of"
+        return None
+
+    def served_types(self, aggregate: str | UserAggregate) -> tuple[Type, ...]:
+        """The types of numbers of which it serves an aggregate."""
+        types = _NUMBERS if isinstance(aggregate, UserAggregate) else CATALOGUE[aggregate].types
+        return tuple(type for type in _NUMBERS if type in types and self.why_not(aggregate, type) is None)
+
+
+def _served(sheet: DataSheet, aggregate: str) -> str:
+    """The name of an aggregate that is served, and of which type where it is not of all."""
+    types = sheet.served_types(aggregate)
+    if sheet.why_not(aggregate) is None or not types:
+        return aggregate if types else ""
+    return f"{aggregate} of {types[0]}"
+
+
+def sheets_table(sheets: Iterable[DataSheet]) -> str:
+    """The data sheets as a Markdown table."""
+    rows = [
+        "| name | algorithm | source | aggregates | user-defined | lookups | update | lookup | space |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for sheet in sheets:
+        served = ", ".join(filter(None, (_served(sheet, name) for name in CATALOGUE)))
+        users = "with an inverse" if sheet.needs_inverse else "yes"
+        rows.append(
+            f"| `{sheet.name}` | {sheet.title} | {sheet.source} | {served} | "
+            f"{users if sheet.takes_user_aggregates else 'no'} | {sheet.lookups.value} | "
+            f"{sheet.update.formula} | {sheet.lookup.formula} | {sheet.space.formula} |"
+        )
+    return "\n".join(rows)

@@ -1,0 +1,69 @@
+"""The answers of a TimeGram: which aggregates it has, and intervals that contain them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from panewise.errors import PanewiseError
+from panewise.kernels.timegram import COUNT, MAX, MIN, SUM
+from panewise.structures.column import WindowError
+
+Ints = npt.NDArray[np.int64]
+Elements = npt.NDArray[Any]
+Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
+
+KINDS = {"COUNT": COUNT, "COUNT_ALL": COUNT, "SUM": SUM, "AVG": SUM, "MAX": MAX, "MIN": MIN}
+"""What the kernels fold for each aggregate."""
+
+
+class Intervals(NamedTuple):
+    """The bounds of each answer; masked where a window is empty and the aggregate is not COUNT."""
+
+    low: Answers
+    high: Answers
+
+
+def kinds_of(names: list[str], count: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """What the kernels fold for each of some aggregates, and which of them are AVG."""
+    upper = [name.upper() for name in names]
+    unknown = [name for name in upper if name not in KINDS]
+    if unknown:
+        raise PanewiseError(f"a TimeGram does not answer {unknown[0]}; it answers COUNT, SUM, AVG, MAX and MIN")
+    if len(upper) not in (1, count):
+        raise PanewiseError(
+            f"there are {len(upper)} aggregates and {count} windows; give one aggregate, or one for each"
+        )
+    kinds = np.array([KINDS[name] for name in upper], np.int64)
+    averages = np.array([name == "AVG" for name in upper], np.bool_)
+    # Copies, so that the kernels see one kind of array only.
+    return np.array(np.broadcast_to(kinds, count)), np.array(np.broadcast_to(averages, count))
+
+
+def pairs(left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints]:
+    """The two ends of windows as arrays of one length."""
+    lefts, rights = np.broadcast_arrays(np.atleast_1d(np.asarray(left)), np.atleast_1d(np.asarray(right)))
+    if lefts.ndim != 1:
+        raise WindowError(f"left and right must be numbers or arrays of one dimension, not {lefts.ndim}")
+    return np.ascontiguousarray(lefts, np.int64), np.ascontiguousarray(rights, np.int64)
+
+
+def averages(
+    lows: Elements, highs: Elements, widths: Ints, is_average: npt.NDArray[np.bool_]
+) -> tuple[Elements, Elements]:
+    """Divide the sums of AVG by the counts in their windows, rounding outwards where the quotient is not exact."""
+    counts = np.maximum(widths, 1)
+    divided: list[Elements] = []
+    for sums, outwards in ((lows, -np.inf), (highs, np.inf)):
+        quotients = sums / counts
+        if sums.dtype == np.int64:
+            is_exact = (sums % counts == 0) & (np.abs(sums) < 2**53)
+            whole = np.abs(sums) < 2**53
+            plain = np.where(whole, sums, np.nextafter(sums.astype(np.float64), outwards))
+        else:
+            is_exact, plain = np.zeros(len(sums), np.bool_), sums
+        quotients = np.where(is_exact, quotients, np.nextafter(np.nextafter(quotients, outwards), outwards))
+        divided.append(np.where(is_average, quotients, plain))
+    return divided[0], divided[1]

@@ -1,0 +1,62 @@
+"""Which filter serves a HAVING, and why: one readable function of the data sheets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from panewise.substreams.collective_count import CollectiveCount
+from panewise.substreams.collective_extremes import CollectiveMax, CollectiveMin
+from panewise.substreams.collective_sum import CollectiveSum
+from panewise.substreams.filter import COMPARISONS, SubstreamError
+from panewise.substreams.scan import ScanSubstreams
+from panewise.substreams.sheet import FilterShape, FilterSheet
+
+COLLECTIVE: dict[str, FilterSheet] = {
+    "COUNT": CollectiveCount.sheet,
+    "SUM": CollectiveSum.sheet,
+    "MAX": CollectiveMax.sheet,
+    "MIN": CollectiveMin.sheet,
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A filter by name, and the reason in words."""
+
+    name: str
+    reason: str
+
+
+def choose(
+    aggregate: str,
+    comparison: str,
+    shape: FilterShape,
+    *,
+    lookups_per_update: float,
+    doubles: bool = False,
+    least: float | None = None,
+) -> Choice:
+    """The cheaper of the collective index and the scan; `least` is the least value that can occur, if it is known.
+
+    >>> few = FilterShape(keys=5_000, events=500_000, answer=200, active=4_000)
+    >>> choose("COUNT", ">=", few, lookups_per_update=1).name
+    'collective_count'
+    >>> choose("SUM", ">=", few, lookups_per_update=1).reason
+    'collective_sum takes values above zero, and the values may be zero or negative'
+    """
+    if comparison not in COMPARISONS:
+        raise SubstreamError(f"a comparison is one of {' '.join(COMPARISONS)}, got {comparison!r}")
+    sheet = COLLECTIVE.get(aggregate.upper())
+    if sheet is None:
+        raise SubstreamError(f"no substream filter compares {aggregate.upper()}; check each group instead")
+    problem = sheet.why_not(aggregate, doubles=doubles, least=least)
+    if problem is not None:
+        return Choice(ScanSubstreams.sheet.name, problem)
+    index, scan = (_cost(each, comparison, shape, lookups_per_update) for each in (sheet, ScanSubstreams.sheet))
+    name = sheet.name if index < scan else ScanSubstreams.sheet.name
+    return Choice(name, f"{index:,.0f} steps an update with {sheet.name}, {scan:,.0f} when asking every key")
+
+
+def _cost(sheet: FilterSheet, comparison: str, shape: FilterShape, lookups_per_update: float) -> float:
+    """Steps per update, lookups included."""
+    return sheet.update.of(shape) + lookups_per_update * sheet.lookup_cost(comparison, shape)

@@ -1,0 +1,79 @@
+"""Window values: which events an answer covers.
+
+Both kinds look back from a point: from a time t for `TimeWindow`, from a position m for `RowWindow`.
+A window with a slide is evaluated whenever one of its instances closes; a window without a slide is evaluated on
+demand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """A window over event time.
+
+    With `slide_us`, instance k covers [k * slide_us, k * slide_us + left_us), counted from the epoch.
+    Without it, at time t the window covers (t - left_us, t - right_us].
+    """
+
+    left_us: int
+    right_us: int = 0
+    slide_us: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.right_us < self.left_us:
+            raise ValueError(f"a window needs 0 <= right_us < left_us, got {self.left_us} and {self.right_us}")
+        if self.slide_us is not None and (self.slide_us <= 0 or self.right_us != 0):
+            raise ValueError(f"a sliding window needs a positive slide and right_us = 0, got {self}")
+
+    @property
+    def range_us(self) -> int:
+        """The length of time that one answer covers."""
+        return self.left_us - self.right_us
+
+    @property
+    def is_sliding(self) -> bool:
+        """Whether instances close by themselves as the watermark moves."""
+        return self.slide_us is not None
+
+    @property
+    def overlap(self) -> float:
+        """How many instances an event falls into: range over slide (1 when evaluated on demand)."""
+        return 1.0 if self.slide_us is None else self.range_us / self.slide_us
+
+
+@dataclass(frozen=True, slots=True)
+class RowWindow:
+    """A window over positions of the stream, or of each substream when `partition_by` names attributes.
+
+    Looking back from position m (1-based, the number of rows so far) it covers max(m - left + 1, 1) .. m - right.
+    With `slide`, it is evaluated after each row count that is congruent to `left` modulo `slide`.
+    """
+
+    left: int
+    right: int = 0
+    slide: int | None = None
+    partition_by: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.right < self.left:
+            raise ValueError(f"a window needs 0 <= right < left, got {self.left} and {self.right}")
+        if self.slide is not None and (self.slide <= 0 or self.right != 0):
+            raise ValueError(f"a sliding window needs a positive slide and right = 0, got {self}")
+        if self.slide is not None and self.partition_by:
+            raise ValueError(f"a window over the rows of each substream is evaluated on demand, got {self}")
+
+    @property
+    def rows(self) -> int:
+        """The largest number of rows that one answer covers."""
+        return self.left - self.right
+
+    @property
+    def is_sliding(self) -> bool:
+        """Whether instances close by themselves as rows arrive."""
+        return self.slide is not None
+
+
+Window = TimeWindow | RowWindow

@@ -1,1 +1,0 @@
-"""Aggregates: what each is made of, the laws it obeys, and how partials become answers."""

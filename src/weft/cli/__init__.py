@@ -1,1 +1,0 @@
-"""The `weft` command: one file a command, each importing what it needs only when it runs."""

@@ -1,5 +1,0 @@
-"""`weft demo`: a hundred and more queries over a year of flights on Spark, and ten of them by plain Spark."""
-
-from weft.cli.demo.demo import run_demo
-
-__all__ = ["run_demo"]

@@ -1,5 +1,0 @@
-"""Windows: which events an answer covers, the edges at which windows open and close, and slots."""
-
-from weft.windows.window import RowWindow, TimeWindow, Window
-
-__all__ = ["RowWindow", "TimeWindow", "Window"]

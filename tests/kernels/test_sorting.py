@@ -1,0 +1,44 @@
+"""The kernels' sort agrees with NumPy's, wherever its parts are split."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from panewise.kernels.sorting import sort_with_places
+
+NUMBERS = st.one_of(st.integers(-3, 3).map(float), st.floats(width=64), st.just(float("nan")))
+
+
+@given(st.lists(NUMBERS, max_size=200))
+def test_doubles_with_ties_infinities_and_nan(values: list[float]) -> None:
+    array = np.array(values, np.float64)
+    ordered, places = sort_with_places(array)
+    np.testing.assert_array_equal(ordered, np.sort(array))
+    np.testing.assert_array_equal(array[places], ordered)
+    assert sorted(places.tolist()) == list(range(len(values)))
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3), max_size=200))
+def test_integers(values: list[int]) -> None:
+    array = np.array(values, np.int64)
+    ordered, places = sort_with_places(array)
+    np.testing.assert_array_equal(ordered, np.sort(array))
+    np.testing.assert_array_equal(array[places], ordered)
+
+
+@pytest.mark.parametrize("shape", ["sorted", "reversed", "equal", "sawtooth", "organ pipe"])
+def test_long_and_regular(shape: str) -> None:
+    line = np.arange(50_000.0)
+    array = {
+        "sorted": line,
+        "reversed": line[::-1].copy(),
+        "equal": np.zeros(50_000),
+        "sawtooth": line % 37,
+        "organ pipe": np.concatenate([line[::2], line[::-2]]),
+    }[shape]
+    ordered, places = sort_with_places(array)
+    np.testing.assert_array_equal(ordered, np.sort(array))
+    np.testing.assert_array_equal(array[places], ordered)
