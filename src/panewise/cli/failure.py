@@ -51,7 +51,7 @@ _PASSING = re.compile(
     )
 )
 _DAMAGED = re.compile(
-    r"CANNOT_READ_FILE_FOOTER|FAILED_READ_FILE|is not a Parquet file"
+    r"CANNOT_READ_FILE_FOOTER|ParquetDecodingException|is not a Parquet file"
     r"|EOFException|[Cc]orrupt|Malformed (?:ORC|class)|checksum|Checksum|Failed to read log file"
     r"|Incomplete log file|ends prematurely|Unexpected end-of-input"
 )
