@@ -14,7 +14,10 @@ from tests.indexes.plain import PlainWindow
 from panewise.indexes import IndexingError, PartialWindow
 
 whole = st.one_of(st.integers(-20, 20), st.sampled_from([2**63 - 1, -(2**63), 2**62]))
-double = st.floats(allow_nan=False, allow_infinity=False, width=32)
+double = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.sampled_from([1e150, 1.1e150, 2.0**53, 2.0**53 + 2, 1.7e15, 1.7e15 + 1, 1e-170, 3e-170]),
+)
 odd = st.one_of(st.floats(-4, 4), st.sampled_from([math.nan, math.inf, -math.inf, -0.0]))
 
 
@@ -65,6 +68,25 @@ def test_variance_has_no_memory_of_what_has_left() -> None:
         window.attach()
     assert window.variance() == 1.25
     assert window.sum() == 10.0
+
+
+@pytest.mark.parametrize(
+    ("type", "batches", "variance"),
+    [
+        ("int64", [[1_700_000_000_000_000 + n % 4 for n in range(1_000)]] * 2, 1.25),
+        ("int64", [[2**53 + n for n in range(3)], [2**53 + n for n in range(3, 6)]], 35 / 12),
+        ("float64", [[1e155], [1e155]], 0.0),
+        ("float64", [[1e154, 3e154], [1e154, 3e154]], 1e308),
+        ("float64", [[2.0**53], [2.0**53 + 2]], 1.0),
+        ("float64", [[1e-150, 3e-150]], 1e-300),
+    ],
+)
+def test_variance_has_its_digits_at_any_magnitude(type, batches, variance) -> None:
+    window = PartialWindow(2, type)
+    for batch in batches:
+        window.append(batch)
+        window.attach()
+    assert window.variance() == pytest.approx(variance, rel=1e-12)
 
 
 def test_sums_beyond_a_double_are_infinite() -> None:
