@@ -93,6 +93,27 @@ def test_failure_code(said: str, code: str) -> None:
     assert failure_code(RuntimeError(said)) is ExitCode[code]
 
 
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"this is no Parquet", "PERMANENT"),
+        (b"PAR1 cut off", "PERMANENT"),
+        (b"", "PERMANENT"),
+        (b"PAR1 whole, so the disk may have failed PAR1", "UNKNOWN"),
+        (None, "UNKNOWN"),
+    ],
+)
+def test_a_damaged_file_that_spark_gives_no_cause_for(tmp_path: Path, content: bytes | None, code: str) -> None:
+    file = tmp_path / "3.parquet"
+    if content is not None:
+        file.write_bytes(content)
+    said = (
+        "[STREAM_FAILED] Query [id = 15, runId = f1] terminated with exception: [FAILED_READ_FILE.NO_HINT] "
+        f"Encountered error while reading file file://{file}.  SQLSTATE: KD001 SQLSTATE: XXKST"
+    )
+    assert failure_code(RuntimeError(said)) is ExitCode[code]
+
+
 def job(folder: Path) -> Job:
     return Job(
         file=Path("trades.toml"),

@@ -55,6 +55,10 @@ _DAMAGED = re.compile(
     r"|EOFException|[Cc]orrupt|Malformed (?:ORC|class)|checksum|Checksum|Failed to read log file"
     r"|Incomplete log file|ends prematurely|Unexpected end-of-input"
 )
+# Spark tells which file it could not read, but not always why.
+_UNREAD_FILE = re.compile(r"\[FAILED_READ_FILE\S*\] .*? file (file:\S+\.parquet)")
+_PARQUET_MARKS = (b"PAR1", b"PARE")
+"""A Parquet file begins and ends with one of these."""
 _OF_PANEWISE = re.compile(r"^panewise\.[\w.]+: ", re.MULTILINE)
 
 
@@ -100,7 +104,7 @@ def failure_code(error: BaseException) -> ExitCode:
     state = _SQLSTATE.search(text)
     if _PASSING.search(text):
         return ExitCode.PASSING
-    if is_of_panewise or _DAMAGED.search(text):
+    if is_of_panewise or _DAMAGED.search(text) or _names_a_damaged_file(text):
         return ExitCode.PERMANENT
     if state is not None and state[1] in _PASSING_STATES:
         return ExitCode.PASSING
@@ -108,6 +112,21 @@ def failure_code(error: BaseException) -> ExitCode:
         return ExitCode.PERMANENT
     # An error of analysis carries its state, but not always in its text.
     return ExitCode.PERMANENT if _state_of(error) in _PERMANENT_STATES else ExitCode.UNKNOWN
+
+
+def _names_a_damaged_file(text: str) -> bool:
+    """Whether Spark could not read a file of this machine that is there and is no whole Parquet file."""
+    found = _UNREAD_FILE.search(text)
+    path = None if found is None else local_path(found[1])
+    if path is None:
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            begin = file.read(4)
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 4))
+            return begin not in _PARQUET_MARKS or file.read() not in _PARQUET_MARKS
+    except OSError:
+        return False
 
 
 def _state_of(error: BaseException) -> str:

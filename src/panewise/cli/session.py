@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from panewise.spark.worker_python import choose_worker_python
 
 _ERROR_ECHOES = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers with which PySpark prints, as JSON with a stack trace, an error that it also raises."""
+_PANDAS_WARNING = "PySpark does not yet fully support pandas"
+"""What PySpark says of pandas 3 at every call of mapInArrow, which does not touch pandas."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 PACKAGES = "spark.jars.packages"
@@ -28,6 +31,7 @@ def start_session(job: Job, *, verbose: bool) -> SparkSession:
     if not verbose:
         for name in _ERROR_ECHOES:
             PySparkLogger.getLogger(name).disabled = True
+        warnings.filterwarnings("ignore", _PANDAS_WARNING, FutureWarning)
     _check_log_file(job)
     builder = SparkSession.builder.appName(job.name)
     for key, value in session_settings(job, verbose=verbose).items():
