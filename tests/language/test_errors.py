@@ -204,7 +204,7 @@ SYNTAX = [
     (Q + "COUNT(*) FROM s [ROWS 1] GROUP BY k «HAVIN» b", "expected HAVING", "did you mean HAVING?"),
     (Q + "COUNT(*) FROM s [ROWS 1] WHERE x IN («y»)", "unexpected 'y', expected a constant", ""),
     (Q + "COUNT(*) FROM s [ROWS 1] WHERE x IS «5»", "unexpected '5', expected NOT or NULL", ""),
-    ("CREATE STREAM z (a BIGINT «b» DOUBLE)", "unexpected 'b', expected ')' or ','", ""),
+    ("CREATE STREAM z (a BIGINT «b» DOUBLE)", "unexpected 'b', expected '(', ')' or ','", ""),
     ("CREATE STREAM z (a BIGINT) «PARTITION» BY a", "expected TIMESTAMP", ""),
     ("DROP «STREAM» s", "unexpected 'STREAM', expected QUERY", ""),
     ("DROP QUERY «#»", "unexpected character '#'", "remove it"),

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from panewise.indexes.values import DoubleCodes, IndexingError, IntegerCodes, ValueCodes, Values, known
+from panewise.errors import IndexingError
+from panewise.indexes.values import DoubleCodes, IntegerCodes, ValueCodes, Values, known
 
 _CODES: dict[str, type[ValueCodes]] = {"int64": IntegerCodes, "float64": DoubleCodes}
 

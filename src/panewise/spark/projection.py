@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import EventsError, NamesClashError
 from panewise.language.expressions import Expression, attributes_of
 from panewise.language.model import Stream
 from panewise.planning.plan import BITS_PER_WORD, StreamPlan
@@ -56,7 +56,7 @@ def row_column(rows: Sequence[str], name: str) -> str:
 def whole(events: DataFrame, stream: Stream) -> DataFrame:
     """`time` and every attribute of a stream, in its types, for queries that are not known yet."""
     if "time" in stream.attributes and stream.timestamp != "time":
-        raise PanewiseError(
+        raise NamesClashError(
             f"stream {stream.name}: with a control stream, an attribute other than the timestamp cannot be named time"
         )
     columns = [_typed_column(events, stream, name).alias(name) for name in stream.attributes if name != "time"]
@@ -81,9 +81,9 @@ def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
     if found is None:
         near = get_close_matches(name, events.columns, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; its columns are {', '.join(events.columns)}"
-        raise PanewiseError(f"stream {stream.name}: the DataFrame has no column {name!r}{hint}")
+        raise EventsError(f"stream {stream.name}: the DataFrame has no column {name!r}{hint}")
     if not isinstance(found.dataType, _FITTING[kind]):
-        raise PanewiseError(
+        raise EventsError(
             f"stream {stream.name}: column {name!r} is {found.dataType.simpleString()} and the stream declares {kind}; "
             f"cast it before you call answers(), or change CREATE STREAM"
         )
