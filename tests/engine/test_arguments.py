@@ -228,7 +228,9 @@ METHODS = {
 
 def test_every_public_method_is_called_with_odd_arguments() -> None:
     public = {name for name in dir(panewise.Engine) if not name.startswith("_")}
-    assert public - METHODS.keys() == {"workload", "statistics", "explain", "snapshot", "warn_again"}, "these take no odd argument"
+    assert public - METHODS.keys() == {"workload", "statistics", "explain", "snapshot", "warn_again"}, (
+        "these take no odd argument"
+    )
 
 
 @pytest.mark.filterwarnings("ignore::panewise.PanewiseWarning")

@@ -16,7 +16,6 @@ from panewise.cli.workload import read_workload
 from panewise.errors import ArgumentError, FileAccessError, UnknownNameError
 from panewise.planning.calibration import weights_for
 from panewise.planning.explain import explain_data, heading_lines, other_lines
-from panewise.planning.plan import DEFAULT_RATE
 
 _MOST_QUERIES = 12
 
@@ -28,14 +27,13 @@ def make_plan(file: Path, *, rate_per_s: float | None, groups: list[str], measur
     workload = read_workload(file)
     attributes = {name for stream in workload.streams.values() for name in stream.attributes}
     given = dict(_group(text, attributes) for text in groups)
-    rate = rate_per_s or DEFAULT_RATE
-    plan = panewise.optimize(workload, rate=rate, groups=given)
+    plan = panewise.optimize(workload, rate=rate_per_s, groups=given)
     kinds = {
         component.kind for stream in plan.streams.values() for base in stream.bases for component in base.components
     }
     if not measured or not kinds:
         return plan
-    return panewise.optimize(workload, rate=rate, groups=given, weights=weights_for(kinds))
+    return panewise.optimize(workload, rate=rate_per_s, groups=given, weights=weights_for(kinds))
 
 
 def draw_plan(plan: panewise.Plan, file: Path) -> None:
