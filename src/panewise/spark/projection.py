@@ -16,11 +16,12 @@ from panewise.language.expressions import Expression, attributes_of
 from panewise.language.model import Stream
 from panewise.planning.plan import BITS_PER_WORD, StreamPlan
 from panewise.spark.columns import SPARK_TYPES, named, to_column, to_condition
+from panewise.windows.clock import UNITS_US
 
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
     Type.BOOLEAN: (T.BooleanType,),
-    Type.BIGINT: _INTEGERS,
+    Type.BIGINT: (*_INTEGERS, T.BooleanType),
     Type.DOUBLE: (*_INTEGERS, T.FloatType, T.DoubleType, T.DecimalType),
     Type.STRING: (T.StringType, T.VarcharType, T.CharType),
     Type.TIMESTAMP: (T.TimestampType, T.TimestampNTZType, T.DateType),
@@ -82,10 +83,16 @@ def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
         near = get_close_matches(name, events.columns, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; its columns are {', '.join(events.columns)}"
         raise EventsError(f"stream {stream.name}: the DataFrame has no column {name!r}{hint}")
+    unit = stream.units.get(name)
+    if unit is not None and isinstance(found.dataType, _INTEGERS):
+        return _micros(name, unit)
     if not isinstance(found.dataType, _FITTING[kind]):
+        cure = "change CREATE STREAM"
+        if kind is Type.TIMESTAMP and isinstance(found.dataType, _INTEGERS):
+            cure = "declare the unit of its integers in CREATE STREAM, as in TIMESTAMP(ms)"
         raise EventsError(
             f"stream {stream.name}: column {name!r} is {found.dataType.simpleString()} and the stream declares {kind}; "
-            f"cast it before you call answers(), or change CREATE STREAM"
+            f"cast it before you call answers(), or {cure}"
         )
     column = named(name)
     if kind is not Type.TIMESTAMP:
@@ -95,6 +102,17 @@ def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
     # A date or a timestamp without time zone is UTC, whatever the session's time zone is.
     epoch = F.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
     return F.timestamp_diff("MICROSECOND", epoch, column.cast("timestamp_ntz"))
+
+
+def _micros(name: str, unit: str) -> Column:
+    """Integers of a unit as microseconds. One that does not fit is NULL, and its event has no time."""
+    column = named(name).cast("bigint")
+    if unit != "ns":
+        return F.try_multiply(column, F.lit(UNITS_US[unit]).cast("bigint"))
+    # An event belongs to the microsecond that it lies in; DIV rounds towards the epoch.
+    quoted = name.replace("`", "``")
+    whole = F.expr(f"CAST(`{quoted}` AS BIGINT) DIV 1000")
+    return F.when((column < 0) & (column % 1000 != 0), whole - 1).otherwise(whole)
 
 
 def _shard_word(plan: StreamPlan, word: int) -> Column:
