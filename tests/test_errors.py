@@ -23,12 +23,9 @@ INSIDE = {"PlacedError", "MustReadError", "FellBehindError", "_TooMuchWorkError"
 
 def classes() -> list[str]:
     """The name of every class that ends like an exception, as often as it is defined."""
-    found = []
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and re.search("(Error|Warning)$", node.name):
-                found.append(node.name)
-    return [name for name in found if name not in INSIDE]
+    nodes = (node for path in SOURCES for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    found = (node.name for node in nodes if isinstance(node, ast.ClassDef))
+    return [name for name in found if re.search("(Error|Warning)$", name) and name not in INSIDE]
 
 
 def test_each_is_defined_once_and_is_a_name_of_the_package() -> None:
