@@ -74,7 +74,7 @@ def test_a_line_says_how_things_stand() -> None:
     )
     assert re.fullmatch(
         r"Plan\(1 sliding query in 1 execution tree, 1 on demand, 1 of rows; "
-        r"[\d,]+ operations a second at 1,000 events a second\)",
+        r"[\d,]+ operations a second at an assumed 1,000 events a second\)",
         repr(panewise.optimize(workload)),
     )
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import panewise.cli.run
 from panewise.cli.exit_codes import ExitCode, JobFailedError, exit_code_of
 from panewise.cli.main import app
-from panewise.errors import PanewiseError
+from panewise.errors import FileAccessError, PanewiseError
 
 ROOT = Path(__file__).parents[2]
 runner = CliRunner()
@@ -20,7 +20,7 @@ runner = CliRunner()
 
 def caused(cause: Exception) -> PanewiseError:
     try:
-        raise PanewiseError("cannot write it") from cause
+        raise FileAccessError("cannot write it") from cause
     except PanewiseError as error:
         return error
 

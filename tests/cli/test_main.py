@@ -63,6 +63,32 @@ def test_plan_explains(folder: Path) -> None:
     assert "delays" in done.stdout
 
 
+def test_plan_claims_no_memory_for_a_rate_that_nobody_gave(folder: Path) -> None:
+    file = str(folder / "queries.sql")
+    assumed = runner.invoke(app, ["plan", file])
+    assert "at an assumed 1,000 events a second" in assumed.stdout
+    assert "how much is held depends on the rate; give yours, with --rate" in assumed.stdout
+    assert " held, most of it" not in assumed.stdout
+    given = runner.invoke(app, ["plan", file, "--rate", "1000"])
+    assert "assumed 1,000 events" not in given.stdout
+    assert " held, most of it" in given.stdout
+    assert [
+        json.loads(runner.invoke(app, ["plan", file, "--json", *rate]).stdout)["rate_is_assumed"]
+        for rate in ([], ["--rate", "1000"])
+    ] == [True, False]
+
+
+def test_plan_says_how_many_groups_it_assumes(tmp_path: Path) -> None:
+    file = tmp_path / "grouped.sql"
+    file.write_text(
+        "CREATE STREAM s (t TIMESTAMP, k STRING) TIMESTAMP BY t;"
+        "CREATE QUERY q AS SELECT k, COUNT(*) FROM s [RANGE 1 HOUR SLIDE 1 HOUR] GROUP BY k;"
+    )
+    assumed = runner.invoke(app, ["plan", str(file), "--rate", "5"])
+    assert "values of k (--groups k=N, or groups=)" in assumed.stdout
+    assert "values of" not in runner.invoke(app, ["plan", str(file), "--rate", "5", "--groups", "k=7"]).stdout
+
+
 def test_plan_as_json(folder: Path) -> None:
     done = runner.invoke(app, ["plan", str(folder / "queries.sql"), "--json"])
     assert done.exit_code == 0, done.output

@@ -12,10 +12,7 @@ import pyarrow as pa
 import pytest
 
 import panewise
-from panewise.aggregates.lowering import AnswerOverflowError
-from panewise.engine.event_log import HistoryError
-from panewise.engine.ingest import EventsError
-from panewise.engine.snapshot import SnapshotError
+from panewise.errors import AnswerOverflowError, EventsError, HistoryError, SnapshotError
 
 STREAM = """
 CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT, y DOUBLE) TIMESTAMP BY t WATERMARK 5 SECONDS;

@@ -14,7 +14,7 @@ from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
 
 import panewise
-from panewise.aggregates.lowering import AnswerOverflowError
+from panewise.errors import AnswerOverflowError
 
 US = 1_000_000
 TEXT = """

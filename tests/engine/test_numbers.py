@@ -13,7 +13,7 @@ from tests.answers import to_answers
 from tests.numbers import CASES, FUNCTIONS, LITERAL, doubles, integers
 
 import panewise
-from panewise.aggregates.lowering import AnswerOverflowError
+from panewise.errors import AnswerOverflowError
 from panewise.language.model import Workload
 
 SECOND = 1_000_000

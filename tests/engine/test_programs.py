@@ -27,8 +27,7 @@ from tests.engine.on_demand.test_conformance import queries as on_demand_queries
 from tests.engine.test_conformance import as_table
 
 import panewise
-from panewise.aggregates.lowering import AnswerOverflowError
-from panewise.engine.event_log import HistoryError
+from panewise.errors import AnswerOverflowError, HistoryError
 
 SELECTS = ["COUNT(*)", "MAX(n), COUNT(x)", "MIN(x), AVG(n)", "MEDIAN(n), MODE(x)", "SUM(x)", "VARIANCE(x), COUNT(k)",
            "APPROX_TOP_ITEM(n, 1), APPROX_TOP_COUNT(k, 2)", "COUNT(DISTINCT k), MAX(b)"]  # fmt: skip

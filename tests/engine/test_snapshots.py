@@ -16,7 +16,8 @@ from tests.answers import to_answers
 from tests.engine.snapshot_programs import CORRECTING, FIRST, LAST, PROGRAMS, US, run, start_of
 
 import panewise
-from panewise.engine.snapshot import FORMAT, SnapshotError
+from panewise.engine.snapshot import FORMAT
+from panewise.errors import SnapshotError
 from panewise.language.model import Workload
 
 

@@ -15,12 +15,11 @@ from tests.answers import microseconds
 from tests.engine.test_conformance import as_table
 
 import panewise
-from panewise.aggregates.lowering import AnswerOverflowError
 from panewise.engine.answers import answers_schema
-from panewise.engine.event_log import EventLog, HistoryError
+from panewise.engine.event_log import EventLog
 from panewise.engine.within import TimeGrams
 from panewise.engine.within_column import RisingNumbers
-from panewise.errors import PanewiseWarning
+from panewise.errors import AnswerOverflowError, HistoryError, PanewiseWarning
 from panewise.language.model import Query
 from panewise.language.printer import label_of
 

@@ -6,16 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from panewise.indexes import (
-    EVERY_INDEX,
-    EVERY_RING,
-    EVERY_STORAGE,
-    IndexingError,
-    IndexShape,
-    RingWindow,
-    SetWindow,
-    choose,
-)
+from panewise.errors import IndexingError
+from panewise.indexes import EVERY_INDEX, EVERY_RING, EVERY_STORAGE, IndexShape, RingWindow, SetWindow, choose
 from panewise.indexes.sheet import indexes_table, maintenance, maintenance_table, rings_table, storages_table
 
 DOCS = (Path(__file__).parents[2] / "docs" / "indexes.md").read_text(encoding="utf-8")

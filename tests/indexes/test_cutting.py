@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.indexes.plain import PlainWindow
 
-from panewise.indexes import CountCut, IndexingError, Pace, SetWindow, TimeCut
+from panewise.errors import IndexingError
+from panewise.indexes import CountCut, Pace, SetWindow, TimeCut
 
 
 @given(tuples=st.integers(1, 7), basic_windows=st.integers(1, 4), batches=st.lists(st.integers(0, 20), max_size=8))

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.indexes.plain import PlainWindow
 
-from panewise.indexes import IndexingError, PartialWindow
+from panewise.errors import IndexingError
+from panewise.indexes import PartialWindow
 
 whole = st.one_of(st.integers(-20, 20), st.sampled_from([2**63 - 1, -(2**63), 2**62]))
 double = st.one_of(

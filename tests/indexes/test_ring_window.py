@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.indexes.plain import PlainWindow
 from tests.indexes.streams import ODD, TYPES, column, make, runs
 
-from panewise.indexes import EVERY_INDEX, EVERY_RING, IndexingError, RingWindow
+from panewise.errors import IndexingError
+from panewise.indexes import EVERY_INDEX, EVERY_RING, RingWindow
 
 INDEXES = [index.sheet.name for index in EVERY_INDEX]
 RINGS = [ring.sheet.name for ring in EVERY_RING]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.indexes.plain import PlainWindow, plain
 from tests.indexes.streams import ODD, TYPES, column, make, runs
 
-from panewise.indexes import EVERY_INDEX, EVERY_STORAGE, IndexingError, SetWindow, TwoSetWindow
+from panewise.errors import IndexingError
+from panewise.indexes import EVERY_INDEX, EVERY_STORAGE, SetWindow, TwoSetWindow
 
 EXACT = [
     (storage.sheet.name, index.sheet.name, purge)

@@ -26,7 +26,7 @@ from tests.oracle import Answer, assert_same_answers, closed_answers
 from tests.spark.streaming import write_batches
 
 import panewise
-from panewise.engine.event_log import HistoryError
+from panewise.errors import HistoryError
 from panewise.language.model import Workload
 
 pytestmark = [

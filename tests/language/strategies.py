@@ -147,6 +147,13 @@ def streams(draw: st.DrawFn, name: str | None = None) -> Stream:
         names[0],
         draw(st.one_of(st.just(0), DURATIONS)),
         draw(st.one_of(st.none(), st.sampled_from([1, 1000, 60_000_000]))),
+        units=draw(
+            st.dictionaries(
+                st.sampled_from([name for name, kind in zip(names, kinds) if kind is Type.TIMESTAMP]),
+                st.sampled_from(["s", "ms", "us", "ns"]),
+                max_size=2,
+            )
+        ),
     )
 
 

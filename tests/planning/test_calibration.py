@@ -8,15 +8,9 @@ from pathlib import Path
 import pytest
 
 from panewise.aggregates.components import Kind
+from panewise.errors import CalibrationError
 from panewise.planning import calibration
-from panewise.planning.calibration import (
-    SHIPPED,
-    CalibrationError,
-    KindCost,
-    read_calibration,
-    weights_for,
-    weights_path,
-)
+from panewise.planning.calibration import SHIPPED, KindCost, read_calibration, weights_for, weights_path
 from panewise.planning.sharing import Weights
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import panewise
-from panewise.planning.memory import MemoryBudgetError, consumers
+from panewise.errors import MemoryBudgetError
+from panewise.planning.memory import consumers
 
 US = 1_000_000
 RATE, GROUPS, SECONDS = 500, 40, 100

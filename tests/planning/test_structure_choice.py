@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import panewise
+from panewise.errors import StructureChoiceError
 from panewise.language.words import STRUCTURES
-from panewise.planning.structure_choice import Rates, StructureChoiceError, candidates, choose_structure
+from panewise.planning.structure_choice import Rates, candidates, choose_structure
 from panewise.structures import BY_NAME
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, n BIGINT, x DOUBLE) TIMESTAMP BY t;"

@@ -15,7 +15,7 @@ from tests.dice import SeededDice, one_in
 from tests.spark.simulated import SimulatedSpark
 from tests.workloads import UNIT_US, draw_query, draw_stream, random_events
 
-from panewise.engine.event_log import HistoryError
+from panewise.errors import HistoryError
 from panewise.language.model import Query, Workload
 from panewise.language.printer import print_query
 from panewise.spark import slot_compaction

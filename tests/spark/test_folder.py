@@ -20,9 +20,9 @@ from tests.spark.streaming import write_batches
 from tests.spark.test_live import run_live
 
 import panewise
+from panewise.errors import SlotLogError
 from panewise.spark import slot_compaction, slot_reader
 from panewise.spark.manifest import MANIFEST, manifest_path
-from panewise.spark.slot_file import SlotLogError
 from panewise.spark.slot_log import SLOTS, list_spans
 from panewise.spark.statement_log import STATEMENTS
 

@@ -16,8 +16,7 @@ from tests.answers import to_answers
 from tests.spark.log_writing import Event, LogWriter
 
 import panewise
-from panewise.engine.event_log import HistoryError
-from panewise.errors import PanewiseWarning
+from panewise.errors import HistoryError, PanewiseWarning
 from panewise.spark import lookup_having, slot_compaction
 from panewise.spark.lookup_client import LookupClient
 

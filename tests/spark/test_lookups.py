@@ -27,12 +27,11 @@ import panewise
 from panewise import spark as panewise_spark
 from panewise.cli.exit_codes import ExitCode
 from panewise.cli.main import app
-from panewise.engine.event_log import HistoryError
-from panewise.errors import PanewiseError
+from panewise.errors import HistoryError, LookupTimeoutError, PanewiseError
 from panewise.language.model import Query, Stream, Workload
 from panewise.spark import slot_compaction
 from panewise.spark.job import Job
-from panewise.spark.lookup_client import LookupClient, LookupTimeoutError
+from panewise.spark.lookup_client import LookupClient
 
 WINDOWS = ("range slide", "range", "range between")
 ORIGIN_US = 1_356_998_400_000_000

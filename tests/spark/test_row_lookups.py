@@ -25,15 +25,14 @@ from typer.testing import CliRunner
 import panewise
 from panewise import spark as panewise_spark
 from panewise.cli.main import app
-from panewise.engine.event_log import HistoryError
-from panewise.errors import PanewiseError
+from panewise.errors import HistoryError, PanewiseError, SlotLogError
 from panewise.spark import row_log, slot_compaction, slot_reader
 from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.manifest import manifest_path
 from panewise.spark.packing import unpack_parts
 from panewise.spark.row_compaction import last_rows
-from panewise.spark.slot_file import SlotLogError, read_file
+from panewise.spark.slot_file import read_file
 from panewise.spark.slot_log import ROWS, bucket_folder, list_spans, write_job
 from panewise.spark.statement_log import StatementLog
 

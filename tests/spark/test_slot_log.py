@@ -11,13 +11,13 @@ import pytest
 from tests.spark.log_writing import LogWriter
 
 import panewise
-from panewise.errors import PanewiseError
+from panewise.errors import PanewiseError, SlotLogError
 from panewise.spark import slot_compaction, slot_reader
 from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.packing import unpack_parts
 from panewise.spark.slot_compaction import covering
-from panewise.spark.slot_file import NO_BATCH, Head, SlotLogError, Span, read_file, read_head, write_file
+from panewise.spark.slot_file import NO_BATCH, Head, Span, read_file, read_head, write_file
 from panewise.spark.slot_log import Entry, SlotLog, bucket_folder, list_spans, write_job
 from panewise.spark.slot_reader import FellBehindError, SlotReader
 

@@ -16,7 +16,7 @@ import pytest
 from tests.spark.simulated import SimulatedSpark
 
 import panewise
-from panewise.engine.event_log import HistoryError
+from panewise.errors import HistoryError
 from panewise.spark import processor, slot_compaction
 from panewise.spark.slot_file import Span
 from panewise.spark.slot_log import SLOTS, list_spans

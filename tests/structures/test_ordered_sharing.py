@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.structures.oracle import answer, covered
 
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
-from panewise.structures import HistoryError, WindowError
+from panewise.errors import HistoryError, PanewiseError, WindowError
 from panewise.structures import ordered_sharing as module
 from panewise.structures.ordered_sharing import OrderedSharing
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from panewise import extras
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import PanewiseError, WindowError
 from panewise.extras import MissingPackageError
-from panewise.structures import BY_NAME, WindowError, build, restore
+from panewise.structures import BY_NAME, build, restore
 from panewise.structures.keyed import build_keyed
 from panewise.structures.sketch_column import LEAF
 

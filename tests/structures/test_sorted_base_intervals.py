@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
+from panewise.errors import HistoryError, PanewiseError
 from panewise.structures.column import Windows
 from panewise.structures.recompute import Recompute
 from panewise.structures.sheet import Shape
 from panewise.structures.snapshot import unpack
 from panewise.structures.sorted_base_intervals import SortedBaseIntervals, SortedIntervalsColumn
-from panewise.structures.structure import HistoryError
 
 Value = int | float | None
 LARGEST_INT = 2**63 - 1

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.structures.oracle import agrees, answer, covered
 
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
-from panewise.structures import WindowError
+from panewise.errors import PanewiseError, WindowError
 from panewise.structures import stream_naive as module
 from panewise.structures.stream_naive import StreamNaive
 

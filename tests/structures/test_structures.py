@@ -13,21 +13,11 @@ from hypothesis import strategies as st
 from numba import njit
 from tests.structures.oracle import Value, agrees, answer, covered
 
-from panewise.aggregates.lowering import AnswerOverflowError
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import AnswerOverflowError, HistoryError, PanewiseError, WindowError
 from panewise.kernels.base_intervals import cover
 from panewise.kernels.landmark_intervals import split
-from panewise.structures import (
-    BY_NAME,
-    EVERY_STRUCTURE,
-    HistoryError,
-    Structure,
-    UserAggregate,
-    WindowError,
-    build,
-    restore,
-)
+from panewise.structures import BY_NAME, EVERY_STRUCTURE, Structure, UserAggregate, build, restore
 from panewise.structures.landmark_intervals import Partition, partitions_of
 from panewise.structures.sheet import Lookups
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.structures.oracle import Value, agrees, answer
 
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
-from panewise.structures import EVERY_STRUCTURE, HistoryError, Structure, WindowError
+from panewise.errors import HistoryError, PanewiseError, WindowError
+from panewise.structures import EVERY_STRUCTURE, Structure
 from panewise.structures.materialize_all import MaterializeAll
 from panewise.structures.running_intervals import RunningIntervals
 from panewise.structures.sheet import Lookups

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.structures.oracle import covered
 
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
-from panewise.structures import HistoryError, WindowError
+from panewise.errors import HistoryError, PanewiseError, WindowError
 from panewise.structures import timegram as module
 from panewise.structures.timegram import Intervals, TimeGram, buckets_for
 from panewise.structures.timegram_elements import BucketedElements

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from panewise.substreams import EVERY_FILTER, FilterShape, SubstreamError, build, choose
+from panewise.errors import SubstreamError
+from panewise.substreams import EVERY_FILTER, FilterShape, build, choose
 
 NAMES = ["collective_count", "collective_sum", "collective_max", "collective_min", "scan_substreams"]
 OPTIONS = {"scan_substreams": {"aggregate": "sum"}}

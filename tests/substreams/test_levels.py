@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panewise.substreams import SubstreamError, build, error_of, levels_for
+from panewise.errors import SubstreamError
+from panewise.substreams import build, error_of, levels_for
 
 # Figure 8 of Sharing: the position of the first event shown, and the times.
 FIGURE_8 = {

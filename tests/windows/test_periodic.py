@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from panewise.errors import TooManyEdgesError
 from panewise.windows import RowWindow, TimeWindow
 from panewise.windows.edges import edge_set
 from panewise.windows.periodic import (
     PeriodicSet,
-    TooManyEdgesError,
     common_rate,
     fragments,
     paired,

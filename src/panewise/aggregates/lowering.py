@@ -15,17 +15,13 @@ import numpy.typing as npt
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.sketches import Sketches
-from panewise.errors import PanewiseError
+from panewise.errors import AnswerOverflowError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 SUM_OVERFLOW = "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
-
-
-class AnswerOverflowError(PanewiseError):
-    """An exact integer answer does not fit in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import ArgumentError
 
 Number = int | float
 
@@ -37,7 +37,7 @@ class UserAggregate:
 
     def __post_init__(self) -> None:
         if self.type not in (Type.BIGINT, Type.DOUBLE):
-            raise PanewiseError(f"aggregate {self.name}: its elements must be BIGINT or DOUBLE, not {self.type}")
+            raise ArgumentError(f"aggregate {self.name}: its elements must be BIGINT or DOUBLE, not {self.type}")
 
     @cached_property
     def compiled_combine(self) -> Any:
@@ -48,7 +48,7 @@ class UserAggregate:
     def compiled_inverse(self) -> Any:
         """`inverse` as a function pointer."""
         if self.inverse is None:
-            raise PanewiseError(f"aggregate {self.name} has no inverse; give one, or use a structure that needs none")
+            raise ArgumentError(f"aggregate {self.name} has no inverse; give one, or use a structure that needs none")
         return self._compile(self.inverse)
 
     def _compile(self, function: Callable[[Any, Any], Any]) -> Any:
@@ -59,7 +59,7 @@ class UserAggregate:
         try:
             return cfunc(number(number, number))(getattr(function, "py_func", function))
         except NumbaError as error:
-            raise PanewiseError(
+            raise ArgumentError(
                 f"aggregate {self.name}: numba cannot compile its function for {self.type}; "
                 f"use numbers, math and NumPy's scalar functions only\n{error}"
             ) from error

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import panewise
 from panewise.cli.nearest import did_you_mean
-from panewise.errors import PanewiseError
+from panewise.errors import CommandError, UnknownNameError
 
 
 def benchmarks() -> dict[str, Path]:
     """The benchmarks by name."""
     folder = Path(panewise.__file__).resolve().parents[2] / "benchmarks"
     if not folder.is_dir():
-        raise PanewiseError(
+        raise CommandError(
             "the benchmarks are not part of the installed package.\n"
             "  Clone the source of Panewise, and in it: make bench"
         )
@@ -26,5 +26,5 @@ def run_benchmark(name: str, arguments: list[str]) -> int:
     """Run one benchmark as a program of its own, and give its exit code."""
     programs = benchmarks()
     if name not in programs:
-        raise PanewiseError(f"there is no benchmark {name}{did_you_mean(name, programs)}")
+        raise UnknownNameError(f"there is no benchmark {name}{did_you_mean(name, programs)}")
     return subprocess.run([sys.executable, programs[name], *arguments], check=False).returncode

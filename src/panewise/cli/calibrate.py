@@ -28,7 +28,7 @@ from panewise.aggregates.sketches import Sketch, is_installed, lift
 from panewise.aggregates.types import Type
 from panewise.engine.sketches import column_of, fold_sketches
 from panewise.engine.tables import ColumnTable, IntTable
-from panewise.errors import PanewiseError
+from panewise.errors import FileAccessError
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
 from panewise.kernels.hashing import find_small_ints, first_places
 from panewise.kernels.lifting import (
@@ -118,7 +118,7 @@ def store(document: dict[str, Any], path: Path) -> None:
         read_calibration(draft)
         draft.replace(path)
     except OSError as error:
-        raise PanewiseError(f"{path} cannot be written: {error.strerror or error}; use --output PATH") from None
+        raise FileAccessError(f"{path} cannot be written: {error.strerror or error}; use --output PATH") from None
     finally:
         with suppress(OSError):
             draft.unlink()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -17,6 +17,7 @@ from panewise.cli.job import STOP_WITHIN_S
 from panewise.cli.progress import Display, Totals
 from panewise.spark.batch_metrics import BatchMetrics, is_batch
 from panewise.spark.progress_listener import ForgivingSinks, MetricsSink, ProgressListener
+from panewise.spark.silence import warn_of_silence
 
 POLL_S = 0.2
 LAST_WORD_S = 5.0
@@ -51,6 +52,7 @@ def follow(
     *,
     sinks: tuple[MetricsSink, ...] = (),
     stop_within_s: float = STOP_WITHIN_S,
+    on_silence: Callable[[str], object] = warn_of_silence,
 ) -> Totals:
     """Show each batch as it ends, and hand its metrics to the sinks.
 
@@ -58,7 +60,7 @@ def follow(
     the running batch, unless that takes longer than `stop_within_s`.
     """
     ended: SimpleQueue[BatchMetrics] = SimpleQueue()
-    listener = ProgressListener(ended, run=str(query.runId))
+    listener = ProgressListener(ended, run=str(query.runId), on_silence=on_silence)
     streams = SparkSession.active().streams
     streams.addListener(listener)
     try:

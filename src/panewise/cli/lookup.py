@@ -20,7 +20,7 @@ import panewise
 from panewise.aggregates.types import Type
 from panewise.cli.exit_codes import ExitCode
 from panewise.cli.nearest import did_you_mean
-from panewise.errors import PanewiseError
+from panewise.errors import KeysError, PanewiseError, TimeError, UnknownNameError
 from panewise.spark.lookup_client import LookupClient
 from panewise.windows import RowWindow
 from panewise.windows.clock import show_time
@@ -39,7 +39,7 @@ def look_up(
     idle: list[str] = []
     with _reading(folder), LookupClient(folder) as client:
         if query not in client.workload.queries:
-            raise PanewiseError(f"{folder}: there is no query {query}{did_you_mean(query, client.workload.queries)}")
+            raise UnknownNameError(f"{folder}: there is no query {query}{did_you_mean(query, client.workload.queries)}")
         asked = _keys(client, query, keys)
         for answers in _answers(client, query, asked, at, watch):
             idle = _idle(client, query, answers, asked)
@@ -138,7 +138,7 @@ def _time(at: str | None) -> str | int | None:
             if at is not None:
                 datetime.fromisoformat(at)
         except ValueError:
-            raise PanewiseError(
+            raise TimeError(
                 f'--at {at}: this is not a time; write "2013-01-01 05:00:00", in UTC, or microseconds since 1970'
             ) from None
         return at
@@ -155,10 +155,10 @@ def _keys(client: LookupClient, query: str, given: list[str]) -> dict[str, list[
     for text in given:
         name, separator, value = text.partition("=")
         if not separator:
-            raise PanewiseError(f"--key {text}: write it as ATTRIBUTE=VALUE")
+            raise KeysError(f"--key {text}: write it as ATTRIBUTE=VALUE")
         if name not in bound.group_by:
             groups = ", ".join(bound.group_by) or "nothing"
-            raise PanewiseError(f"--key {text}: query {query} groups by {groups}{did_you_mean(name, bound.group_by)}")
+            raise KeysError(f"--key {text}: query {query} groups by {groups}{did_you_mean(name, bound.group_by)}")
         keys.setdefault(name, []).append(_value(text, types[name], value))
     # An attribute that is given once applies to all groups.
     longest = max(map(len, keys.values()))
@@ -179,7 +179,7 @@ def _value(text: str, kind: Type, value: str) -> Any:
             case _:
                 return value
     except (ValueError, KeyError):
-        raise PanewiseError(f"--key {text}: {value!r} is not {kind}") from None
+        raise KeysError(f"--key {text}: {value!r} is not {kind}") from None
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def _panewise(
 @app.command()
 def plan(
     file: Annotated[Path, typer.Argument(metavar="FILE.sql", help="Statements: streams and queries.")],
-    rate: Annotated[float | None, typer.Option(help="Events per second to plan for.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Events per second; without it, no memory is told.")] = None,
     groups: Annotated[
         list[str] | None,
         typer.Option("--groups", metavar="ATTRIBUTE=N", help="About how many values an attribute has."),

@@ -13,10 +13,9 @@ from rich.text import Text
 
 import panewise
 from panewise.cli.workload import read_workload
-from panewise.errors import PanewiseError
+from panewise.errors import ArgumentError, FileAccessError, UnknownNameError
 from panewise.planning.calibration import weights_for
 from panewise.planning.explain import explain_data, heading_lines, other_lines
-from panewise.planning.plan import DEFAULT_RATE
 
 _MOST_QUERIES = 12
 
@@ -24,18 +23,17 @@ _MOST_QUERIES = 12
 def make_plan(file: Path, *, rate_per_s: float | None, groups: list[str], measured: bool) -> panewise.Plan:
     """The plan of a file of queries; `groups` has texts like "origin=300"."""
     if rate_per_s is not None and not 0 < rate_per_s < float("inf"):
-        raise PanewiseError(f"--rate must be positive, got {rate_per_s:g}")
+        raise ArgumentError(f"--rate must be positive, got {rate_per_s:g}")
     workload = read_workload(file)
     attributes = {name for stream in workload.streams.values() for name in stream.attributes}
     given = dict(_group(text, attributes) for text in groups)
-    rate = rate_per_s or DEFAULT_RATE
-    plan = panewise.optimize(workload, rate=rate, groups=given)
+    plan = panewise.optimize(workload, rate=rate_per_s, groups=given)
     kinds = {
         component.kind for stream in plan.streams.values() for base in stream.bases for component in base.components
     }
     if not measured or not kinds:
         return plan
-    return panewise.optimize(workload, rate=rate, groups=given, weights=weights_for(kinds))
+    return panewise.optimize(workload, rate=rate_per_s, groups=given, weights=weights_for(kinds))
 
 
 def draw_plan(plan: panewise.Plan, file: Path) -> None:
@@ -43,7 +41,7 @@ def draw_plan(plan: panewise.Plan, file: Path) -> None:
     try:
         file.write_text(plan.picture(), encoding="utf-8")
     except OSError as error:
-        raise PanewiseError(f"--picture {file}: cannot write it: {error.strerror}; choose another place") from error
+        raise FileAccessError(f"--picture {file}: cannot write it: {error.strerror}; choose another place") from error
 
 
 def show_plan(plan: panewise.Plan, console: Console, *, as_json: bool) -> None:
@@ -104,8 +102,8 @@ def _facts(console: Console, indent: int, **facts: str) -> None:
 def _group(text: str, attributes: set[str]) -> tuple[str, int]:
     name, _, number = text.partition("=")
     if not number.isdecimal() or int(number) < 1:
-        raise PanewiseError(f"--groups {text}: write an attribute and a whole number, as in origin=300")
+        raise ArgumentError(f"--groups {text}: write an attribute and a whole number, as in origin=300")
     if name not in attributes:
         there = ", ".join(sorted(attributes))
-        raise PanewiseError(f"--groups {text}: no stream has an attribute {name!r}; there are: {there}")
+        raise UnknownNameError(f"--groups {text}: no stream has an attribute {name!r}; there are: {there}")
     return name, int(number)

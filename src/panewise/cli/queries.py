@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from panewise.errors import PanewiseError
+from panewise.errors import CommandError, FileAccessError
 from panewise.spark.query_audit import LiveQuery, QueryAudit, Taken
 
 
@@ -34,10 +34,10 @@ def check_statements(folder: Path, file: Path, console: Console) -> None:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise PanewiseError(f"cannot read {file}: {error}") from error
+        raise FileAccessError(f"cannot read {file}: {error}") from error
     refusal = QueryAudit(folder).refusal(text)
     if refusal is not None:
-        raise PanewiseError(f"{file}: the job would refuse it: {refusal}")
+        raise CommandError(f"{file}: the job would refuse it: {refusal}")
     console.print(f"{file}: the job would take it", highlight=False, soft_wrap=True)
 
 

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import panewise
-from panewise.errors import PanewiseError
+from panewise.errors import CommandError
 
 
 def experiments() -> Path:
     """The folder of the figures."""
     folder = Path(panewise.__file__).resolve().parents[2] / "experiments"
     if not folder.is_dir():
-        raise PanewiseError(
+        raise CommandError(
             "the experiments are not part of the installed package.\n"
             "  Clone the source of Panewise, and in it: make env && .venv/bin/panewise reproduce"
         )

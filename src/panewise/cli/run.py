@@ -104,17 +104,28 @@ def _run_stream(
     job: Job, answers: DataFrame, console: Console, lines: JsonLines | None, sinks: tuple[MetricsSink, ...]
 ) -> None:
     began = time.perf_counter()
+
+    def tell_silence(message: str) -> None:
+        if lines is not None:
+            lines.write("warning", {"warning": message})
+        else:
+            console.print(message, style="yellow", highlight=False, soft_wrap=True)
+
     with stop_requests() as stop:
         query = start_stream(answers, job)
         display = lines or _display(job, console)
         try:
-            totals = follow(query, display, stop, sinks=sinks, stop_within_s=job.stream.stop_within_s)
+            totals = follow(
+                query, display, stop, sinks=sinks, stop_within_s=job.stream.stop_within_s, on_silence=tell_silence
+            )
         except FAILURES as error:
             if not (stop.is_set() and java_is_gone(error)):
                 raise
             # Whoever stops all processes of a job at once ends Java as well, and asked for just that.
             _tell_cut_off(job, console, lines, time.perf_counter() - began)
             return
+    if not totals.rows_in:
+        tell_silence("no event came: is it the right path or topic, and does anybody write there?")
     end = "stopped" if stop.is_set() else "done"
     took_s = time.perf_counter() - began
     if lines is not None:

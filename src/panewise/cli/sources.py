@@ -57,8 +57,13 @@ def read_events(
 
 
 def schema_of(stream: Stream) -> StructType:
-    """The attributes of a stream as Spark sees them."""
-    return StructType([StructField(name, SPARK_TYPES[type_]) for name, type_ in stream.attributes.items()])
+    """The attributes of a stream as Spark sees them; times with a declared unit are integers."""
+    return StructType(
+        [
+            StructField(name, LongType() if name in stream.units else SPARK_TYPES[type_])
+            for name, type_ in stream.attributes.items()
+        ]
+    )
 
 
 class _Reading:

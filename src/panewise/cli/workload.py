@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from panewise.errors import PanewiseError, StatementError
+from panewise.errors import StatementError
 from panewise.language.model import Workload
 
 
@@ -15,4 +15,6 @@ def read_workload(file: Path) -> Workload:
     try:
         return read(file)
     except StatementError as error:
-        raise PanewiseError(f"{file}: {error}") from error
+        raise StatementError(
+            error.message, line=error.line, column=error.column, text=error.text, hint=error.hint, file=str(file)
+        ) from error

@@ -22,7 +22,7 @@ from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type
 from panewise.engine.tables import KeyTable
-from panewise.errors import PanewiseError
+from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import AggregateCall, Attribute, Expression, attributes_of
 from panewise.language.model import Query, Stream, Workload
@@ -64,7 +64,7 @@ def answers_schema(workload: Workload) -> pa.Schema:
     if clash:
         approximate = "answers where a query has WITHIN or an approximate aggregate"
         tables = "every answers table" if clash[0] in FIXED_COLUMNS else approximate
-        raise PanewiseError(
+        raise NamesClashError(
             f"a query groups by {clash[0]!r}, which is the name of a column of {tables}; "
             f"rename the attribute in CREATE STREAM"
         )
@@ -228,10 +228,10 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     """
     named: object = query
     if not isinstance(named, str) or named not in workload.queries:
-        raise PanewiseError(f"no query named {query!r}; there are {', '.join(workload.queries) or 'none'}")
+        raise UnknownNameError(f"no query named {query!r}; there are {', '.join(workload.queries) or 'none'}")
     needed = FIXED_COLUMNS.union(workload.queries[query].group_by)
     if not (isinstance(answers, pa.Table) and needed <= set(answers.column_names)):
-        raise PanewiseError(
+        raise ArgumentError(
             f"query {query}: give the answers that advance() or lookup() returned, not {type(answers).__name__}"
         )
     bound = workload.queries[query]
@@ -275,7 +275,7 @@ def _check_labels(stream: Stream, query: Query) -> None:
     }
     for item in query.select:
         if label_of(item) in taken:
-            raise PanewiseError(
+            raise NamesClashError(
                 f"query {query.name}: the name {label_of(item)!r} of a SELECT item hides another column of its "
                 f"answers; choose another name after AS"
             )

@@ -18,12 +18,13 @@ import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
-from panewise.aggregates.lowering import AnswerOverflowError, Lowered
+from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.sketches import Sketches
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups, QueryAnswers, rows_that_pass
 from panewise.engine.sketches import fold_sketches, open_in_place
 from panewise.engine.thresholds import passing
+from panewise.errors import AnswerOverflowError
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
 from panewise.kernels.multisets import count_distinct, most_frequent, select_ranks
 from panewise.language.expressions import Expression, aggregates_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
-from difflib import get_close_matches
 from numbers import Real
 from os import PathLike
 from typing import Any
@@ -13,10 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from panewise.engine.admission import check_memory, check_structures
 from panewise.engine.answers import answers_schema, to_table, wide
 from panewise.engine.explain import explain_engine
-from panewise.engine.ingest import to_batch
+from panewise.engine.ingest import read_events
 from panewise.engine.lookup import first_values
+from panewise.engine.names import aggregate_query, instead, on_demand_query, row_query, text_of
+from panewise.engine.next_closing import NextClosing, next_closing
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.on_demand.one_group import FoundOne
 from panewise.engine.on_demand.scalars import Values
@@ -24,16 +26,13 @@ from panewise.engine.on_demand.single import SingleLookups
 from panewise.engine.snapshot import read_snapshot, write_snapshot
 from panewise.engine.statistics import stream_statistics
 from panewise.engine.stream_state import StreamState
+from panewise.engine.warned import Warned
 from panewise.engine.windowed.row_queries import RowQueries
-from panewise.errors import PanewiseError
-from panewise.language.model import Query, Workload
+from panewise.errors import ArgumentError, KeysError, QueryKindError, UnknownNameError
+from panewise.language.model import Workload
 from panewise.language.reader import apply, read
-from panewise.language.row_queries import RowQuery
 from panewise.planning.cost import Prices
-from panewise.planning.memory import check_budget
-from panewise.planning.optimize import optimize
 from panewise.planning.plan import DEFAULT_RATE
-from panewise.planning.structure_choice import Rates, choose_structure
 from panewise.windows.clock import FIRST_US, to_microseconds
 
 Time = int | datetime | date | str
@@ -52,6 +51,7 @@ class Engine:
         groups: About how many values attributes have, by name, for the same purpose.
         in_bulk: Plan for many windows that close at once, as when a past is loaded in few pushes.
         memory_limit: Refuse a workload that would hold more bytes than this by these numbers.
+        strict: Refuse times that cannot be meant, instead of warning of them.
 
     Raises:
         StatementError: A statement is wrong; the error has the line, the column and a hint.
@@ -68,14 +68,16 @@ class Engine:
         groups: Mapping[str, int] | None = None,
         in_bulk: bool = False,
         memory_limit: int | None = None,
+        strict: bool = False,
     ) -> None:
         self._prices = Prices(rate, groups={} if groups is None else groups, in_bulk=in_bulk)
         self._memory_limit = memory_limit
+        self._warned = Warned(strict=bool(strict))
         if memory_limit is not None and not (isinstance(memory_limit, Real) and memory_limit > 0):
-            raise PanewiseError(f"memory_limit is a positive number of bytes, or None; got {memory_limit!r}")
+            raise ArgumentError(f"memory_limit is a positive number of bytes, or None; got {memory_limit!r}")
         self._workload = workload if isinstance(workload, Workload) else read(workload)
         self._schema = answers_schema(self._workload)
-        self._check_memory(self._workload)
+        check_memory(self._workload, self._prices, self._memory_limit)
         self._streams = {
             stream.name: StreamState(stream, self._workload.queries_of(stream.name), self._prices)
             for stream in self._workload.streams.values()
@@ -104,19 +106,26 @@ class Engine:
     def push(self, stream: str, events: object) -> None:
         """Take in events of a stream, in any order.
 
-        Events behind the watermark are dropped and counted (`late_events`), unless the stream corrects answers.
+        Events behind the watermark are dropped and counted (`late_events`), unless the stream corrects answers. The
+        engine warns once if all events of a push are late, or if their times are hardly meant.
 
         Args:
             stream: The name of the stream.
             events: An Arrow, pandas or Polars table, or a dict of arrays or lists, with a column for each attribute.
+                Times are timestamps, dates, ISO text, or integers of the unit that TIMESTAMP(...) declares.
 
         Raises:
-            PanewiseError: There is no such stream, or a column is missing or has values of another type.
+            UnknownNameError: There is no such stream.
+            EventsError: A column is missing or has values of another type, or a time is refused.
 
         Cost: O(events) for each different GROUP BY, whatever the number of queries.
         """
         state = self._stream(stream)
-        self._row_queries.push(stream, state.push(to_batch(state.stream, events)))
+        batch, given = read_events(state.stream, events)
+        times, late = np.asarray(batch.column(state.stream.timestamp)), state.late
+        self._warned.events(state.stream, times, given)
+        self._row_queries.push(stream, state.push(batch))
+        self._warned.push(state, times, state.late - late)
 
     def advance(
         self, stream: str, watermark: Time | None = None, *, changed_only: bool = False, encoded: bool = False
@@ -138,14 +147,19 @@ class Engine:
             each query.
 
         Raises:
-            PanewiseError: There is no such stream, the watermark goes back, or a sum overflows.
+            UnknownNameError: There is no such stream.
+            TimeError: The watermark is no time.
+            WatermarkError: The watermark goes back.
+            AnswerOverflowError: A sum overflows.
 
         Cost: O(rows) for each predicate of the trees in which a window ends, and O(answers). O(1) if no window ends.
         """
         state = self._stream(stream)
         if watermark is not None:
             watermark_us = to_microseconds(watermark, "the watermark", or_end=True)
+            self._warned.time(state.stream, watermark, watermark_us, "the watermark")
         elif state.newest_us is None:
+            self._warned.advance(state, 0)
             return to_table([], self._schema, encoded=encoded)
         else:
             # Before year 1 there is nothing to close, for any declared delay.
@@ -154,7 +168,33 @@ class Engine:
                 watermark_us = max(watermark_us, state.watermark_us)
         answers = state.advance(watermark_us, changed_only=changed_only)
         self._row_queries.advance(stream, watermark_us)
-        return to_table(answers, self._schema, encoded=encoded)
+        table = to_table(answers, self._schema, encoded=encoded)
+        self._warned.advance(state, table.num_rows)
+        return table
+
+    def next_closing(self, stream: str) -> NextClosing:
+        """Tell which window of a stream closes next, or why none can.
+
+        Args:
+            stream: The name of the stream.
+
+        Returns:
+            The query and the end of that window in microseconds, or the rows that it waits for; `why` is the same in
+            words. All but `why` are None if no window can close as things are.
+
+        Raises:
+            UnknownNameError: There is no such stream.
+
+        Cost: O(queries).
+        """
+        return next_closing(self._stream(stream))
+
+    def warn_again(self) -> None:
+        """Let the engine repeat warnings that it gave before, when their causes come again.
+
+        Cost: O(1).
+        """
+        self._warned.again()
 
     def rows(self, query: str) -> pa.Table:
         """Fetch the rows of a row query since the last call.
@@ -170,7 +210,7 @@ class Engine:
 
         Cost: O(rows returned).
         """
-        return self._row_queries.rows(self._row_query(query).name)
+        return self._row_queries.rows(row_query(self._workload, query).name)
 
     def lookup(self, query: str, at: Time | None = None, keys: object = None) -> pa.Table:
         """Answer an on-demand query, one whose window has no SLIDE.
@@ -191,15 +231,15 @@ class Engine:
 
         Cost: O(groups asked) times the lookup of the chosen structure, which `explain` names: O(1) or O(log events).
         """
-        if _text(query, "a query") in self._workload.row_queries:
+        if text_of(query, "a query") in self._workload.row_queries:
             if at is not None or keys is not None:
-                raise PanewiseError(
+                raise QueryKindError(
                     f"query {query} answers with rows, which are looked up as they are now; leave out `at` and `keys`"
                 )
             return self._row_queries.lookup(query)
         single = self._single(query)
         bound, state = single.query, self._streams[single.query.stream]
-        at_us = None if at is None else to_microseconds(at, "`at`")
+        at_us = self._at_us(at, state)
         columns = None
         if keys is not None:
             one = keys if isinstance(keys, dict) else keys[0] if isinstance(keys, list) and len(keys) == 1 else None
@@ -231,7 +271,7 @@ class Engine:
         """
         single = self._single(query)
         bound, state = single.query, self._streams[single.query.stream]
-        at_us = None if at is None else to_microseconds(at, "`at`")
+        at_us = self._at_us(at, state)
         plain = single.key_of(key)
         found = None if plain is None else self._find_one(single, state, at_us, plain)
         if found is not None:
@@ -241,9 +281,7 @@ class Engine:
             columns = key_columns(state.stream, bound, key if isinstance(key, dict) else [key])
             asked = len(columns[bound.group_by[0]])
             if asked != 1:
-                raise PanewiseError(
-                    f"query {query}: `key` names {asked} groups, and lookup_one answers 1; use lookup_many"
-                )
+                raise KeysError(f"query {query}: `key` names {asked} groups, and lookup_one answers 1; use lookup_many")
         return first_values(state.lookup(bound, at_us, columns))
 
     def lookup_many(self, query: str, keys: object, at: Time | None = None) -> dict[str, np.ma.MaskedArray[Any, Any]]:
@@ -263,9 +301,9 @@ class Engine:
 
         Cost: O(keys) times the lookup of the chosen structure, in one call of a kernel where structures answer.
         """
-        bound = self._on_demand(query)
+        bound = on_demand_query(self._workload, query)
         state = self._stream(bound.stream)
-        at_us = None if at is None else to_microseconds(at, "`at`")
+        at_us = self._at_us(at, state)
         return state.lookup_many(bound, at_us, key_columns(state.stream, bound, keys))
 
     def add(self, statements: str) -> None:
@@ -284,8 +322,8 @@ class Engine:
         """
         workload = apply(self._workload, statements)
         schema = answers_schema(workload)
-        self._check_memory(workload)
-        self._check_structures(workload)
+        check_memory(workload, self._prices, self._memory_limit)
+        check_structures(workload, self._workload, self._prices)
         before, after = self._workload.queries, workload.queries
         for name in before:
             if after.get(name) is not before[name]:
@@ -317,12 +355,12 @@ class Engine:
         Cost: O(queries) for the names, and O(slots) to drop the partials that no query needs any more.
         """
         workload = self._workload
-        if _text(query, "a query") in workload.row_queries:
+        if text_of(query, "a query") in workload.row_queries:
             self._row_queries.remove(query)
             row_queries = {name: kept for name, kept in workload.row_queries.items() if name != query}
             self._workload = replace(workload, row_queries=row_queries)
             return
-        bound = self._query(query)
+        bound = aggregate_query(self._workload, query)
         self._stream(bound.stream).remove(query)
         self._stream(bound.stream).free()
         self._singles.pop(query, None)
@@ -348,9 +386,9 @@ class Engine:
 
         Cost: O(1).
         """
-        if _text(query, "a query") in self._workload.row_queries:
+        if text_of(query, "a query") in self._workload.row_queries:
             return self._row_queries.exact_from(query)
-        return self._stream(self._query(query).stream).exact_from(query)
+        return self._stream(aggregate_query(self._workload, query).stream).exact_from(query)
 
     def statistics(self) -> dict[str, Any]:
         """Tell what the engine holds and has done, as plain data.
@@ -402,7 +440,9 @@ class Engine:
 
         Cost: O(what is held), in time and bytes.
         """
-        return write_snapshot(self._workload, self._streams, self._row_queries, self._memory_limit)
+        return write_snapshot(
+            self._workload, self._streams, self._row_queries, self._memory_limit, strict=self._warned.strict
+        )
 
     @classmethod
     def restore(cls, blob: bytes) -> Engine:
@@ -425,35 +465,27 @@ class Engine:
         engine._prices = next((state.prices for state in held.streams.values()), Prices())
         engine._row_queries = held.row_queries
         engine._singles = {}
+        engine._warned = Warned(strict=held.strict)
         return engine
 
-    def _check_memory(self, workload: Workload) -> None:
-        if self._memory_limit is not None:
-            prices = self._prices
-            plan = optimize(workload, rate=prices.rate, groups=prices.groups, in_bulk=prices.in_bulk)
-            check_budget(plan, self._memory_limit)
-
-    def _check_structures(self, workload: Workload) -> None:
-        """Refuse an impossible USING before anything changes."""
-        for query in workload.queries.values():
-            if query.using is not None and self._workload.queries.get(query.name) is not query:
-                choose_structure(workload.streams[query.stream], query, Rates.assumed(self._prices.rate))
+    def _at_us(self, at: Time | None, state: StreamState) -> int | None:
+        """The time of a lookup."""
+        if at is None:
+            return None
+        at_us = to_microseconds(at, "`at`")
+        self._warned.time(state.stream, at, at_us, "`at`")
+        return at_us
 
     def _stream(self, name: str) -> StreamState:
-        if _text(name, "a stream") not in self._streams:
-            raise PanewiseError(f"no stream named {name!r}{_instead(name, list(self._streams))}")
+        if text_of(name, "a stream") not in self._streams:
+            raise UnknownNameError(f"no stream named {name!r}{instead(name, list(self._streams))}")
         return self._streams[name]
-
-    def _query(self, name: str) -> Query:
-        if _text(name, "a query") not in self._workload.queries:
-            raise PanewiseError(f"no query named {name!r}{_instead(name, self._query_names())}")
-        return self._workload.queries[name]
 
     def _single(self, name: str) -> SingleLookups:
         """What an on-demand query prepares for lookups of one group."""
-        single = self._singles.get(_text(name, "a query"))
+        single = self._singles.get(text_of(name, "a query"))
         if single is None or single.schema is not self._schema:
-            bound = self._on_demand(name)
+            bound = on_demand_query(self._workload, name)
             state = self._stream(bound.stream)
             self._singles[name] = single = SingleLookups(state.stream, bound, self._schema, state.structures)
         return single
@@ -466,35 +498,3 @@ class Engine:
         if at_us is None or state.log is None or not single.is_short:
             return None
         return single.find(state.log, at_us, state.since_us[single.query.name], key)
-
-    def _on_demand(self, name: str) -> Query:
-        if _text(name, "a query") in self._workload.row_queries:
-            raise PanewiseError(f"query {name} answers with rows, which come from rows() and lookup()")
-        bound = self._query(name)
-        if bound.window.is_sliding:
-            raise PanewiseError(
-                f"query {name} slides, so its answers come from advance(); for lookups, write its window without SLIDE"
-            )
-        return bound
-
-    def _row_query(self, name: str) -> RowQuery:
-        if _text(name, "a query") in self._workload.queries:
-            raise PanewiseError(f"query {name} answers with aggregates, which come from advance() and lookup()")
-        if name not in self._workload.row_queries:
-            raise PanewiseError(f"no query named {name!r}{_instead(name, self._query_names())}")
-        return self._workload.row_queries[name]
-
-    def _query_names(self) -> list[str]:
-        return [*self._workload.queries, *self._workload.row_queries]
-
-
-def _text(name: object, what: str) -> str:
-    """A name, which must be text."""
-    if isinstance(name, str):
-        return name
-    raise PanewiseError(f"{what} is named by a text, not by {type(name).__name__}")
-
-
-def _instead(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known[:10]) or 'none'}"

@@ -16,7 +16,7 @@ import pyarrow as pa
 from panewise.engine.columns import arrow_type
 from panewise.engine.growing import GrowingInts
 from panewise.engine.tables import KeyTable
-from panewise.errors import PanewiseError
+from panewise.errors import HistoryError
 from panewise.language.model import Stream
 from panewise.windows import RowWindow, TimeWindow, Window
 from panewise.windows.clock import show_time
@@ -25,10 +25,6 @@ Ints = npt.NDArray[np.int64]
 
 MOST_CHUNKS = 64
 """Final events lie in at most this many pieces before they are put together."""
-
-
-class HistoryError(PanewiseError):
-    """A lookup needs events that are no longer held."""
 
 
 @dataclass(frozen=True)

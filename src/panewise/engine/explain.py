@@ -17,7 +17,7 @@ from panewise.engine.stream_state import StreamState
 from panewise.language.model import Workload
 from panewise.planning.cost import Prices
 from panewise.planning.optimize import optimize
-from panewise.planning.plan import Clock, Plan, StreamPlan
+from panewise.planning.plan import DEFAULT_RATE, Clock, Plan, StreamPlan
 from panewise.windows.slots import lengths_in_slots
 
 
@@ -53,7 +53,8 @@ def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan
             trees += len(generation.plan.trees)
             bases += len(generation.plan.bases)
     prices = next((state.prices for state in streams.values()), Prices())
-    return replace(optimize(asked, rate=prices.rate, groups=prices.groups), streams=plans)
+    rate = None if prices.rate == DEFAULT_RATE else prices.rate
+    return replace(optimize(asked, rate=rate, groups=prices.groups), streams=plans)
 
 
 def predicted(at_work: TreeState, state: StreamState) -> TreeWork:

@@ -19,14 +19,14 @@ from panewise.engine.event_log import EventLog
 from panewise.engine.growing import GrowingInts
 from panewise.engine.projection import holds
 from panewise.engine.tables import KeyTable
-from panewise.errors import PanewiseWarning
+from panewise.errors import SlowerLookupsWarning, SubstreamError
 from panewise.kernels.key_chains import events_of_keys, extend_chains
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.typecheck import type_of
 from panewise.planning.having import HavingPlan, Threshold
-from panewise.substreams import SubstreamError, SubstreamFilter, build
+from panewise.substreams import SubstreamFilter, build
 from panewise.windows import TimeWindow
 
 Ints = npt.NDArray[np.int64]
@@ -93,7 +93,9 @@ class HavingIndex:
             self._feed(raw, codes, times[passing])
         except SubstreamError as error:
             self.gave_up = str(error)
-            warnings.warn(f"every group of a HAVING is checked from now on: {error}", PanewiseWarning, stacklevel=2)
+            warnings.warn(
+                f"every group of a HAVING is checked from now on: {error}", SlowerLookupsWarning, stacklevel=2
+            )
         self._let_go()
 
     def numbers_of(self, threshold: Threshold, range_us: int, at_us: int, pending: pa.Table) -> Ints | None:

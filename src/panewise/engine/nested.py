@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Component, Kind
-from panewise.aggregates.lowering import AnswerOverflowError, Lowered
+from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import Groups
 from panewise.engine.closed import FEW, Folded, Lowering, picked
 from panewise.engine.packed_rows import PackedRows
+from panewise.errors import AnswerOverflowError
 from panewise.kernels.key_ranges import rows_of_ranges
 from panewise.kernels.nested_windows import (
     accumulate_pairs,

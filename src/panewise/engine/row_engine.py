@@ -7,13 +7,14 @@ Cost: as in the engine, plus a sort of the pending rows by all attributes where 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from panewise.engine.content_order import content_order
 from panewise.engine.engine import Engine
 from panewise.engine.event_log import EventLog
+from panewise.engine.warned import Warned
 from panewise.language.model import Query, Stream, Workload
 from panewise.planning.cost import Prices
 
@@ -48,6 +49,8 @@ class RowEngine(Engine):
         prices: Prices,
         since_us: Mapping[str, int | None],
     ) -> None:
+        # What rows come from has the unit of a declared integer behind it.
+        stream = replace(stream, units={})
         super().__init__(Workload({stream.name: stream}), rate=prices.rate, groups=prices.groups)
         self._log = OrderedLog(stream)
         self._state = self._streams[stream.name]
@@ -56,6 +59,8 @@ class RowEngine(Engine):
         self._state.since_us |= since_us
         self._workload = Workload({stream.name: stream}, {query.name: query for query in queries})
         self._schema = schema
+        # Rows and watermarks are those of a job, not of somebody who could be warned.
+        self._warned = Warned(is_quiet=True)
 
     def hold_from(self, time_us: int) -> None:
         """Refuse lookups at an earlier time: rows that they need were never pushed."""

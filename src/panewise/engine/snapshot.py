@@ -21,7 +21,7 @@ from panewise.engine.event_log import EventLog
 from panewise.engine.generation import Generation, TreeState
 from panewise.engine.stream_state import StreamState
 from panewise.engine.windowed.row_queries import RowQueries
-from panewise.errors import PanewiseError
+from panewise.errors import PanewiseError, SnapshotError
 from panewise.language.model import Query, Stream, Workload
 from panewise.language.printer import print_query, print_workload
 from panewise.language.reader import apply
@@ -35,10 +35,6 @@ _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 
 
-class SnapshotError(PanewiseError):
-    """A blob that is not a snapshot, is not whole, or cannot be read by this Panewise."""
-
-
 @dataclass(frozen=True)
 class Held:
     """What a snapshot holds."""
@@ -47,10 +43,16 @@ class Held:
     streams: dict[str, StreamState]
     row_queries: RowQueries
     memory_limit: int | None
+    strict: bool
 
 
 def write_snapshot(
-    workload: Workload, streams: Mapping[str, StreamState], row_queries: RowQueries, memory_limit: int | None
+    workload: Workload,
+    streams: Mapping[str, StreamState],
+    row_queries: RowQueries,
+    memory_limit: int | None,
+    *,
+    strict: bool,
 ) -> bytes:
     """The state of every stream and of the row queries as one blob."""
     tables: list[pa.Table] = []
@@ -59,6 +61,7 @@ def write_snapshot(
         "streams": {name: _describe_stream(state, tables) for name, state in streams.items()},
         "row_queries": row_queries.describe(lambda table: _keep(tables, table)),
         "memory_limit": memory_limit,
+        "strict": strict,
     }
     encoded = json.dumps(header).encode()
     parts = [_PREFIX.pack(MAGIC, FORMAT, len(encoded)), encoded]
@@ -99,7 +102,7 @@ def _restore(header: dict[str, Any], tables: list[pa.Table]) -> Held:
     }
     row_queries = RowQueries(streams)
     row_queries.restore(header["row_queries"], workload.row_queries, tables)
-    return Held(workload, streams, row_queries, header["memory_limit"])
+    return Held(workload, streams, row_queries, header["memory_limit"], header.get("strict", False))
 
 
 def _checked(blob: object) -> bytes:

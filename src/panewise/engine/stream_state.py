@@ -18,7 +18,7 @@ from panewise.engine.lookup import lookup_answers, lookup_arrays
 from panewise.engine.on_demand.shared import Keys, SharedStructures
 from panewise.engine.on_demand.short_way import Arrays
 from panewise.engine.within import TimeGrams
-from panewise.errors import PanewiseError
+from panewise.errors import PanewiseError, WatermarkError
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
 from panewise.planning.having import plan_having
@@ -116,7 +116,7 @@ class StreamState:
         query that failed and advance again, to the same watermark, and the other answers come.
         """
         if self.watermark_us is not None and watermark_us < self.watermark_us:
-            raise PanewiseError(
+            raise WatermarkError(
                 f"stream {self.stream.name}: the watermark stands at {show_time(self.watermark_us)} and cannot go back "
                 f"to {show_time(watermark_us)}"
             )

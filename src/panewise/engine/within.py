@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from panewise.engine.event_log import EventLog, HistoryError
+from panewise.engine.event_log import EventLog
 from panewise.engine.within_column import Bounds, Column, ColumnKey, MustReadError, Number, exact_number
+from panewise.errors import HistoryError
 from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query, Stream
 from panewise.planning.within import COUNTS, FOLDED, WithinPlan

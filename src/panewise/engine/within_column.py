@@ -26,13 +26,12 @@ from panewise.engine.columns import arrow_type
 from panewise.engine.event_log import EventLog
 from panewise.engine.growing import GrowingInts
 from panewise.engine.projection import holds
-from panewise.errors import PanewiseError, PanewiseWarning
+from panewise.errors import HistoryError, PanewiseError, SlowerLookupsWarning
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.typecheck import type_of
 from panewise.planning.within import FEWEST_BUCKETS, FOLDED, WithinPlan, buckets_from_values
-from panewise.structures.aggregated import HistoryError
 from panewise.structures.timegram import TimeGram
 from panewise.windows import RowWindow, TimeWindow
 
@@ -238,7 +237,7 @@ class Column:
         except PanewiseError as error:
             self._gave_up = True
             warnings.warn(
-                f"queries with WITHIN are answered exactly from now on: {error}", PanewiseWarning, stacklevel=2
+                f"queries with WITHIN are answered exactly from now on: {error}", SlowerLookupsWarning, stacklevel=2
             )
 
     def _feed(self, values: npt.NDArray[Any], times: Ints) -> None:

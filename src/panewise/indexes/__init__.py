@@ -7,6 +7,7 @@ to use, `CountCut` and `TimeCut` where basic windows end, `Pace` whether a query
 
 from __future__ import annotations
 
+from panewise.errors import IndexingError
 from panewise.indexes.choice import Choice, choose
 from panewise.indexes.counted import EVERY_INDEX, EVERY_STORAGE
 from panewise.indexes.cutting import CountCut, Piece, TimeCut
@@ -19,7 +20,7 @@ from panewise.indexes.set_window import Histogram, SetWindow
 from panewise.indexes.sheet import IndexShape
 from panewise.indexes.storage import Storage
 from panewise.indexes.two_set_window import Intersection, TwoSetWindow
-from panewise.indexes.values import IndexingError, Ranges
+from panewise.indexes.values import Ranges
 
 __all__ = [
     "EVERY_INDEX",

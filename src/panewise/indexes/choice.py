@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
+from panewise.errors import IndexingError
 from panewise.indexes.counted import EVERY_INDEX, EVERY_STORAGE, INDEXES, PURGES_PER_ROLL_OVER, STORAGES
 from panewise.indexes.ring_window import EVERY_RING, RINGS
 from panewise.indexes.set_index import PURGES
 from panewise.indexes.sheet import IndexShape, SetIndexSheet, StorageSheet, maintenance, ring_maintenance
-from panewise.indexes.values import IndexingError, known
+from panewise.indexes.values import known
 
 SET_QUERIES = ("histogram", "quantile", "median", "distinct", "mode", "top_k", "intersection")
 TUPLE_QUERIES = ("sorted", "join")

@@ -12,6 +12,7 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import IndexingError
 from panewise.indexes.aggregated_storage import AggregatedStorage
 from panewise.indexes.group_index import GroupIndex
 from panewise.indexes.grouped_storage import GroupedStorage
@@ -22,7 +23,7 @@ from panewise.indexes.list_storage import ListStorage
 from panewise.indexes.set_index import NO_ENTRIES, PURGES, Entries, NodeIndex, SetIndex
 from panewise.indexes.storage import Storage
 from panewise.indexes.tree_index import TreeIndex
-from panewise.indexes.values import IndexingError, StringCodes, ValueCodes, Values, codes_of, known
+from panewise.indexes.values import StringCodes, ValueCodes, Values, codes_of, known
 
 Ints = npt.NDArray[np.int64]
 

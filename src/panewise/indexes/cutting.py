@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from panewise.indexes.values import IndexingError
+from panewise.errors import IndexingError
 
 
 class Piece(NamedTuple):

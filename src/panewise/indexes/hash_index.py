@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.errors import IndexingError
 from panewise.indexes.set_index import FIRST_NODES, Ints, NodeIndex
 from panewise.indexes.sheet import Cost, SetIndexSheet, log2
-from panewise.indexes.values import IndexingError
 from panewise.kernels.set_index_hash import (
     bucket_of,
     find_in_buckets,

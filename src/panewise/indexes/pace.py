@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from panewise.indexes.values import IndexingError
+from panewise.errors import IndexingError
 
 
 @dataclass

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from panewise.indexes.values import DoubleCodes, IndexingError, IntegerCodes, ValueCodes, Values, known
+from panewise.errors import IndexingError
+from panewise.indexes.values import DoubleCodes, IntegerCodes, ValueCodes, Values, known
 from panewise.kernels.folding import fold_squares, fold_sum_pairs
 from panewise.kernels.integer_squares import squares_in_words
 from panewise.kernels.pairs import value_of_pair

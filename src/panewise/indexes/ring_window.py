@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import IndexingError
 from panewise.indexes.auxiliary_ring import AuxiliaryRing
 from panewise.indexes.backward_ring import BackwardRing
 from panewise.indexes.counted import PURGES_PER_ROLL_OVER, build_index, check_names, check_purging
@@ -19,7 +20,7 @@ from panewise.indexes.ring import Ring
 from panewise.indexes.set_index import NodeIndex
 from panewise.indexes.sorted_scan import SortedScan
 from panewise.indexes.storage import CircularArray
-from panewise.indexes.values import IndexingError, StringCodes, ValueCodes, Values, codes_of, known
+from panewise.indexes.values import StringCodes, ValueCodes, Values, codes_of, known
 from panewise.kernels.ring_sorted import turn_segments
 
 Ints = npt.NDArray[np.int64]

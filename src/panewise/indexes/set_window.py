@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.lowering import quantile_ranks
+from panewise.errors import IndexingError
 from panewise.indexes.counted import CountedOptions, CountedWindows
-from panewise.indexes.values import IndexingError, Values
+from panewise.indexes.values import Values
 
 Ints = npt.NDArray[np.int64]
 

@@ -14,9 +14,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import IndexingError
 from panewise.indexes.set_index import Entries, SetIndex
 from panewise.indexes.sheet import StorageSheet
-from panewise.indexes.values import IndexingError
 
 Ints = npt.NDArray[np.int64]
 

@@ -7,9 +7,10 @@ from typing import NamedTuple, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import IndexingError
 from panewise.indexes.counted import CountedOptions, CountedWindows
 from panewise.indexes.set_window import Histogram
-from panewise.indexes.values import IndexingError, Values
+from panewise.indexes.values import Values
 
 Ints = npt.NDArray[np.int64]
 

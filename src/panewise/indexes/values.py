@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from panewise.errors import PanewiseError
+from panewise.errors import IndexingError
 
 Ints = npt.NDArray[np.int64]
 Values = Any
@@ -26,10 +26,6 @@ _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _OUTERMOST = 1 << 52
 """Doubles beyond this many widths are one group on each side: there, they lie further apart than a width."""
 _NAN_GROUP = _OUTERMOST + 1
-
-
-class IndexingError(PanewiseError):
-    """A window, a batch or a question that an index cannot take."""
 
 
 class Ranges(NamedTuple):

@@ -64,6 +64,7 @@ def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stre
         statement.watermark_us,
         statement.granularity_us,
         statement.correct_us,
+        units={one.name.text: one.unit for one in statement.definitions if one.unit is not None},
     )
 
 

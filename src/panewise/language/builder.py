@@ -66,7 +66,8 @@ from panewise.language.window_clauses import (
     rows_between,
     rows_window,
 )
-from panewise.language.words import TYPES
+from panewise.language.words import TYPE_HINTS, TYPES
+from panewise.windows.clock import UNITS
 
 _CONDITIONS = (Comparison, InList, IsNull, Like, Logical, Not)
 _WORDS: dict[str, tuple[bool | None, Type | None]] = {
@@ -82,6 +83,17 @@ def span_of(token: Token) -> Span:
     # Only a token that was read from no text lacks a place.
     assert None not in (line, column, start, end)
     return Span(line, column, start, end)  # type: ignore[arg-type]
+
+
+def read_unit(word: Token, type_: Type, parameters: list[Token]) -> str:
+    """The unit in TIMESTAMP(ms); no other type takes a parameter."""
+    first = parameters[0]
+    if type_ is not Type.TIMESTAMP:
+        raise PlacedError(f"{word.upper()} takes no parameter", span_of(first), f"write {word.upper()} alone")
+    if len(parameters) > 1 or first.lower() not in UNITS:
+        hint = f"name the unit that integers come in, one of {', '.join(UNITS)}, as in TIMESTAMP(ms)"
+        raise PlacedError(f"{shortened(first)} is not a unit of TIMESTAMP", span_of(first), hint)
+    return str(first.lower())
 
 
 class Builder(Transformer[Token, tuple[Statement, ...]]):
@@ -120,12 +132,16 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         )
 
     def definition(self, parts: list[Any]) -> Definition:
-        name, word = parts
+        name, word, *rest = parts
+        parameters = [token for token in rest if token is not None]
         known = TYPES.get(word.upper())
         if known is None:
-            hint = hint_for(word, TYPES, "")
+            hint = TYPE_HINTS.get(word.upper()) or hint_for(word, TYPES, "")
             raise PlacedError(f"unknown type {shortened(word)}", span_of(word), hint)
-        return Definition(name, known)
+        return Definition(name, known, read_unit(word, known, parameters) if parameters else None)
+
+    def parameter(self, parts: list[Token]) -> Token:
+        return parts[0]
 
     def stream_option(self, parts: list[Any]) -> Duration:
         word, duration = parts

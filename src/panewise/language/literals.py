@@ -12,6 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from panewise.language.expressions import Span
+from panewise.language.foreign_words import unit_hint
 from panewise.language.source import PlacedError, nearest, shortened
 from panewise.language.words import UNITS
 from panewise.windows.clock import FIRST_US, LAST_US
@@ -98,7 +99,7 @@ def read_duration(number: str, unit: str, span: Span, unit_span: Span) -> int:
     if singular not in UNITS:
         plurals = [f"{known}S" for known in UNITS]
         close = nearest(unit, [*UNITS, *plurals])
-        hint = f"did you mean {close}?" if close else _DURATION_HINT
+        hint = unit_hint(number, unit) or (f"did you mean {close}?" if close else _DURATION_HINT)
         raise PlacedError(f"unknown unit of time {shortened(unit)}", unit_span, hint)
     written = f"{shortened(number)[1:-1]} {unit}"
     us = _exact_us(number, UNITS[singular])

@@ -22,6 +22,8 @@ class Stream:
     granularity_us: int | None = None
     correct_us: int = 0
     """How far behind the watermark an event may be and still correct reported answers."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """The units in which integers of TIMESTAMP attributes come (`s`, `ms`, `us` or `ns`), where they are declared."""
 
 
 @dataclass(frozen=True)

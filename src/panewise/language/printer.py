@@ -61,7 +61,10 @@ def print_workload(workload: Workload) -> str:
 
 def print_stream(stream: Stream) -> str:
     """The `CREATE STREAM` statement of a stream."""
-    attributes = ", ".join(f"{print_name(name)} {kind}" for name, kind in stream.attributes.items())
+    attributes = ", ".join(
+        f"{print_name(name)} {kind}" + (f"({stream.units[name]})" if name in stream.units else "")
+        for name, kind in stream.attributes.items()
+    )
     text = f"CREATE STREAM {print_name(stream.name)} ({attributes}) TIMESTAMP BY {print_name(stream.timestamp)}"
     if stream.watermark_us:
         text += f" WATERMARK {print_duration(stream.watermark_us)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from panewise.errors import PanewiseError, StatementError
+from panewise.errors import ArgumentError, FileAccessError, StatementError
 from panewise.language.binder import bind
 from panewise.language.model import Workload
 from panewise.language.parser import parse
@@ -31,7 +31,7 @@ def read(source: str | os.PathLike[str]) -> Workload:
     ['s']
     """
     if not isinstance(source, (str, os.PathLike)):
-        raise PanewiseError(
+        raise ArgumentError(
             f"a workload is read from a text of statements or from the path of a file, not from {type(source).__name__}"
         )
     if isinstance(source, str) and _is_text(source):
@@ -45,7 +45,7 @@ def apply(workload: Workload, text: str) -> Workload:
     Cost: linear in the text, and a copy of the workload's dictionaries.
     """
     if not isinstance(text, str):
-        raise PanewiseError(f"statements are given as text, not as {type(text).__name__}")
+        raise ArgumentError(f"statements are given as text, not as {type(text).__name__}")
     statements = parse(text)
     if not statements:
         raise StatementError("there is no statement here", line=1, column=1, hint=_EMPTY_HINT)
@@ -61,9 +61,9 @@ def _read_bytes(path: str | os.PathLike[str]) -> bytes:
         return Path(path).read_bytes()
     except FileNotFoundError:
         message = f"no such file: {os.fspath(path)!r}. A text, unlike a path, begins with CREATE or holds a semicolon"
-        raise PanewiseError(message) from None
+        raise FileAccessError(message) from None
     except (OSError, ValueError) as error:
-        raise PanewiseError(f"cannot read {os.fspath(path)!r}: {error}") from error
+        raise FileAccessError(f"cannot read {os.fspath(path)!r}: {error}") from error
 
 
 def _decode(data: bytes) -> str:

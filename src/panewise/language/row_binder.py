@@ -18,6 +18,7 @@ from panewise.language.expressions import (
     bare_attributes,
     walk,
 )
+from panewise.language.foreign_words import NO_ORDER
 from panewise.language.model import Stream
 from panewise.language.printer import label_of, print_name
 from panewise.language.row_queries import (
@@ -88,6 +89,8 @@ def _refuse_clauses(statement: CreateQuery) -> None:
     ):
         if found:
             hint = f"leave out {word}, or ask for aggregates over a window without INTO, USING and ORDER BY"
+            if statement.order is not None:
+                hint = f"leave out ORDER BY: {NO_ORDER}"
             raise PlacedError(f"{word} is for aggregates, and this query answers with rows", span, hint)
     operators = [part for part in (statement.join, statement.intersect, statement.order) if part is not None]
     if len(operators) > 1:

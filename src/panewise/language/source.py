@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-from panewise.errors import PanewiseError, StatementError
+from panewise.errors import StatementError
 from panewise.language.expressions import Span
 
 EXCERPT_LENGTH = 100
 LISTED_NAMES = 8
 
 
-class PlacedError(PanewiseError):
+class PlacedError(Exception):
     """What is wrong, where, and the cure; it later becomes a `StatementError`."""
 
     def __init__(self, message: str, span: Span, hint: str = "") -> None:

@@ -23,6 +23,8 @@ class Definition:
 
     name: Name
     type: Type
+    unit: str | None = None
+    """Of integers that are times, as in TIMESTAMP(ms)."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from panewise.language.expressions import Span
+from panewise.language.foreign_words import foreign_hint
 from panewise.language.source import PlacedError, nearest, shortened, span_at
 
 # Terminals that begin an expression, and terminals that continue one: a list of all would be too long to read.
@@ -53,7 +54,8 @@ def syntax_problem(error: UnexpectedInput, text: str) -> PlacedError:
         span = Span(error.line, error.column, token.start_pos or 0, token.end_pos or 0)
         is_end = token.type == "SEMICOLON"
         what = "the statement ends too early" if is_end else f"unexpected {shortened(found)}"
-        return PlacedError(f"{what}, expected {_list(accepted)}", span, _hint(found, accepted))
+        hint = foreign_hint(found, text[: span.start]) or _hint(found, accepted)
+        return PlacedError(f"{what}, expected {_list(accepted)}", span, hint)
     position = error.pos_in_stream
     assert position is not None
     place = span_at(text, position)

@@ -25,6 +25,25 @@ TYPES = {
     "TIMESTAMP": Type.TIMESTAMP,
 }
 
+_NO_DECIMAL = "sums of BIGINT are exact: count in the smallest unit, such as cents, or write DOUBLE"
+_NO_DATE = "write TIMESTAMP; a date is the beginning of its day, UTC"
+# What to write for types of other systems.
+TYPE_HINTS = {
+    "DECIMAL": _NO_DECIMAL,
+    "NUMERIC": _NO_DECIMAL,
+    "MONEY": _NO_DECIMAL,
+    "DATE": _NO_DATE,
+    "TIME": _NO_DATE,
+    "DATETIME": "write TIMESTAMP; for integers with their unit, as in TIMESTAMP(ms)",
+    "TIMESTAMPTZ": "write TIMESTAMP; times are UTC, and those in another zone are converted",
+    "SMALLINT": "write BIGINT",
+    "TINYINT": "write BIGINT",
+    "BOOL": "write BOOLEAN",
+    "CHAR": "write STRING",
+    "FLOAT64": "write DOUBLE",
+    "INT64": "write BIGINT",
+}
+
 # From the shortest to the longest, in microseconds; each also has a plural.
 UNITS = {
     "MICROSECOND": 1,

@@ -19,14 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from panewise.aggregates.components import Kind
-from panewise.errors import PanewiseError
+from panewise.errors import ArgumentError, CalibrationError
 from panewise.planning.sharing.cost import Weights
 
 VARIABLE = "PANEWISE_WEIGHTS"
-
-
-class CalibrationError(PanewiseError):
-    """A file of weights that cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class Calibration:
         """The weights of a partial with components of these kinds, in nanoseconds."""
         found = [self.costs[kind] for kind in kinds]
         if not found:
-            raise ValueError("weights are for at least one kind of component")
+            raise ArgumentError("weights are for at least one kind of component")
         return Weights(sum(cost.event_ns for cost in found), sum(cost.combine_ns for cost in found), source=self.source)
 
 

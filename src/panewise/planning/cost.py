@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import expm1, inf, prod
 from numbers import Real
 
-from panewise.errors import PanewiseError
+from panewise.errors import ArgumentError
 from panewise.planning.plan import DEFAULT_RATE, Base, Clock, StreamPlan, Tree
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.windows.slots import lengths_of
@@ -37,14 +37,14 @@ class Prices:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.rate, Real) and 0 < self.rate < inf):
-            raise PanewiseError(f"rate must be positive, a number of events a second; got {self.rate!r}")
+            raise ArgumentError(f"rate must be positive, a number of events a second; got {self.rate!r}")
         if not isinstance(self.groups, Mapping):
-            raise PanewiseError(
+            raise ArgumentError(
                 f"groups is a dict from attribute to about how many values it has, not {type(self.groups).__name__}"
             )
         for name, count in self.groups.items():
             if not (isinstance(count, Real) and 0 < count < inf):
-                raise PanewiseError(f"groups[{name!r}] must be positive, a number of values; got {count!r}")
+                raise ArgumentError(f"groups[{name!r}] must be positive, a number of values; got {count!r}")
 
     def groups_of(self, attributes: tuple[str, ...]) -> int:
         """How many groups some attributes make."""

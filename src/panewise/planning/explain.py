@@ -8,11 +8,13 @@ from panewise.aggregates.components import Component
 from panewise.language.literals import print_duration
 from panewise.language.printer import label_of, print_expression, print_window
 from panewise.planning.compare import Comparison, compare
-from panewise.planning.cost import Prices, overlap
+from panewise.planning.cost import ASSUMED_VALUES, Prices, overlap
 from panewise.planning.memory import consumers, show_bytes
 from panewise.planning.plan import Base, Clock, Plan, PlannedQuery, StreamPlan, Tree
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
 from panewise.windows.slots import lengths_of
+
+RATE_UNKNOWN = "how much is held depends on the rate; give yours, with --rate or rate=, to see it"
 
 _NAMES_SHOWN = 8
 
@@ -23,6 +25,8 @@ def explain_data(plan: Plan) -> dict[str, Any]:
     comparisons = {name: compare(stream, prices) for name, stream in plan.streams.items()}
     return {
         "rate_per_s": plan.rate,
+        "rate_is_assumed": plan.rate_is_assumed,
+        "assumed_values": {name: ASSUMED_VALUES for name in _grouped(plan) if name not in plan.groups},
         "unit": "operations" if plan.weights == UNIT_WEIGHTS else "nanoseconds",
         "cost_per_s": plan.cost,
         "no_share_per_s": sum(one.no_share for one in comparisons.values()),
@@ -71,20 +75,44 @@ def explain_text(plan: Plan) -> str:
 def heading_lines(data: dict[str, Any]) -> list[str]:
     """What the whole plan is and costs."""
     queries = sum(len(tree["queries"]) for tree in data["trees"])
+    rate = rate_text(data["rate_per_s"], is_assumed=data["rate_is_assumed"])
     lines = [
         f"{queries} sliding queries in {len(data['trees'])} execution trees, {len(data['on_demand'])} on demand; "
-        f"{data['cost_per_s']:,.0f} {data['unit']} a second at {data['rate_per_s']:,.0f} events a second"
+        f"{data['cost_per_s']:,.0f} {data['unit']} a second at {rate}"
     ]
     if data["trees"]:
         lines += [
             f"each query alone would take {data['no_share_per_s']:,.0f}, "
             f"one tree for all of the same groups {data['shared_per_s']:,.0f}"
         ]
-    if data["memory"]:
+    if data["rate_is_assumed"]:
+        lines += [RATE_UNKNOWN]
+    elif data["memory"]:
         largest = data["memory"][0]
         total = sum(consumer["bytes"] for consumer in data["memory"])
-        lines += [f"about {show_bytes(total)} held, most of it by {largest['consumer']}"]
+        lines += [f"about {show_bytes(total)} held, most of it by {largest['consumer']}{_assumed_values(data)}"]
     return lines
+
+
+def _assumed_values(data: dict[str, Any]) -> str:
+    """How many values attributes are assumed to have."""
+    assumed = data["assumed_values"]
+    if not assumed:
+        return ""
+    first = next(iter(assumed))
+    return f"; assumes {assumed[first]:,} values of {_listed(list(assumed))} (--groups {first}=N, or groups=)"
+
+
+def _grouped(plan: Plan) -> list[str]:
+    """Every attribute that some query groups by."""
+    grouped = [tree.group_by for stream in plan.streams.values() for tree in stream.trees]
+    grouped += [query.group_by for query in plan.on_demand]
+    return list(dict.fromkeys(name for attributes in grouped for name in attributes))
+
+
+def rate_text(rate_per_s: float, *, is_assumed: bool) -> str:
+    """A rate for people, and whether somebody gave it."""
+    return f"{'an assumed ' if is_assumed else ''}{rate_per_s:,.0f} events a second"
 
 
 def other_lines(data: dict[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from math import expm1
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import MemoryBudgetError
 from panewise.language.expressions import AggregateCall, Attribute, Expression
 from panewise.language.model import Query, Stream
 from panewise.language.typecheck import type_of
@@ -68,10 +68,6 @@ class Consumer:
 
     name: str
     bytes: int
-
-
-class MemoryBudgetError(PanewiseError):
-    """A workload that would need more memory than it may use."""
 
 
 def consumers(plan: Plan) -> list[Consumer]:

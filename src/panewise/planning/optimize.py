@@ -54,7 +54,7 @@ ONE_SLOT = TimeWindow(1, slide_us=1)
 def optimize(
     workload: Workload,
     *,
-    rate: float = DEFAULT_RATE,
+    rate: float | None = None,
     weights: Weights = UNIT_WEIGHTS,
     groups: Mapping[str, int] | None = None,
     in_bulk: bool = False,
@@ -63,16 +63,19 @@ def optimize(
 
     Args:
         workload: The streams and queries.
-        rate: Events a second of each stream, 1,000 if you do not say.
+        rate: Events a second of each stream. If you do not say, 1,000 are assumed, the plan says so, and it does not
+            tell how much it holds.
         weights: What an operation costs; the paper counts each as 1.
         groups: About how many values attributes have, by name, where that is known.
         in_bulk: Plan for windows that close many at once, as they do in Spark's batches.
 
     Raises:
-        ValueError: The rate is not positive.
+        ArgumentError: The rate is not positive.
 
     Cost: O(queries), and Weave Share over the different windows of each stream (docs/optimizer.md has figures).
     """
+    is_assumed = rate is None
+    rate = DEFAULT_RATE if rate is None else rate
     prices = Prices(rate, weights, {} if groups is None else groups, in_bulk)
     streams: dict[str, StreamPlan] = {}
     trees = bases = 0
@@ -96,6 +99,7 @@ def optimize(
         declared=workload.streams,
         row_queries=_row_plans(workload, rate),
         in_bulk=in_bulk,
+        rate_is_assumed=is_assumed,
     )
 
 

@@ -190,6 +190,8 @@ class Plan:
     """The plans of the queries that answer with rows."""
     in_bulk: bool = False
     """Whether it was made for many windows that close at once."""
+    rate_is_assumed: bool = False
+    """Whether nobody gave the rate, so that costs are for an example and bytes are unknown."""
 
     def __repr__(self) -> str:
         from panewise.planning.show import plan_text

@@ -21,14 +21,16 @@ def plan_text(plan: Plan) -> str:
 def plan_html(plan: Plan) -> str:
     """The trees as a table, what they hold, and their picture. Cost: O(trees and queries)."""
     # Loaded here: it loads compiled code, for which a line of text should not wait.
+    from panewise.planning.explain import RATE_UNKNOWN
     from panewise.planning.memory import consumers, show_bytes
 
     held = consumers(plan)
     total = show_bytes(sum(consumer.bytes for consumer in held))
+    memory = f"about {total} held, most of it by {held[0].name}" if held else ""
     headings = ("tree", "stream", "grouped by", "windows", "partials", "queries")
     return block(
         f"Plan: {_summary(plan)}",
-        line(f"about {total} held, most of it by {held[0].name}") if held else "",
+        line(RATE_UNKNOWN if plan.rate_is_assumed else memory) if held else "",
         table(headings, _tree_rows(plan), len(plan.trees)),
         line(f"answered by lookups: {names(query.name for query in plan.on_demand)}") if plan.on_demand else "",
         line(f"answered with rows: {names(row.query.name for row in plan.row_queries)}") if plan.row_queries else "",
@@ -43,11 +45,12 @@ def picture_html(plan: Plan) -> str:
 
 def _summary(plan: Plan) -> str:
     sliding = sum(len(tree.queries) for tree in plan.trees)
+    rate = f"{'an assumed ' if plan.rate_is_assumed else ''}{plan.rate:,.0f} events a second"
     unit = "operations" if plan.weights == UNIT_WEIGHTS else "nanoseconds"
     parts = [f"{counted(sliding, 'sliding query', 'sliding queries')} in {counted(len(plan.trees), 'execution tree')}"]
     parts += [f"{len(plan.on_demand):,} on demand"] if plan.on_demand else []
     parts += [f"{len(plan.row_queries):,} of rows"] if plan.row_queries else []
-    return f"{', '.join(parts)}; {plan.cost:,.0f} {unit} a second at {plan.rate:,.0f} events a second"
+    return f"{', '.join(parts)}; {plan.cost:,.0f} {unit} a second at {rate}"
 
 
 def _tree_rows(plan: Plan) -> Iterator[tuple[object, ...]]:

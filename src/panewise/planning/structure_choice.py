@@ -15,7 +15,7 @@ from math import inf, log2
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import StructureChoiceError
 from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
@@ -36,10 +36,6 @@ UPDATE_WEIGHTS = {"landmark_intervals": 8.0}
 """How many combines of a lookup one combine of an update counts as, where it is more than one. Fitted, not measured:
 alone, a landmark's combine takes one and a half to four times as long. But the engine rebuilds structures as keys grow
 and events leave, and there eight made the better choice wherever both were run."""
-
-
-class StructureChoiceError(PanewiseError):
-    """A structure that USING names cannot answer the query."""
 
 
 @dataclass(frozen=True)

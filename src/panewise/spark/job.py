@@ -19,7 +19,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS, answers_schema, public_type
-from panewise.errors import PanewiseError
+from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
 from panewise.language.model import Query, Stream, Workload
 from panewise.language.reader import apply
 from panewise.planning.cost import Prices
@@ -306,7 +306,7 @@ def live_schema(workload: Workload) -> pa.Schema:
             if name in FIXED_COLUMNS or name in INTERVAL_COLUMNS:
                 continue
             if attributes.setdefault(name, public_type(kind)) != public_type(kind):
-                raise PanewiseError(
+                raise NamesClashError(
                     f"attribute {name!r} has another type in stream {stream.name} than in an earlier stream, but in a "
                     f"job with a control stream the answers have one column for both; rename it in CREATE STREAM"
                 )
@@ -324,12 +324,12 @@ def check_workload(workload: Workload, *, lookups: bool = False) -> None:
     """
     if workload.row_queries:
         names = ", ".join(workload.row_queries)
-        raise PanewiseError(
+        raise NotOnSparkError(
             f"the row queries run in the engine only, and Spark answers aggregates: {names}; "
             f"DROP them from the workload, and answer them with panewise.Engine"
         )
     if not workload.queries:
-        raise PanewiseError("the workload has no query; add a CREATE QUERY statement")
+        raise ArgumentError("the workload has no query; add a CREATE QUERY statement")
     for query in workload.queries.values():
         check_query(query, lookups=lookups)
 
@@ -338,7 +338,7 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
     """Raise if Spark cannot answer a query. One without SLIDE needs `lookups`."""
     if is_over_rows(query):
         if not lookups:
-            raise PanewiseError(
+            raise NotOnSparkError(
                 f"query {query.name}: a window over PARTITION BY ... ROWS is answered by lookups; give folder= (in a "
                 f"job file: [lookups]) and look it up from there, or look it up with panewise.Engine"
             )
@@ -346,7 +346,7 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
     if not isinstance(query.window, TimeWindow):
         raise no_total_order(query)
     if not query.window.is_sliding and not lookups:
-        raise PanewiseError(
+        raise NotOnSparkError(
             f"query {query.name}: its window is evaluated on demand, and on Spark windows report as they close; "
             f"add SLIDE to the window, give folder= (in a job file: [lookups]) and look it up from there, or look it "
             f"up with panewise.Engine"
@@ -359,7 +359,7 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
     stream = workload.streams[query.stream]
     clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(INTERVAL_COLUMNS)))
     if clash:
-        raise PanewiseError(
+        raise NamesClashError(
             f"query {query.name} groups by {clash[0]!r}, which is the name of a column of every answers table; rename "
             f"the attribute in CREATE STREAM"
         )
@@ -370,7 +370,7 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
     elif stream.granularity_us is not None and any(
         length % stream.granularity_us for length in lengths_of(query.window)
     ):
-        raise PanewiseError(
+        raise NotOnSparkError(
             f"query {query.name}: its range and slide must be multiples of the stream's GRANULARITY, which is "
             f"{stream.granularity_us} microseconds"
         )
@@ -380,9 +380,9 @@ def _applied(before: Workload, text: str, prices: Prices) -> Workload:
     """The workload after some statements; raises if a running job cannot take them."""
     workload = apply(before, text)
     if workload.streams.keys() != before.streams.keys():
-        raise PanewiseError("a running job reads the streams that it began with; CREATE STREAM needs a new job")
+        raise NotOnSparkError("a running job reads the streams that it began with; CREATE STREAM needs a new job")
     if workload.row_queries:
-        raise PanewiseError("row queries run in the engine only, and Spark answers aggregates; use panewise.Engine")
+        raise NotOnSparkError("row queries run in the engine only, and Spark answers aggregates; use panewise.Engine")
     for query in workload.queries.values():
         if before.queries.get(query.name) is not query:
             check_live_query(workload, query, prices)

@@ -26,7 +26,7 @@ from panewise.engine.answers import NO_TIME, Groups, QueryAnswers, to_table
 from panewise.engine.closed import ClosedWindows
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.tables import KeyTable
-from panewise.errors import PanewiseError
+from panewise.errors import FolderError, LookupTimeoutError, UnknownNameError
 from panewise.language.expressions import AggregateCall
 from panewise.language.model import Workload
 from panewise.language.printer import label_of
@@ -47,10 +47,6 @@ SHARE_OF_CHECKS = 10
 """After a look for new files, the next one waits this many times as long as it took: lookups get that time."""
 POLL_S = 0.01
 """How often `wait_for` looks."""
-
-
-class LookupTimeoutError(PanewiseError):
-    """The batch or time that `wait_for` waited for did not come in time."""
 
 
 class LookupClient:
@@ -283,7 +279,7 @@ class LookupClient:
                     raise FellBehindError
             except FellBehindError:
                 if is_last:
-                    raise PanewiseError(
+                    raise FolderError(
                         f"{self._folder}: the job merges files faster than this process reads; is the disk slow?"
                     ) from None
                 continue
@@ -305,7 +301,7 @@ class LookupClient:
             names = [*state.lookups, *state.over_rows.queries]
             near = get_close_matches(query, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
-            raise PanewiseError(f"{self._folder}: no query named {query!r}; {hint}")
+            raise UnknownNameError(f"{self._folder}: no query named {query!r}; {hint}")
         at_us = None if at is None else to_microseconds(at, "`at`")
         stream = lookup.query.stream
         if not lookup.is_sliding:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from panewise.errors import PanewiseError, StatementError
+from panewise.errors import FolderError, SlotLogError, StatementError
 from panewise.language.model import Workload
 from panewise.language.reader import apply
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Change, Job
 from panewise.spark.quotas import Quotas
-from panewise.spark.slot_file import SlotLogError
 from panewise.spark.slot_log import JOB_FILE, read_description
 from panewise.spark.statement_log import STATEMENTS, Found, StatementLog
 
@@ -55,12 +54,12 @@ class FolderJobs:
         try:
             there = read_description(self._path)
         except FileNotFoundError:
-            raise PanewiseError(
+            raise FolderError(
                 f"{self._path.parent} has no {JOB_FILE}: it is not the folder of a Panewise job, or the job has not "
                 f"started yet; give the folder that panewise.spark.answers(..., folder=...) was given"
             ) from None
         except OSError as error:
-            raise PanewiseError(f"cannot read {self._path}: {error}") from error
+            raise FolderError(f"cannot read {self._path}: {error}") from error
         try:
             workload = apply(Workload(), there["statements"])
             job = Job.of(

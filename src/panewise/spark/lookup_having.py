@@ -24,17 +24,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from panewise.aggregates.lowering import AnswerOverflowError
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
 from panewise.engine.closed import Fold
-from panewise.errors import PanewiseWarning
+from panewise.errors import AnswerOverflowError, SlowerLookupsWarning, SubstreamError
 from panewise.planning.having import Threshold, plan_having
 from panewise.planning.optimize import components_of
 from panewise.planning.plan import PlannedQuery
 from panewise.spark.lookup_plan import Covered, Lookup
 from panewise.spark.lookup_store import LookupStore, PlainView
-from panewise.substreams import SubstreamError, SubstreamFilter, build
+from panewise.substreams import SubstreamFilter, build
 from panewise.windows import TimeWindow
 
 Ints = npt.NDArray[np.int64]
@@ -261,7 +260,9 @@ class SharedIndex:
             return self.index.candidates(threshold, covered, final_to)
         except (SubstreamError, AnswerOverflowError) as error:
             self.index, self.gave_up = None, str(error)
-            warnings.warn(f"every group of a HAVING is checked from now on: {error}", PanewiseWarning, stacklevel=2)
+            warnings.warn(
+                f"every group of a HAVING is checked from now on: {error}", SlowerLookupsWarning, stacklevel=2
+            )
             return None
 
     def _is_ready(self, store: LookupStore) -> bool:

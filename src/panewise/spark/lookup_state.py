@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from panewise.engine.event_log import HistoryError
+from panewise.errors import HistoryError
 from panewise.spark.job import Job
 from panewise.spark.lookup_having import LookupIndexes
 from panewise.spark.lookup_plan import Covered, Family, Lookup, lookups_of

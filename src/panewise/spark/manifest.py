@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from panewise.spark.slot_file import SlotLogError
+from panewise.errors import SlotLogError
 from panewise.spark.whole_file import make_folder, write_whole
 
 MANIFEST = "manifest"

@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 
-from panewise.errors import PanewiseError
+from panewise.errors import FileAccessError
 from panewise.spark.batch_metrics import BatchMetrics
 
 MAX_BYTES = 64 << 20
@@ -27,7 +27,7 @@ class MetricsFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._append(b"")
         except OSError as error:
-            raise PanewiseError(
+            raise FileAccessError(
                 f"cannot write metrics to {self.path}: {error.strerror}; choose another file, or make this one writable"
             ) from error
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from panewise.errors import PanewiseError
+from panewise.errors import ArgumentError, SparkSetupError
 from panewise.language.model import Stream, Workload
 from panewise.planning.plan import DEFAULT_RATE
 from panewise.spark.batch_log import BatchLog
@@ -93,11 +93,11 @@ def answers(
     session = any_frame.sparkSession
     streaming = any_frame.isStreaming
     if any(frame.isStreaming != streaming for frame in frames.values()):
-        raise PanewiseError("some of the DataFrames are streaming and some are not; give only one kind")
+        raise SparkSetupError("some of the DataFrames are streaming and some are not; give only one kind")
     partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
     ids = bucket_ids(partitions, buckets or BUCKETS_PER_PARTITION * partitions)
     if streaming and "RocksDB" not in (session.conf.get(STATE_STORE) or ""):
-        raise PanewiseError(
+        raise SparkSetupError(
             "Spark keeps the state of a Panewise stream in RocksDB only; build the session with "
             ".config(map=panewise.spark.SETTINGS), or set " + STATE_STORE + " yourself"
         )
@@ -161,18 +161,18 @@ def _partials(events: DataFrame, stream: Stream, job: Job, combining: PackedJob)
 
 def _check_control(control: DataFrame, streaming: bool, folder: str | PathLike[str] | None) -> None:
     if not (streaming and control.isStreaming):
-        raise PanewiseError(
+        raise ArgumentError(
             "queries come and go only while a stream is read: give `control` and the events as streaming DataFrames; "
             "for a batch, write all statements into the workload"
         )
     if folder is None:
-        raise PanewiseError(
+        raise ArgumentError(
             "a job with a control stream keeps its statements in a folder that the driver and the workers share; "
             "give folder="
         )
     names = [name for name in control.columns if name not in ("position", "author")]
     if "statement" not in names and len(names) != 1:
-        raise PanewiseError(
+        raise ArgumentError(
             f"the control stream has columns {', '.join(control.columns)}; name the one with statements `statement`"
         )
 
@@ -203,10 +203,10 @@ def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, 
     if isinstance(events, Mapping):
         missing = [name for name in needed if name not in events]
         if missing:
-            raise PanewiseError(f"no DataFrame for stream {missing[0]!r}; give one per stream: {{name: DataFrame}}")
+            raise ArgumentError(f"no DataFrame for stream {missing[0]!r}; give one per stream: {{name: DataFrame}}")
         return {name: events[name] for name in needed}
     if len(needed) > 1:
-        raise PanewiseError(
+        raise ArgumentError(
             f"the queries read {len(needed)} streams ({', '.join(needed)}); give a DataFrame for each by name"
         )
     return {needed[0]: events}

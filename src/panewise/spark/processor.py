@@ -40,7 +40,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
-from panewise.errors import PanewiseError
+from panewise.errors import CheckpointError, UnusableFolderError
 from panewise.spark import local_entries
 from panewise.spark.counts import COMBINED, COUNTS, output_rows
 from panewise.spark.packed_job import PackedJob, batch_id
@@ -358,7 +358,7 @@ class BucketProcessor(StatefulProcessor):
         if progress.identity != self._packed.identity:
             from panewise.spark.identity import difference
 
-            raise PanewiseError(difference(progress.identity, self._packed.identity))
+            raise CheckpointError(difference(progress.identity, self._packed.identity))
         return progress
 
     def _bucket(self, bucket_id: int, progress: Progress, job: Job, counts: dict[str, int]) -> CachedBucket:
@@ -457,7 +457,6 @@ class BucketProcessor(StatefulProcessor):
         The entries from `first_entry` on are those of this batch. Returns the notes, and the number of the next entry.
         """
         from panewise.spark.packing import pack_parts
-        from panewise.spark.slot_log import UnusableFolderError
 
         behind = notes.behind
         try:

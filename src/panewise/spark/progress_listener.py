@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from panewise.spark.batch_metrics import BatchMetrics, is_batch
 from panewise.spark.counts import METRICS
+from panewise.spark.silence import Silence, warn_of_silence
 
 _log = logging.getLogger(__name__)
 
@@ -55,11 +58,21 @@ class ForgivingSinks:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Hands the metrics of each batch to sinks, for one run or for every Panewise query of the session."""
+    """Hands the metrics of each batch to sinks, for one run or for every Panewise query of the session.
 
-    def __init__(self, *sinks: MetricsSink, run: str | None = None) -> None:
+    A stream that brings nothing is told to `on_silence`, which warns if it is not given (`SilentStreamWarning`).
+    """
+
+    def __init__(
+        self,
+        *sinks: MetricsSink,
+        run: str | None = None,
+        on_silence: Callable[[str], object] = warn_of_silence,
+    ) -> None:
         self._sinks = ForgivingSinks(*sinks)
         self._run = run
+        self._on_silence = on_silence
+        self._silences: defaultdict[str, Silence] = defaultdict(Silence)
         self._ended = threading.Event()
 
     def wait_until_ended(self, timeout_s: float) -> bool:
@@ -79,9 +92,16 @@ class ProgressListener(StreamingQueryListener):
             return
         if str(progress.runId) == self._run or (self._run is None and METRICS in progress.observedMetrics):
             self._sinks.put(BatchMetrics.of(progress))
+            self._tell(self._silences[str(progress.runId)].see(progress))
 
     def onQueryIdle(self, event: Any) -> None:
-        """Do nothing: the metrics of the last batch still hold."""
+        """A trigger found nothing to do: the metrics of the last batch still hold, if there ever was one."""
+        if self._run in (None, str(event.runId)) and (self._run is not None or str(event.runId) in self._silences):
+            self._tell(self._silences[str(event.runId)].idle())
+
+    def _tell(self, messages: list[str]) -> None:
+        for message in messages:
+            self._on_silence(message)
 
     def onQueryTerminated(self, event: Any) -> None:
         """Spark tells of the end after all batches."""

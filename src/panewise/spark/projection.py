@@ -11,16 +11,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import EventsError, NamesClashError
 from panewise.language.expressions import Expression, attributes_of
 from panewise.language.model import Stream
 from panewise.planning.plan import BITS_PER_WORD, StreamPlan
 from panewise.spark.columns import SPARK_TYPES, named, to_column, to_condition
+from panewise.windows.clock import UNITS_US
 
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
     Type.BOOLEAN: (T.BooleanType,),
-    Type.BIGINT: _INTEGERS,
+    Type.BIGINT: (*_INTEGERS, T.BooleanType),
     Type.DOUBLE: (*_INTEGERS, T.FloatType, T.DoubleType, T.DecimalType),
     Type.STRING: (T.StringType, T.VarcharType, T.CharType),
     Type.TIMESTAMP: (T.TimestampType, T.TimestampNTZType, T.DateType),
@@ -56,7 +57,7 @@ def row_column(rows: Sequence[str], name: str) -> str:
 def whole(events: DataFrame, stream: Stream) -> DataFrame:
     """`time` and every attribute of a stream, in its types, for queries that are not known yet."""
     if "time" in stream.attributes and stream.timestamp != "time":
-        raise PanewiseError(
+        raise NamesClashError(
             f"stream {stream.name}: with a control stream, an attribute other than the timestamp cannot be named time"
         )
     columns = [_typed_column(events, stream, name).alias(name) for name in stream.attributes if name != "time"]
@@ -81,11 +82,17 @@ def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
     if found is None:
         near = get_close_matches(name, events.columns, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; its columns are {', '.join(events.columns)}"
-        raise PanewiseError(f"stream {stream.name}: the DataFrame has no column {name!r}{hint}")
+        raise EventsError(f"stream {stream.name}: the DataFrame has no column {name!r}{hint}")
+    unit = stream.units.get(name)
+    if unit is not None and isinstance(found.dataType, _INTEGERS):
+        return _micros(name, unit)
     if not isinstance(found.dataType, _FITTING[kind]):
-        raise PanewiseError(
+        cure = "change CREATE STREAM"
+        if kind is Type.TIMESTAMP and isinstance(found.dataType, _INTEGERS):
+            cure = "declare the unit of its integers in CREATE STREAM, as in TIMESTAMP(ms)"
+        raise EventsError(
             f"stream {stream.name}: column {name!r} is {found.dataType.simpleString()} and the stream declares {kind}; "
-            f"cast it before you call answers(), or change CREATE STREAM"
+            f"cast it before you call answers(), or {cure}"
         )
     column = named(name)
     if kind is not Type.TIMESTAMP:
@@ -95,6 +102,17 @@ def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
     # A date or a timestamp without time zone is UTC, whatever the session's time zone is.
     epoch = F.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
     return F.timestamp_diff("MICROSECOND", epoch, column.cast("timestamp_ntz"))
+
+
+def _micros(name: str, unit: str) -> Column:
+    """Integers of a unit as microseconds. One that does not fit is NULL, and its event has no time."""
+    column = named(name).cast("bigint")
+    if unit != "ns":
+        return F.try_multiply(column, F.lit(UNITS_US[unit]).cast("bigint"))
+    # An event belongs to the microsecond that it lies in; DIV rounds towards the epoch.
+    quoted = name.replace("`", "``")
+    whole = F.expr(f"CAST(`{quoted}` AS BIGINT) DIV 1000")
+    return F.when((column < 0) & (column % 1000 != 0), whole - 1).otherwise(whole)
 
 
 def _shard_word(plan: StreamPlan, word: int) -> Column:

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
-from panewise.errors import PanewiseError
+from panewise.errors import SparkSetupError
 from panewise.spark.batch_metrics import BatchMetrics
 
 DEFAULT_PORT = 9464
@@ -147,7 +147,7 @@ class PrometheusEndpoint:
         try:
             self._server = _Server((address, port), _handler(self._text))
         except (OSError, OverflowError) as error:
-            raise PanewiseError(
+            raise SparkSetupError(
                 f"cannot serve metrics at {address}:{port}: {error}; choose another port, or 0 for a free one"
             ) from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="panewise metrics", daemon=True)

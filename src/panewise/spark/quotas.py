@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from panewise.errors import PanewiseError
+from panewise.errors import QuotaError
 from panewise.language.literals import print_duration
 from panewise.language.model import Query, Workload
 from panewise.windows import TimeWindow
@@ -36,7 +36,7 @@ class Quotas:
         for query in added:
             self._check_window(query)
         if added and self.queries is not None and len(after.queries) > self.queries:
-            raise PanewiseError(
+            raise QuotaError(
                 f"the job would have {len(after.queries):,} queries, and its quota is {self.queries:,}; drop some "
                 f"first, or raise the quota and start the job again"
             )
@@ -44,7 +44,7 @@ class Quotas:
     def check_slots(self, slots: int) -> None:
         """Raise if a job would hold more slots for each key than it may."""
         if self.slots is not None and slots > self.slots:
-            raise PanewiseError(
+            raise QuotaError(
                 f"the job would hold {slots:,} slots for each key, and its quota is {self.slots:,}; ask for a shorter "
                 f"range, or for what other queries hold already, or raise the quota and start the job again"
             )
@@ -53,12 +53,12 @@ class Quotas:
         window = query.window
         if isinstance(window, TimeWindow):
             if self.range_us is not None and window.left_us > self.range_us:
-                raise PanewiseError(
+                raise QuotaError(
                     f"query {query.name} reaches {print_duration(window.left_us)} back, and the job's quota is "
                     f"{print_duration(self.range_us)}; ask for a shorter range"
                 )
         elif self.rows is not None and window.left > self.rows:
-            raise PanewiseError(
+            raise QuotaError(
                 f"query {query.name} reaches {window.left:,} rows back, and the job's quota is {self.rows:,}; ask for "
                 f"fewer"
             )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from panewise.engine.event_log import HistoryError
 from panewise.engine.row_engine import RowEngine
+from panewise.errors import HistoryError
 from panewise.spark.job import Job
 from panewise.spark.packing import unpack_parts
 from panewise.spark.slot_file import Head, later

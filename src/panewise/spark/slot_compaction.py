@@ -21,9 +21,10 @@ from typing import Protocol
 
 import numpy as np
 
+from panewise.errors import SlotLogError
 from panewise.planning.plan import Base, StreamPlan, Tree
 from panewise.spark.packing import Part, pack, pack_parts, unpack_parts
-from panewise.spark.slot_file import Head, SlotLogError, Span, later, read_file, read_head, tell_once, write_file
+from panewise.spark.slot_file import Head, Span, later, read_file, read_head, tell_once, write_file
 from panewise.spark.whole_file import UNFINISHED
 from panewise.windows.cuts import EVERY_SLOT
 

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from panewise.errors import PanewiseError
+from panewise.errors import SlotLogError
 from panewise.spark.whole_file import write_whole
 
 T = TypeVar("T")
@@ -35,10 +35,6 @@ _NAME = re.compile(r"(\d+)(?:-(\d+))?\.panewise")
 
 
 _LOGGER = logging.getLogger(__name__)
-
-
-class SlotLogError(PanewiseError):
-    """A file of the slot log that is missing, damaged, or of another job."""
 
 
 @cache

@@ -28,13 +28,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from panewise.errors import PanewiseError
+from panewise.errors import FolderError, SlotLogError, UnusableFolderError
 from panewise.language.printer import print_workload
 from panewise.spark.identity import identity_of, what_differs
 from panewise.spark.manifest import write_manifest
 from panewise.spark.packing import Part, pack_parts
 from panewise.spark.slot_compaction import LoggedBase, covering_files, delete, past_files, tidy
-from panewise.spark.slot_file import FORMAT, NO_BATCH, Head, SlotLogError, Span, read_head, tell_once, write_file
+from panewise.spark.slot_file import FORMAT, NO_BATCH, Head, Span, read_head, tell_once, write_file
 from panewise.spark.whole_file import UNFINISHED, make_folder, write_whole
 
 if TYPE_CHECKING:
@@ -124,10 +124,6 @@ class SlotLog:
                 delete(folder, one)
             tidy(folder, spans - set(past), self._bases, entry.closed_us)
             write_manifest(self._folder, SLOTS, bucket_id, span.last)
-
-
-class UnusableFolderError(PanewiseError):
-    """The shared folder cannot be written now: it is full, read-only, not mounted, or closed to this user."""
 
 
 @contextmanager
@@ -269,7 +265,7 @@ def write_job(folder: str | os.PathLike[str], job: Job) -> None:
                 return
         write_whole(path, f"{json.dumps(described, indent=2)}\n".encode())
     except OSError as error:
-        raise PanewiseError(f"cannot write {path}: {error}; give a folder that can be written") from error
+        raise FolderError(f"cannot write {path}: {error}; give a folder that can be written") from error
 
 
 def read_description(path: Path) -> dict[str, Any]:

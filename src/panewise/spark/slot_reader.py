@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep, time, time_ns
 
-from panewise.errors import PanewiseError
+from panewise.errors import LostManifestError, SlotLogError
 from panewise.spark.manifest import manifest_path, read_manifest
 from panewise.spark.slot_compaction import covering
-from panewise.spark.slot_file import NO_BATCH, Head, SlotLogError, Span, read_file, read_head, tell_once
+from panewise.spark.slot_file import NO_BATCH, Head, Span, read_file, read_head, tell_once
 from panewise.spark.slot_log import SLOTS, bucket_folder, list_spans
 
 SETTLED_NS = 2_000_000_000
@@ -40,10 +40,6 @@ Take = Callable[[Head, bytes], None]
 
 class FellBehindError(Exception):
     """Unread batches were merged with batches that were read, or deleted: read everything from the start."""
-
-
-class LostManifestError(PanewiseError):
-    """A bucket has files, and its manifest is gone."""
 
 
 @dataclass

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 
-from panewise.errors import PanewiseError
+from panewise.errors import NotOnSparkError, PanewiseError
 from panewise.language.model import Query, Stream, Workload
 from panewise.planning.cost import Prices
 from panewise.planning.optimize import optimize, plan_stream
@@ -65,7 +65,7 @@ def slot_length(stream: Stream, queries: list[Query]) -> int:
     common = granularity_of(query.window for query in queries if query.window.is_sliding)
     length = common if stream.granularity_us is None else gcd(common, stream.granularity_us)
     if not length:
-        raise PanewiseError(
+        raise NotOnSparkError(
             f"stream {stream.name}: lookups are answered at the ends of slots, and without a sliding query nothing "
             f"says how long its slots are; add GRANULARITY to CREATE STREAM, for instance GRANULARITY 1 SECOND"
         )
@@ -102,7 +102,7 @@ def in_place_of(query: Query, stream: Stream, slot_us: int) -> Query:
     if not isinstance(window, TimeWindow):
         raise no_total_order(query)
     if window.left_us % slot_us or window.right_us % slot_us:
-        raise PanewiseError(
+        raise NotOnSparkError(
             f"query {query.name}: its RANGE is not a multiple of the slots of stream {stream.name}, which are "
             f"{_duration(slot_us)} long, and on Spark lookups are answered from slots; change the RANGE, or add a "
             f"GRANULARITY that divides it to CREATE STREAM"

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from panewise.errors import PanewiseError
+from panewise.errors import CheckpointError, FolderError
 from panewise.spark.job import Change, Statement
 from panewise.spark.slot_file import NO_BATCH, tell_once
 from panewise.spark.whole_file import UNFINISHED, make_folder, write_whole
@@ -51,7 +51,7 @@ class Applied:
             wrong = "has other statements than those that it went by"
         else:
             return
-        raise PanewiseError(
+        raise CheckpointError(
             f"{found.folder} does not belong to this checkpoint: the job {wrong}. It was moved, emptied or changed, or "
             f"it is another job's; put its files back and start the job again, or start anew with an empty folder and "
             f"a new checkpoint, and send the statements again"
@@ -97,13 +97,13 @@ class StatementLog:
                 write_whole(path, content.encode())
                 return change
         except OSError as error:
-            raise PanewiseError(
+            raise FolderError(
                 f"cannot write the statements of batch {change.batch} to {path}: {error.strerror}; they hold from the "
                 f"next batch on, so the job cannot go on without: let the workers write there, and start it again"
             ) from error
         there = self._read(change.batch)
         if there is None or _unjudged(there[0]) != _unjudged(change):
-            raise PanewiseError(
+            raise CheckpointError(
                 f"{path} was written by another run of batch {change.batch}; this folder belongs to another "
                 f"checkpoint: give the job a folder of its own"
             )
@@ -141,7 +141,7 @@ class StatementLog:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise PanewiseError(
+            raise FolderError(
                 f"cannot read {self._folder}: {error.strerror}; give this user the right to read it"
             ) from error
         numbers = []
@@ -170,7 +170,7 @@ class StatementLog:
             tell_once(f"{path} cannot be read as statements that Panewise wrote ({error}); it is left alone")
             return None
         if version != FORMAT:
-            raise PanewiseError(f"{path} has format {version}, this Panewise reads format {FORMAT}")
+            raise FolderError(f"{path} has format {version}, this Panewise reads format {FORMAT}")
         try:
             statements = tuple(Statement(**statement) for statement in content["statements"])
             change = Change(content["batch"], statements, content["newest_us"], content["watermark_us"])

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from panewise.errors import PanewiseError
+from panewise.errors import SparkSetupError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ def with_state(grouped: GroupedData, processor: StatefulProcessor, output: str) 
     if _is_4_1_or_later(grouped):
         return grouped.transformWithState(processor, output, "Append", "EventTime")
     if not hasattr(grouped, "transformWithStateInPandas"):
-        raise PanewiseError(
+        raise SparkSetupError(
             "Spark Connect keeps no state for Python before Spark 4.1, so it cannot run a Panewise stream; "
             "run the stream without Connect, or use PySpark 4.1 or later on both sides"
         )

@@ -7,10 +7,8 @@ from difflib import get_close_matches
 
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
-from panewise.structures.aggregated import HistoryError
+from panewise.errors import HistoryError, UnknownNameError, WindowError
 from panewise.structures.base_intervals import BaseIntervals
-from panewise.structures.column import WindowError
 from panewise.structures.landmark_intervals import LandmarkIntervals
 from panewise.structures.materialize_all import MaterializeAll
 from panewise.structures.recompute import Recompute
@@ -64,5 +62,5 @@ def build(
     if name not in BY_NAME:
         near = get_close_matches(name, BY_NAME, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(BY_NAME)}"
-        raise PanewiseError(f"there is no structure {name!r}; {hint}")
+        raise UnknownNameError(f"there is no structure {name!r}; {hint}")
     return BY_NAME[name](aggregate, windows, type=type)

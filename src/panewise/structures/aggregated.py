@@ -17,7 +17,7 @@ from panewise.aggregates.lowering import Lowered, quantile_ranks
 from panewise.aggregates.sketches import MOST_RANKS, Sketches, require_package
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
+from panewise.errors import SnapshotError, StructureError, UnknownNameError
 from panewise.kernels.squares import squares_of
 from panewise.structures.column import Elements, Ints, Operation, Windows
 from panewise.structures.lifting import WORDS, LiftedValues, in_words, lift_values
@@ -31,10 +31,6 @@ ValuesT = TypeVar("ValuesT")
 NARROW_LIMIT = 2.0**62
 """While the largest window times the largest |value| stays below this, one int64 word holds every window's sum. For
 squares it is the square of the largest |value|."""
-
-
-class HistoryError(PanewiseError):
-    """A lookup that needs elements which are no longer held, or never were."""
 
 
 class Aggregated(ABC, Generic[ColumnT, ValuesT]):
@@ -99,7 +95,7 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
     def _check_served(self, type: Type | None) -> None:
         problem = self.sheet.why_not(self.aggregate, type)
         if problem is not None:
-            raise PanewiseError(f"{problem}; see the data sheets in docs/structures.md for one that can")
+            raise StructureError(f"{problem}; see the data sheets in docs/structures.md for one that can")
 
     @abstractmethod
     def _fit(self) -> None:
@@ -125,7 +121,9 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
             return
         entry = CATALOGUE[self.aggregate]
         if not entry.accepts(type):
-            raise PanewiseError(f"{self.aggregate} of {type} values is not defined; give numbers, or another aggregate")
+            raise StructureError(
+                f"{self.aggregate} of {type} values is not defined; give numbers, or another aggregate"
+            )
         self._check_served(type)
         self._type = type
         number = np.dtype(np.float64 if type is Type.DOUBLE else np.int64)
@@ -210,7 +208,7 @@ class Aggregated(ABC, Generic[ColumnT, ValuesT]):
         if aggregate in ("APPROX_TOP_ITEM", "APPROX_TOP_COUNT"):
             return _lower_top(aggregate, folded, parameter)
         if parameter is not None:
-            raise PanewiseError(f"{aggregate} takes no parameter")
+            raise StructureError(f"{aggregate} takes no parameter")
         return CATALOGUE[aggregate].lower(folded, None)
 
 
@@ -288,7 +286,7 @@ def aggregate_of(header: dict[str, Any], given: UserAggregate | None, call: str)
     if label in CATALOGUE:
         return label
     if given is None or given.name != label:
-        raise PanewiseError(
+        raise SnapshotError(
             f"the snapshot is of the user-defined aggregate {label!r}; give it: {call}(blob, aggregate=...)"
         )
     return given
@@ -302,7 +300,7 @@ def array_name(kind: Kind | None, place: int) -> str:
 def _known(aggregate: str) -> str:
     name = aggregate.upper()
     if name not in CATALOGUE:
-        raise PanewiseError(f"there is no aggregate {aggregate!r}; there are {', '.join(sorted(CATALOGUE))}")
+        raise UnknownNameError(f"there is no aggregate {aggregate!r}; there are {', '.join(sorted(CATALOGUE))}")
     return name
 
 
@@ -314,11 +312,11 @@ def _masked(lowered: Lowered) -> Answers:
 def _lower_quantiles(aggregate: str, folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Lowered:
     """Quantiles with a phi for each lookup."""
     if parameter is None:
-        raise PanewiseError(f"{aggregate} needs phi: lookup(left, right, phi), one number or one for each window")
+        raise StructureError(f"{aggregate} needs phi: lookup(left, right, phi), one number or one for each window")
     counts = folded.counts
     phis = np.broadcast_to(np.asarray(parameter, np.float64), counts.shape)
     if not np.all((phis > 0) & (phis <= 1)):
-        raise PanewiseError("phi must be above 0 and at most 1")
+        raise StructureError("phi must be above 0 and at most 1")
     if aggregate == "APPROX_QUANTILE":
         return lower_approximate_quantile(folded, phis)
     selected = folded.select(quantile_ranks(counts, phis))
@@ -330,7 +328,7 @@ def _lower_top(aggregate: str, folded: FoldedColumns, parameter: npt.ArrayLike |
     """Frequent values and their counts, with a rank for each lookup."""
     ranks = np.asarray(0 if parameter is None else parameter)
     if ranks.dtype.kind not in "iu" or not np.all((ranks >= 1) & (ranks <= MOST_RANKS)):
-        raise PanewiseError(
+        raise StructureError(
             f"{aggregate} needs a rank from 1 to {MOST_RANKS}: lookup(left, right, rank), one or one for each window"
         )
     lower = lower_top_item if aggregate == "APPROX_TOP_ITEM" else lower_top_count

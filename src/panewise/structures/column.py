@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
+from panewise.errors import WindowError
 from panewise.kernels.operations import ADD, MAX, MIN, USER
 
 Elements = npt.NDArray[Any]
@@ -30,10 +30,6 @@ def most_frequent_value(values: Elements) -> Any:
         return 0
     different, counts = np.unique(values, return_counts=True)
     return different[np.argmax(counts)]
-
-
-class WindowError(PanewiseError):
-    """A window that a structure cannot answer, or that is ill-formed."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from panewise.aggregates.components import Kind
+from panewise.errors import WindowError
 from panewise.kernels import rings
 from panewise.kernels.landmark_intervals import extend_landmarks, fold_landmarks
-from panewise.structures.column import Column, Elements, Ints, Operation, ValuesColumn, WindowError, Windows
+from panewise.structures.column import Column, Elements, Ints, Operation, ValuesColumn, Windows
 from panewise.structures.sheet import FIXED_SIZE, SKETCHES, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
+from panewise.errors import StructureError
 from panewise.kernels.integer_squares import squares_in_words
 from panewise.kernels.operations import greatest_magnitude
 from panewise.kernels.squares import squares_as_pairs
@@ -88,7 +88,7 @@ def lift_values(values: npt.ArrayLike | pa.Array, type: Type | None, aggregate: 
         if np.ma.is_masked(values):
             valid = np.atleast_1d(~np.ma.getmaskarray(np.ma.asanyarray(values)))
     if array.ndim != 1:
-        raise PanewiseError(f"values must have one dimension, not {array.ndim}")
+        raise StructureError(f"values must have one dimension, not {array.ndim}")
     if isinstance(aggregate, UserAggregate) and aggregate.lift is not None:
         array = np.asarray(aggregate.lift(array))
     if array.size == 0 and type is not None:
@@ -101,12 +101,14 @@ def lift_values(values: npt.ArrayLike | pa.Array, type: Type | None, aggregate: 
     elif array.dtype.kind == "f":
         found = Type.DOUBLE
     else:
-        raise PanewiseError(f"values must be numbers or timestamps, not {array.dtype}; encode others as integers first")
+        raise StructureError(
+            f"values must be numbers or timestamps, not {array.dtype}; encode others as integers first"
+        )
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-        raise PanewiseError("a value above 2**63 - 1 does not fit in a BIGINT; give doubles")
+        raise StructureError("a value above 2**63 - 1 does not fit in a BIGINT; give doubles")
     if type is Type.DOUBLE or (type is None and found is Type.DOUBLE):
         return LiftedValues(np.ascontiguousarray(array, np.float64), valid, Type.DOUBLE)
     if found is Type.DOUBLE:
-        raise PanewiseError(f"the structure holds {type} values and these are DOUBLE; build it with type=Type.DOUBLE")
+        raise StructureError(f"the structure holds {type} values and these are DOUBLE; build it with type=Type.DOUBLE")
     whole = array.view(np.int64) if found is Type.TIMESTAMP else array
     return LiftedValues(np.ascontiguousarray(whole, np.int64), valid, type or found)

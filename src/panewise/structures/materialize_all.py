@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.errors import WindowError
 from panewise.kernels import rings
 from panewise.kernels.sliding import slide_windows
-from panewise.structures.column import Column, Elements, Ints, Operation, WindowError, Windows
+from panewise.structures.column import Column, Elements, Ints, Operation, Windows
 from panewise.structures.sheet import FIXED_SIZE, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure
 

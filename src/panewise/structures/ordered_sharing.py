@@ -21,11 +21,10 @@ import pyarrow as pa
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
+from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
 from panewise.kernels.ordered_sharing import BLOCK, ELEMENTS_READ, HEIGHT, RECALCULATIONS, UNKNOWN, close_blocks, replay
 from panewise.kernels.time_index import positions_after
-from panewise.structures.aggregated import HistoryError
-from panewise.structures.column import WindowError, Windows
+from panewise.structures.column import Windows
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Lookups, Shape
 from panewise.structures.snapshot import pack, unpack
@@ -88,7 +87,7 @@ class OrderedSharing:
     ) -> None:
         self.aggregate = aggregate.upper()
         if self.aggregate not in ("MAX", "MIN"):
-            raise PanewiseError(f"ordered_sharing answers MAX and MIN, not {aggregate}: other answers are in no order")
+            raise StructureError(f"ordered_sharing answers MAX and MIN, not {aggregate}: other answers are in no order")
         self.is_timed = timed
         self.length = 0
         """m: how many elements have come."""
@@ -155,7 +154,7 @@ class OrderedSharing:
         """
         if at_us is not None:
             if not self.is_timed:
-                raise PanewiseError("windows of elements are looked up at the newest element only; give no time")
+                raise StructureError("windows of elements are looked up at the newest element only; give no time")
             if at_us < self._clock and self.length:
                 raise HistoryError(f"a lookup at {at_us} comes too late: the clock stands at {self._clock}")
             self._clock = at_us
@@ -178,7 +177,7 @@ class OrderedSharing:
         """Append elements, and answer window `widths[i]` when `after[i]` of them are in; `after` must not fall."""
         lifted = lift_values(values, self._type, self.aggregate)
         if lifted.valid is not None:
-            raise PanewiseError("ordered_sharing takes no NULLs; leave them out, or give them a value")
+            raise StructureError("ordered_sharing takes no NULLs; leave them out, or give them a value")
         when = self._checked_times(times, len(lifted))
         places, sizes = np.atleast_1d(np.asarray(after, np.int64)), np.atleast_1d(np.asarray(widths, np.int64))
         self._check_lookups(places, sizes, when, len(lifted))
@@ -291,7 +290,7 @@ class OrderedSharing:
         """The structure that a snapshot was taken of."""
         header, arrays = unpack(blob)
         if header["structure"] != cls.sheet.name:
-            raise PanewiseError(f"the snapshot is of a structure {header['structure']!r}, not of ordered_sharing")
+            raise SnapshotError(f"the snapshot is of a structure {header['structure']!r}, not of ordered_sharing")
         type = None if header["type"] is None else Type(header["type"])
         sharing = cls(header["aggregate"], header["windows"], timed=header["timed"], type=type)
         sharing.length, sharing.held_from, sharing._clock, sharing._forgotten = header["places"]
@@ -339,26 +338,28 @@ class OrderedSharing:
     def _checked_times(self, times: npt.ArrayLike | None, count: int) -> Ints:
         if not self.is_timed:
             if times is not None and len(np.atleast_1d(np.asarray(times))):
-                raise PanewiseError("these windows are of elements; give no times, or build with timed=True")
+                raise StructureError("these windows are of elements; give no times, or build with timed=True")
             return np.empty(0, np.int64)
         when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
         if len(when) != count:
-            raise PanewiseError(f"there are {len(when)} times and {count} values; give one time for each value")
+            raise StructureError(f"there are {len(when)} times and {count} values; give one time for each value")
         if count and np.any(np.abs(when) >= LONGEST):
-            raise PanewiseError(f"times must stay below {LONGEST} microseconds")
+            raise StructureError(f"times must stay below {LONGEST} microseconds")
         if count and ((self.length and int(when[0]) < self._clock) or np.any(when[1:] < when[:-1])):
-            raise PanewiseError("times must not run backwards; put the elements in order first, as TimedStructure does")
+            raise StructureError(
+                "times must not run backwards; put the elements in order first, as TimedStructure does"
+            )
         return when
 
     def _check_lookups(self, after: Ints, widths: Ints, times: Ints, count: int) -> None:
         if len(after) != len(widths):
-            raise PanewiseError(
+            raise StructureError(
                 f"there are {len(after)} places and {len(widths)} windows; give a place for each window"
             )
         if not len(widths):
             return
         if np.any(after[1:] < after[:-1]) or after[0] < 0 or after[-1] > count:
-            raise PanewiseError(f"`after` must never fall and must lie between 0 and {count}, the number of elements")
+            raise StructureError(f"`after` must never fall and must lie between 0 and {count}, the number of elements")
         _checked_size(int(widths.min()))
         _checked_size(int(widths.max()))
         is_filled = (

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from panewise.aggregates.sketches import Sketch, union
-from panewise.structures.column import WindowError, Windows
+from panewise.errors import WindowError
+from panewise.structures.column import Windows
 from panewise.structures.landmark_intervals import Partition, every_width, partitions_of
 from panewise.structures.sketch_column import LEAF, SketchColumn
 

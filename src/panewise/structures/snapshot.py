@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from panewise.errors import PanewiseError
+from panewise.errors import SnapshotError
 
 MAGIC = b"PANESTRU"
 FORMAT = 1
@@ -18,10 +18,6 @@ _PREFIX = struct.Struct("<8sHI")
 _TYPES = {"int64", "float64", "complex128", "bool"}
 
 Packed = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
-
-
-class StructureSnapshotError(PanewiseError):
-    """A blob that is not a snapshot of a structure, or not a whole one."""
 
 
 def pack(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> bytes:
@@ -35,20 +31,18 @@ def pack(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> bytes:
 def unpack(blob: bytes) -> Packed:
     """The inverse of `pack`."""
     if len(blob) < _PREFIX.size + 4 or blob[:8] != MAGIC:
-        raise StructureSnapshotError("this is not a snapshot of a structure")
+        raise SnapshotError("this is not a snapshot of a structure")
     _, version, length = _PREFIX.unpack_from(blob)
     if version > FORMAT:
-        raise StructureSnapshotError(
-            f"the snapshot has format {version} and this version of Panewise reads up to {FORMAT}"
-        )
+        raise SnapshotError(f"the snapshot has format {version} and this version of Panewise reads up to {FORMAT}")
     if zlib.crc32(blob[:-4]) != struct.unpack("<I", blob[-4:])[0]:
-        raise StructureSnapshotError("the snapshot is damaged or cut short; take a new one, or go back to an older one")
+        raise SnapshotError("the snapshot is damaged or cut short; take a new one, or go back to an older one")
     at = _PREFIX.size + length
     header = json.loads(blob[_PREFIX.size : at])
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name, dtype, count in header.pop("arrays"):
         if dtype not in _TYPES:
-            raise StructureSnapshotError(f"the snapshot holds an array of {dtype}, which no structure uses")
+            raise SnapshotError(f"the snapshot holds an array of {dtype}, which no structure uses")
         arrays[name] = np.frombuffer(blob, dtype, count, at).copy()
         at += arrays[name].nbytes
     return header, arrays

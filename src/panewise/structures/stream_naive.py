@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import StructureError, WindowError
 from panewise.kernels.stream_naive import COUNT, MAX, MIN, SUM, arrive, moved
-from panewise.structures.column import WindowError
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Lookups
 
@@ -61,7 +60,7 @@ class StreamNaive:
     ) -> None:
         self.aggregate = aggregate.upper()
         if self.aggregate not in _KINDS:
-            raise PanewiseError(f"stream_naive answers COUNT, SUM, AVG, MAX and MIN, not {aggregate}")
+            raise StructureError(f"stream_naive answers COUNT, SUM, AVG, MAX and MIN, not {aggregate}")
         self.is_timed = timed
         self.length = 0
         """m: how many elements have come."""
@@ -106,7 +105,7 @@ class StreamNaive:
         For windows of time, `at_us` must be the newest time: answers come with arrivals only.
         """
         if at_us is not None and at_us != self._now_us:
-            raise PanewiseError(
+            raise StructureError(
                 f"stream_naive evaluates at arrivals only, and the newest came at {self._now_us}, not at {at_us}"
             )
         wanted = np.atleast_1d(np.asarray(widths, np.int64))
@@ -155,7 +154,7 @@ class StreamNaive:
 
     def _open(self, type: Type) -> None:
         if type not in (Type.BIGINT, Type.DOUBLE):
-            raise PanewiseError(f"stream_naive takes BIGINT and DOUBLE values, not {type}")
+            raise StructureError(f"stream_naive takes BIGINT and DOUBLE values, not {type}")
         self._type = type
         number = np.dtype(np.float64 if type is Type.DOUBLE else np.int64)
         self._heads, self._counts, self._offsets = np.empty(0, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64)
@@ -196,14 +195,14 @@ class StreamNaive:
     def _arrive(self, values: npt.ArrayLike | pa.Array, times: npt.ArrayLike | None, *, is_asked: bool) -> Answers:
         lifted = lift_values(values, self._type, self.aggregate)
         if lifted.valid is not None:
-            raise PanewiseError("stream_naive takes no NULLs; leave them out, or give them a value")
+            raise StructureError("stream_naive takes no NULLs; leave them out, or give them a value")
         if lifted.type is Type.DOUBLE and not np.all(np.isfinite(lifted.values)):
-            raise PanewiseError("stream_naive takes finite values only, and one is a NaN or an infinity; leave it out")
+            raise StructureError("stream_naive takes finite values only, and one is a NaN or an infinity; leave it out")
         when = self._checked_times(times, len(lifted))
         if lifted.type is Type.BIGINT and _KINDS[self.aggregate] == SUM and len(self._sizes):
             greatest, most = max(self._greatest, lifted.greatest()), self.length + len(lifted)
             if greatest * (most if self.is_timed else min(most, int(self._sizes.max()))) >= 2**63:
-                raise PanewiseError("a sum of these values may not fit in 64 bits; give doubles")
+                raise StructureError("a sum of these values may not fit in 64 bits; give doubles")
             self._greatest = greatest
         if self._type is None:
             self._open(lifted.type)
@@ -235,13 +234,15 @@ class StreamNaive:
     def _checked_times(self, times: npt.ArrayLike | None, count: int) -> Ints:
         if not self.is_timed:
             if times is not None:
-                raise PanewiseError("these windows are of elements; give no times, or build with timed=True")
+                raise StructureError("these windows are of elements; give no times, or build with timed=True")
             return np.empty(0, np.int64)
         when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
         if len(when) != count:
-            raise PanewiseError(f"there are {len(when)} times and {count} values; give one time for each value")
+            raise StructureError(f"there are {len(when)} times and {count} values; give one time for each value")
         if count and (int(when[0]) < self._now_us or np.any(when[1:] < when[:-1])):
-            raise PanewiseError("times must not run backwards; put the elements in order first, as TimedStructure does")
+            raise StructureError(
+                "times must not run backwards; put the elements in order first, as TimedStructure does"
+            )
         return when
 
     def _queue(self, q: int, pool: Elements) -> Elements:

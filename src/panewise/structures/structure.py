@@ -19,18 +19,11 @@ from panewise.aggregates.components import Kind
 from panewise.aggregates.sketches import Sketches
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
+from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
 from panewise.kernels.every_event import fold_at_every_event
 from panewise.kernels.rings import window_ranges
-from panewise.structures.aggregated import (
-    Aggregated,
-    Answers,
-    FoldedColumns,
-    HistoryError,
-    aggregate_of,
-    array_name,
-)
-from panewise.structures.column import Column, Operation, ValuesColumn, WindowError, Windows
+from panewise.structures.aggregated import Aggregated, Answers, FoldedColumns, aggregate_of, array_name
+from panewise.structures.column import Column, Operation, ValuesColumn, Windows
 from panewise.structures.lifting import LiftedValues, in_words
 from panewise.structures.sketch_column import SketchColumn
 from panewise.structures.snapshot import Packed, pack, unpack
@@ -117,7 +110,7 @@ class Structure(Aggregated[Column, ValuesColumn]):
         if self._type is None:
             return np.ma.MaskedArray(np.zeros((len(self.windows), 0)))
         if self._values is not None:
-            raise PanewiseError(f"{self.label} at every event is not offered; look up the windows after each update")
+            raise StructureError(f"{self.label} at every event is not offered; look up the windows after each update")
         history = self._history(max(self.held_from, self.length - self.largest))
         every = _EveryEvent(self, history, lifted)
         self._append(lifted)
@@ -395,7 +388,7 @@ def restore(blob: bytes, *, aggregate: UserAggregate | None = None) -> Structure
     header = packed[0]
     kind = BY_NAME.get(header["structure"])
     if kind is None:
-        raise PanewiseError(f"the snapshot is of a structure {header['structure']!r} that this version does not have")
+        raise SnapshotError(f"the snapshot is of a structure {header['structure']!r} that this version does not have")
     return kind.from_snapshot(packed, aggregate_of(header, aggregate, "restore"))
 
 

@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
+from panewise.errors import HistoryError, StructureError, WindowError
 from panewise.kernels.time_index import positions_after
-from panewise.structures.aggregated import Answers, HistoryError
-from panewise.structures.column import WindowError
+from panewise.structures.aggregated import Answers
 from panewise.structures.sheet import Lookups
 from panewise.structures.structure import Structure
 
@@ -100,7 +99,7 @@ class TimedStructure:
                 "a timed structure needs at least one window: (left, right), in microseconds back from now"
             )
         if kind.sheet.lookups is Lookups.REGISTERED:
-            raise PanewiseError(
+            raise StructureError(
                 f"{kind.sheet.name} answers windows of a fixed number of elements only, and the number of elements "
                 f"in a window of time varies; use another structure"
             )
@@ -122,7 +121,7 @@ class TimedStructure:
         when = np.atleast_1d(np.asarray(times, np.int64))
         array = values if isinstance(values, pa.Array) else _to_arrow(values)
         if len(when) != len(array):
-            raise PanewiseError(f"there are {len(when)} times and {len(array)} values; give one time for each value")
+            raise StructureError(f"there are {len(when)} times and {len(array)} values; give one time for each value")
         on_time = when > self.watermark
         if not on_time.all():
             self.late += int(np.count_nonzero(~on_time))

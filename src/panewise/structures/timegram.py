@@ -17,12 +17,11 @@ import pyarrow as pa
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
 from panewise.kernels.rings import window_ranges
 from panewise.kernels.time_index import positions_after
 from panewise.kernels.timegram import COUNT
-from panewise.structures.aggregated import HistoryError
-from panewise.structures.column import WindowError, Windows
+from panewise.structures.column import Windows
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Lookups
 from panewise.structures.snapshot import pack, unpack
@@ -79,12 +78,12 @@ class TimeGram:
         type: Type | None = None,
     ) -> None:
         if buckets is not None and bounds is not None:
-            raise PanewiseError("give the number of buckets or their bounds, not both")
+            raise StructureError("give the number of buckets or their bounds, not both")
         own = None if bounds is None else checked_bounds(bounds)
         count = len(own) - 1 if own is not None else int(buckets or DEFAULT_BUCKETS)
         if not 1 <= count <= MOST_BUCKETS or buckets == 0:
             given = count if buckets is None else buckets
-            raise PanewiseError(f"the number of buckets must be from 1 to {MOST_BUCKETS}, not {given}")
+            raise StructureError(f"the number of buckets must be from 1 to {MOST_BUCKETS}, not {given}")
         self._windows = Windows(windows)
         self._time_windows = Windows(time_windows)
         self._set_largest()
@@ -159,9 +158,9 @@ class TimeGram:
         """Append elements, with their times in microseconds where there are windows of time. O(1) each, amortised."""
         lifted = lift_values(values, self._held.type, "MAX")
         if lifted.valid is not None:
-            raise PanewiseError("a TimeGram takes no NULLs; leave them out, or give them a value")
+            raise StructureError("a TimeGram takes no NULLs; leave them out, or give them a value")
         if lifted.type is Type.DOUBLE and not np.all(np.isfinite(lifted.values)):
-            raise PanewiseError("a TimeGram takes finite values only, and one is a NaN or an infinity; leave it out")
+            raise StructureError("a TimeGram takes finite values only, and one is a NaN or an infinity; leave it out")
         when = self._checked_times(times, len(lifted))
         if self._held.type is None:
             self._held.open(lifted.type)
@@ -290,7 +289,7 @@ class TimeGram:
         """The TimeGram that a snapshot was taken of."""
         header, arrays = unpack(blob)
         if header["structure"] != cls.sheet.name:
-            raise PanewiseError(f"the snapshot is of a structure {header['structure']!r}, not of a TimeGram")
+            raise SnapshotError(f"the snapshot is of a structure {header['structure']!r}, not of a TimeGram")
         timegram = cls(
             None if header["bounds"] else header["buckets"],
             bounds=header["bounds"],
@@ -318,15 +317,17 @@ class TimeGram:
     def _checked_times(self, times: npt.ArrayLike | None, count: int) -> Ints:
         if not self._held.is_timed:
             if times is not None:
-                raise PanewiseError(
+                raise StructureError(
                     "this TimeGram has no windows of time; build it with time_windows, or give no times"
                 )
             return np.empty(0, np.int64)
         when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
         if len(when) != count:
-            raise PanewiseError(f"there are {len(when)} times and {count} values; give one time for each value")
+            raise StructureError(f"there are {len(when)} times and {count} values; give one time for each value")
         if count and (int(when[0]) < self.now_us or np.any(when[1:] < when[:-1])):
-            raise PanewiseError("times must not run backwards; put the elements in order first, as TimedStructure does")
+            raise StructureError(
+                "times must not run backwards; put the elements in order first, as TimedStructure does"
+            )
         return when
 
     def _set_largest(self) -> None:

@@ -8,7 +8,7 @@ from math import ceil, isfinite
 
 import numpy as np
 
-from panewise.errors import PanewiseError
+from panewise.errors import StructureError
 from panewise.kernels.timegram import COUNT, MAX, MIN
 from panewise.structures.timegram_intervals import KINDS
 
@@ -28,22 +28,24 @@ def buckets_for(precision: float, aggregate: str, low: float, high: float, *, ma
     25
     """
     if not precision > 0:
-        raise PanewiseError(f"the precision must be above 0, not {precision}; use an exact structure for exact answers")
+        raise StructureError(
+            f"the precision must be above 0, not {precision}; use an exact structure for exact answers"
+        )
     name = aggregate.upper()
     if name not in KINDS:
-        raise PanewiseError(f"a TimeGram does not answer {aggregate}; it answers COUNT, SUM, AVG, MAX and MIN")
+        raise StructureError(f"a TimeGram does not answer {aggregate}; it answers COUNT, SUM, AVG, MAX and MIN")
     if not (isfinite(low) and isfinite(high) and low <= high):
-        raise PanewiseError(f"values from {low} to {high}: needs finite low <= high")
+        raise StructureError(f"values from {low} to {high}: needs finite low <= high")
     if KINDS[name] == COUNT or low == high:
         return 1
     if magnitude is None:
         magnitude = abs({MAX: high, MIN: low}.get(KINDS[name], low / 2 + high / 2))
     if not magnitude > 0:
-        raise PanewiseError(f"{name} may be near 0, where no interval is small beside it; give its magnitude")
+        raise StructureError(f"{name} may be near 0, where no interval is small beside it; give its magnitude")
     # Buckets may reach an eighth further on either side than the values do.
     wanted = (1 + 2 / SPARE) * (high - low) / (precision * magnitude)
     if wanted > MOST_BUCKETS:
-        raise PanewiseError(
+        raise StructureError(
             f"{precision} needs {wanted:.3g} buckets, and at most {MOST_BUCKETS} are allowed; use an exact structure"
         )
     return max(1, ceil(wanted))
@@ -53,7 +55,7 @@ def checked_bounds(bounds: Sequence[float]) -> list[float]:
     """The bounds of buckets as plain numbers; raises when they are not finite or do not rise."""
     listed = [bound.item() if isinstance(bound, np.generic) else bound for bound in bounds]
     if len(listed) < 2 or not all(isfinite(bound) for bound in listed):
-        raise PanewiseError("the bounds of buckets must be at least two finite numbers")
+        raise StructureError("the bounds of buckets must be at least two finite numbers")
     if any(a >= b for a, b in pairwise(listed)):
-        raise PanewiseError("the bounds of buckets must rise, each above the one before")
+        raise StructureError("the bounds of buckets must rise, each above the one before")
     return listed

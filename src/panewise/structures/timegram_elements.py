@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.types import Type
-from panewise.errors import PanewiseError
+from panewise.errors import StructureError
 from panewise.kernels.timegram import (
     SUM,
     fold_buckets,
@@ -59,9 +59,11 @@ class BucketedElements:
     def open(self, type: Type) -> None:
         """Take values of this type from now on."""
         if type not in (Type.BIGINT, Type.DOUBLE):
-            raise PanewiseError(f"a TimeGram takes BIGINT and DOUBLE values, not {type}")
+            raise StructureError(f"a TimeGram takes BIGINT and DOUBLE values, not {type}")
         if type is Type.BIGINT and any(bound != int(bound) for bound in self.bounds or ()):
-            raise PanewiseError("the bounds of buckets for BIGINT values must be whole; or build with type=Type.DOUBLE")
+            raise StructureError(
+                "the bounds of buckets for BIGINT values must be whole; or build with type=Type.DOUBLE"
+            )
         self.type = type
         self.number: np.dtype[Any] = np.dtype(np.float64 if type is Type.DOUBLE else np.int64)
         self.edges = np.zeros(self.buckets, self.number)
@@ -188,7 +190,7 @@ class BucketedElements:
         blocks = max(4, -(-2 * elements // self.block))
         capacity = blocks * self.block
         if capacity >= 2**31:
-            raise PanewiseError(f"a TimeGram holds fewer than {2**30} elements, and the windows need {elements}")
+            raise StructureError(f"a TimeGram holds fewer than {2**30} elements, and the windows need {elements}")
         sizes = [max(1, blocks >> level) for level in range(blocks.bit_length())] if self.is_refined else [0]
         levels, of_blocks = sum(sizes), blocks if self.is_refined else 0
         sum_type: np.dtype[Any] = np.dtype(np.complex128 if self.type is Type.DOUBLE else np.int64)

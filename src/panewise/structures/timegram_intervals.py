@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from panewise.errors import PanewiseError
+from panewise.errors import StructureError, UnknownNameError, WindowError
 from panewise.kernels.timegram import COUNT, MAX, MIN, SUM
-from panewise.structures.column import WindowError
 
 Ints = npt.NDArray[np.int64]
 Elements = npt.NDArray[Any]
@@ -31,9 +30,9 @@ def kinds_of(names: list[str], count: int) -> tuple[Ints, npt.NDArray[np.bool_]]
     upper = [name.upper() for name in names]
     unknown = [name for name in upper if name not in KINDS]
     if unknown:
-        raise PanewiseError(f"a TimeGram does not answer {unknown[0]}; it answers COUNT, SUM, AVG, MAX and MIN")
+        raise UnknownNameError(f"a TimeGram does not answer {unknown[0]}; it answers COUNT, SUM, AVG, MAX and MIN")
     if len(upper) not in (1, count):
-        raise PanewiseError(
+        raise StructureError(
             f"there are {len(upper)} aggregates and {count} windows; give one aggregate, or one for each"
         )
     kinds = np.array([KINDS[name] for name in upper], np.int64)

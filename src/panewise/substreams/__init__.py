@@ -5,11 +5,12 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
+from panewise.errors import SubstreamError
 from panewise.substreams.choice import Choice, choose
 from panewise.substreams.collective_count import CollectiveCount
 from panewise.substreams.collective_extremes import CollectiveMax, CollectiveMin
 from panewise.substreams.collective_sum import CollectiveSum
-from panewise.substreams.filter import Matches, SubstreamError, SubstreamFilter
+from panewise.substreams.filter import Matches, SubstreamFilter
 from panewise.substreams.levels import error_of, levels_for
 from panewise.substreams.scan import ScanSubstreams
 from panewise.substreams.sheet import Cost, FilterShape, FilterSheet

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from panewise.errors import SubstreamError
 from panewise.substreams.collective_count import CollectiveCount
 from panewise.substreams.collective_extremes import CollectiveMax, CollectiveMin
 from panewise.substreams.collective_sum import CollectiveSum
-from panewise.substreams.filter import COMPARISONS, SubstreamError
+from panewise.substreams.filter import COMPARISONS
 from panewise.substreams.scan import ScanSubstreams
 from panewise.substreams.sheet import FilterShape, FilterSheet
 

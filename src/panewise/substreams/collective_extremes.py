@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import SubstreamError
 from panewise.kernels import collective_extremes as kernel
 from panewise.kernels import key_events as rings
 from panewise.kernels.collective_extremes import Blocks
@@ -27,7 +28,6 @@ from panewise.substreams.filter import (
     Numbers,
     Outcome,
     Steps,
-    SubstreamError,
     SubstreamFilter,
     double_bounds,
     integer_bounds,

@@ -12,8 +12,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import SubstreamError
 from panewise.kernels.key_events import SUMS
-from panewise.substreams.filter import Numbers, SubstreamError, whole_values
+from panewise.substreams.filter import Numbers, whole_values
 from panewise.substreams.levels import LevelFilter
 from panewise.substreams.sheet import Cost, FilterSheet, log2
 

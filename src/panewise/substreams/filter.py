@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from panewise.errors import PanewiseError
+from panewise.errors import SubstreamError
 from panewise.kernels import key_events as rings
 from panewise.kernels.key_events import KeyEvents
 from panewise.kernels.segments import TOP, no_segments
@@ -33,10 +33,6 @@ _UP = np.array([True, True, False, False])
 _STRICT = np.array([True, False, True, False])
 _KINDS = np.array([rings.ABOVE, rings.AT_LEAST, rings.BELOW, rings.AT_MOST], np.int8)
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-
-
-class SubstreamError(PanewiseError):
-    """An update or a lookup that a substream filter cannot take."""
 
 
 class Matches(NamedTuple):

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import SubstreamError
 from panewise.kernels import key_events as rings
 from panewise.kernels.substream_scan import replay_scan
 from panewise.substreams.collective_extremes import OPPOSITE, doubles_of
@@ -20,7 +21,6 @@ from panewise.substreams.filter import (
     Numbers,
     Outcome,
     Steps,
-    SubstreamError,
     SubstreamFilter,
     double_bounds,
     integer_bounds,

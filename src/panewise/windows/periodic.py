@@ -24,7 +24,7 @@ from math import gcd, lcm, prod
 import numpy as np
 import numpy.typing as npt
 
-from panewise.errors import PanewiseError
+from panewise.errors import TooManyEdgesError
 
 MOST_BITS = 1 << 22
 """No bitmap of instants is longer than this, unless the caller allows it."""
@@ -34,10 +34,6 @@ _MOST_BITS_OF_A_CORE = 1 << 20
 _MOST_PAIRED = 300
 _FINE = 1 << 96
 """Bounds are multiples of 1 / _FINE, rounded outwards: sums of many fractions would have endless denominators."""
-
-
-class TooManyEdgesError(PanewiseError):
-    """A periodic set is too long to be written out."""
 
 
 @dataclass(frozen=True, slots=True)

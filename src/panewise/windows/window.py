@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from panewise.errors import ArgumentError
+
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
@@ -24,9 +26,9 @@ class TimeWindow:
 
     def __post_init__(self) -> None:
         if not 0 <= self.right_us < self.left_us:
-            raise ValueError(f"a window needs 0 <= right_us < left_us, got {self.left_us} and {self.right_us}")
+            raise ArgumentError(f"a window needs 0 <= right_us < left_us, got {self.left_us} and {self.right_us}")
         if self.slide_us is not None and (self.slide_us <= 0 or self.right_us != 0):
-            raise ValueError(f"a sliding window needs a positive slide and right_us = 0, got {self}")
+            raise ArgumentError(f"a sliding window needs a positive slide and right_us = 0, got {self}")
 
     @property
     def range_us(self) -> int:
@@ -59,11 +61,11 @@ class RowWindow:
 
     def __post_init__(self) -> None:
         if not 0 <= self.right < self.left:
-            raise ValueError(f"a window needs 0 <= right < left, got {self.left} and {self.right}")
+            raise ArgumentError(f"a window needs 0 <= right < left, got {self.left} and {self.right}")
         if self.slide is not None and (self.slide <= 0 or self.right != 0):
-            raise ValueError(f"a sliding window needs a positive slide and right = 0, got {self}")
+            raise ArgumentError(f"a sliding window needs a positive slide and right = 0, got {self}")
         if self.slide is not None and self.partition_by:
-            raise ValueError(f"a window over the rows of each substream is evaluated on demand, got {self}")
+            raise ArgumentError(f"a window over the rows of each substream is evaluated on demand, got {self}")
 
     @property
     def rows(self) -> int:

@@ -13,8 +13,7 @@ from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
 
 import panewise
-from panewise.aggregates.lowering import AnswerOverflowError
-from panewise.engine.event_log import HistoryError
+from panewise.errors import AnswerOverflowError, HistoryError
 from panewise.language.printer import label_of
 
 US = 1_000_000

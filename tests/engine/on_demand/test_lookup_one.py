@@ -8,8 +8,7 @@ from unittest.mock import patch
 import pytest
 
 import panewise
-from panewise.aggregates.lowering import AnswerOverflowError
-from panewise.engine.event_log import HistoryError
+from panewise.errors import AnswerOverflowError, HistoryError
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, g BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY t;"

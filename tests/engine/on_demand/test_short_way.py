@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import panewise
-from panewise.aggregates.lowering import AnswerOverflowError
+from panewise.errors import AnswerOverflowError
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY t WATERMARK 20 SECONDS;"

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import panewise
-from panewise.engine.event_log import HistoryError
-from panewise.planning.structure_choice import StructureChoiceError
+from panewise.errors import HistoryError, StructureChoiceError
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, g BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY t;"

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from panewise.errors import UnknownNameError
 from panewise.planning.sharing import Caps, Queries, Weights, share
-from panewise.planning.sharing.incremental_weave_share import IncrementalWeaveShare, UnknownQueryError
+from panewise.planning.sharing.incremental_weave_share import IncrementalWeaveShare
 from panewise.planning.sharing.online_trees import OnlineTrees
 from panewise.planning.sharing.weave_share import WeaveShare
 
@@ -269,11 +270,11 @@ def test_a_failure_in_the_background_is_told(monkeypatch: pytest.MonkeyPatch) ->
 def test_nonsense_is_refused() -> None:
     online = IncrementalWeaveShare(1.0)
     online.add("a", (4, 2))
-    with pytest.raises(UnknownQueryError, match="query a is already in the plan"):
+    with pytest.raises(UnknownNameError, match="query a is already in the plan"):
         online.add("a", (4, 2))
-    with pytest.raises(UnknownQueryError, match="query a is already in the plan"):
+    with pytest.raises(UnknownNameError, match="query a is already in the plan"):
         online.add_all({"a": (4, 2)})
-    with pytest.raises(UnknownQueryError, match="query b is not in the plan"):
+    with pytest.raises(UnknownNameError, match="query b is not in the plan"):
         online.remove("b")
     with pytest.raises(ValueError, match="rate must be positive"):
         IncrementalWeaveShare(0.0)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panewise.errors import PanewiseError
+from panewise.errors import PanewiseError, TooManyQueriesError
 from panewise.planning.sharing import EVERY_METHOD, Caps, Method, Queries, SharingPlan, Weights, merge_benefit, share
-from panewise.planning.sharing.exhaustive import Exhaustive, TooManyQueriesError
+from panewise.planning.sharing.exhaustive import Exhaustive
 from panewise.planning.sharing.insert_then_weave import InsertThenWeave
 from panewise.planning.sharing.instants import Instants
 from panewise.planning.sharing.local_search import LocalSearch

@@ -16,14 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.structures import oracle
 
 from panewise.aggregates.catalogue import CATALOGUE
-from panewise.aggregates.lowering import AnswerOverflowError
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
-from panewise.structures import BY_NAME, HistoryError, WindowError, build
+from panewise.errors import AnswerOverflowError, HistoryError, PanewiseError, SnapshotError, WindowError
+from panewise.structures import BY_NAME, build
 from panewise.structures.keyed import EVERY_KEYED_STRUCTURE, build_keyed, restore_keyed
 from panewise.structures.sheet import SKETCHES
-from panewise.structures.snapshot import StructureSnapshotError, unpack
+from panewise.structures.snapshot import unpack
 
 Value = int | float | None
 
@@ -422,7 +421,7 @@ def test_snapshots_are_told_apart() -> None:
     keyed.update([0, 3, 0], [1, 2, 3])
     blob = keyed.snapshot()
     assert unpack(blob)[1]["keys"].tolist() == [0, 3]
-    with pytest.raises(StructureSnapshotError):
+    with pytest.raises(SnapshotError):
         restore_keyed(blob[:-9])
     with pytest.raises(PanewiseError, match="without keys"):
         restore_keyed(build("base_intervals", "SUM").snapshot())

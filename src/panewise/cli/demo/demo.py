@@ -31,7 +31,7 @@ from panewise.cli.sinks import start_stream
 from panewise.cli.sources import read_events
 from panewise.cli.workload import read_workload
 from panewise.engine.answers import wide
-from panewise.errors import PanewiseError
+from panewise.errors import CommandError
 from panewise.language.model import Workload
 from panewise.spark.java import ensure_java
 
@@ -58,7 +58,7 @@ def run_demo(console: Console | None = None, *, flights: int | None = None, batc
         try:
             _run(job, workload, events, console)
         except (PySparkException, Py4JError) as error:
-            raise PanewiseError(f"the demo failed in Spark: {root_cause(error)}") from error
+            raise CommandError(f"the demo failed in Spark: {root_cause(error)}") from error
 
 
 def _job(folder: Path) -> Job:
@@ -94,7 +94,7 @@ def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> No
     comparison(console, workload, compared, panewise_s)
     for query in compared:
         if query.difference is not None:
-            raise PanewiseError(f"query {query.name}: Panewise and plain Spark differ: {query.difference}")
+            raise CommandError(f"query {query.name}: Panewise and plain Spark differ: {query.difference}")
 
 
 def _start(job: Job, workload: Workload, events: pa.Table, console: Console) -> SparkSession:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from panewise.errors import PanewiseError
+from panewise.errors import CommandError
 
 _LINES_TOLD = 20
 
@@ -31,7 +31,7 @@ def quiet_children(log: Path) -> Iterator[None]:
         yield
     except Exception as error:
         last = log.read_text(errors="replace").splitlines()[-_LINES_TOLD:]
-        raise PanewiseError("\n  ".join([f"Spark did not start: {error}", *last])) from error
+        raise CommandError("\n  ".join([f"Spark did not start: {error}", *last])) from error
     finally:
         _flush()
         for stream, copy in kept.items():

@@ -14,19 +14,19 @@ import pyarrow as pa
 
 from panewise.engine.ingest import to_column
 from panewise.engine.on_demand.served import Keys
-from panewise.errors import PanewiseError
+from panewise.errors import KeysError
 from panewise.language.model import Query, Stream
 
 
 def key_columns(stream: Stream, query: Query, keys: object) -> Keys:
     """The columns of some keys, all of one length."""
     if not query.group_by:
-        raise PanewiseError(f"query {query.name} has no GROUP BY, so it has no keys to look up; leave out `keys`")
+        raise KeysError(f"query {query.name} has no GROUP BY, so it has no keys to look up; leave out `keys`")
     given = _by_attribute(query, keys)
     lengths = {len(values) for values in given.values() if not isinstance(values, _Single)}
     if len(lengths) > 1:
         shown = ", ".join(f"{name}: {len(values)}" for name, values in given.items() if not isinstance(values, _Single))
-        raise PanewiseError(f"query {query.name}: the columns of `keys` differ in length ({shown})")
+        raise KeysError(f"query {query.name}: the columns of `keys` differ in length ({shown})")
     length = lengths.pop() if lengths else 1
     plain = {name: values * length if isinstance(values, _Single) else values for name, values in given.items()}
     return {name: to_column(stream, name, stream.attributes[name], plain) for name in query.group_by}
@@ -42,13 +42,13 @@ def _by_attribute(query: Query, keys: object) -> dict[str, Any]:
         wrong = sorted(set(names) ^ {str(name) for name in keys})
         if wrong:
             problem = "is missing" if wrong[0] in names else "is not grouped by"
-            raise PanewiseError(
+            raise KeysError(
                 f"query {query.name}: `keys` needs a value or several for each of {', '.join(names)}; "
                 f"{wrong[0]!r} {problem}"
             )
         return {name: _several(keys[name]) for name in names}
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        raise PanewiseError(
+        raise KeysError(
             f"query {query.name}: `keys` is a dict from attribute to values, or a list of tuples in the order of "
             f"GROUP BY ({', '.join(names)}), not {type(keys).__name__}"
         )
@@ -57,7 +57,7 @@ def _by_attribute(query: Query, keys: object) -> dict[str, Any]:
     rows = [row if isinstance(row, (tuple, list)) else (row,) for row in keys]
     wrong_rows = [row for row in rows if len(row) != len(names)]
     if wrong_rows:
-        raise PanewiseError(
+        raise KeysError(
             f"query {query.name}: the key {wrong_rows[0]!r} has {len(wrong_rows[0])} values, and GROUP BY has "
             f"{len(names)}: {', '.join(names)}"
         )

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from panewise.aggregates.lowering import AnswerOverflowError
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.columns import HeldColumn
 from panewise.engine.on_demand.parts import PlainPart
@@ -17,6 +16,7 @@ from panewise.engine.on_demand.scalars import Answer, FoldedOne, Joined, as_scal
 from panewise.engine.on_demand.sequence import Events
 from panewise.engine.on_demand.served import Served
 from panewise.engine.on_demand.shared import PendingRanges, Ranges, SharedStructures
+from panewise.errors import AnswerOverflowError
 
 
 class FoundOne(NamedTuple):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from panewise.aggregates.components import Kind
-from panewise.aggregates.lowering import SUM_OVERFLOW, AnswerOverflowError, Lowered
+from panewise.aggregates.lowering import SUM_OVERFLOW, Lowered
+from panewise.errors import AnswerOverflowError
 from panewise.kernels.integer_squares import variance_of_integers
 from panewise.kernels.keyed_pairs import add_two_pairs, add_two_squares, value_of_one
 from panewise.kernels.squares import variance

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE
-from panewise.aggregates.lowering import AnswerOverflowError, Lowered
+from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import QueryAnswers, rows_that_pass
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.adaptation import Observed, better_structure
@@ -34,6 +34,7 @@ from panewise.engine.on_demand.sequence import Events, Sequence
 from panewise.engine.on_demand.served import Keys as Keys
 from panewise.engine.on_demand.served import Served, ServedAggregate
 from panewise.engine.on_demand.short_way import FEWEST_TOGETHER, Arrays, ShortWay
+from panewise.errors import AnswerOverflowError
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression

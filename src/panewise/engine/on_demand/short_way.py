@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from panewise.aggregates.lowering import SUM_OVERFLOW, AnswerOverflowError
+from panewise.aggregates.lowering import SUM_OVERFLOW
 from panewise.aggregates.types import Type
 from panewise.engine.on_demand.coverage import Coverage
 from panewise.engine.on_demand.parts import KeyedPart
 from panewise.engine.on_demand.scalars import NULL, Answer
 from panewise.engine.on_demand.sequence import Events
 from panewise.engine.on_demand.served import Served, ServedAggregate, labelled_aggregates
+from panewise.errors import AnswerOverflowError
 from panewise.kernels.key_answers import (
     ASKED_WIDTH,
     AVERAGE,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from panewise.engine.windowed.feed import Events, Feed
 from panewise.engine.windowed.output import Output
-from panewise.errors import PanewiseError
+from panewise.errors import QueryKindError
 from panewise.indexes import Choice
 from panewise.language.model import Stream
 from panewise.language.row_queries import RowQuery
@@ -52,7 +52,7 @@ class Operator(ABC):
 
     def lookup(self, query: RowQuery) -> pa.Table:
         """The rows of the newest complete window."""
-        raise PanewiseError(
+        raise QueryKindError(
             f"query {query.name}: its rows come from rows({query.name!r}); to look them up, write INTO [...] at its end"
         )
 

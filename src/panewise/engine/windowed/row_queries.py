@@ -18,7 +18,7 @@ from panewise.engine.windowed.operator import Feeds, Keep, Operator
 from panewise.engine.windowed.output import Output, schema_of
 from panewise.engine.windowed.selection import SelectionOperator
 from panewise.engine.windowed.sorted_window import SortedOperator
-from panewise.errors import PanewiseError
+from panewise.errors import QueryKindError
 from panewise.language.model import Stream
 from panewise.language.row_queries import (
     HistogramQuery,
@@ -93,7 +93,7 @@ class RowQueries:
         """The rows of a query since the last call."""
         output = self._operator(name).outputs[name]
         if output.query.into is not None:
-            raise PanewiseError(f"query {name} holds its rows INTO a window; read them with lookup({name!r})")
+            raise QueryKindError(f"query {name} holds its rows INTO a window; read them with lookup({name!r})")
         return output.fetch()
 
     def lookup(self, name: str) -> pa.Table:

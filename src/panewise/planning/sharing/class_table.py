@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from panewise.errors import ArgumentError
 from panewise.planning.sharing.queries import EdgeClasses, Floats, Ints
 
 Edges = tuple[int, int, int]
@@ -25,7 +26,7 @@ def edges_of(length: int, slide: int, offset: int = 0) -> Edges:
     ((6, 0, 4), (4, 0, 0), (2, 0, 0))
     """
     if length < 1 or slide < 1:
-        raise ValueError(f"a window needs a positive range and slide, got {length} and {slide}")
+        raise ArgumentError(f"a window needs a positive range and slide, got {length} and {slide}")
     start = offset % slide
     first, second = sorted((start, (start + length) % slide))
     # Two edges half a period apart are one edge with half the period.

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from panewise.errors import ArgumentError
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -27,7 +29,7 @@ class Weights:
 
     def __post_init__(self) -> None:
         if not (self.event > 0 and self.combine > 0):
-            raise ValueError(f"weights must be positive, got {self.event} and {self.combine}")
+            raise ArgumentError(f"weights must be positive, got {self.event} and {self.combine}")
 
 
 UNIT_WEIGHTS = Weights()

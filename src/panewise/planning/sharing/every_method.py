@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panewise.errors import PanewiseError
+from panewise.errors import UnknownNameError
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.exhaustive import Exhaustive
 from panewise.planning.sharing.incremental_weave_share import IncrementalMethod
@@ -40,4 +40,4 @@ def share(name: str, queries: Queries, rate: float, weights: Weights = UNIT_WEIG
         if method.name == name:
             return method.share(queries, rate, weights)
     names = ", ".join(method.name for method in EVERY_METHOD)
-    raise PanewiseError(f"unknown method of sharing {name}; use one of {names}")
+    raise UnknownNameError(f"unknown method of sharing {name}; use one of {names}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from panewise.errors import PanewiseError
+from panewise.errors import TooManyQueriesError
 from panewise.kernels import tree_search as kernels
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.plan import SharingPlan
@@ -20,10 +20,6 @@ from panewise.planning.sharing.weave_share import empty_plan
 
 MOST_EDGE_SETS = 16
 """More different edge sets than this would take minutes."""
-
-
-class TooManyQueriesError(PanewiseError):
-    """A set of queries that is too large for exhaustive search."""
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,12 @@ from math import gcd
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import TooManyEdgesError
 from panewise.planning.sharing.cost import Weights
 from panewise.planning.sharing.plan import SharingPlan
 from panewise.planning.sharing.queries import EdgeClasses, Floats, Ints
 from panewise.planning.sharing.weave_share import WeaveShare
-from panewise.windows.periodic import PeriodicSet, TooManyEdgesError, union
+from panewise.windows.periodic import PeriodicSet, union
 
 MOST_EDGES = 1 << 14
 """The most edges of a base in a period: they are written out, here and in the engine."""

@@ -25,7 +25,7 @@ from math import prod
 
 import numpy as np
 
-from panewise.errors import PanewiseError
+from panewise.errors import ArgumentError, UnknownNameError
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.queries import Queries
 from panewise.windows.periodic import paired, union_rate
@@ -62,7 +62,7 @@ class GroupingPlan:
         for tree in self.trees:
             if wanted in tree.members:
                 return tree
-        raise PanewiseError(f"no query groups by {_named(wanted)}; the sets are {_listed(self.trees)}")
+        raise UnknownNameError(f"no query groups by {_named(wanted)}; the sets are {_listed(self.trees)}")
 
 
 def plan_grouping(
@@ -123,14 +123,14 @@ class _Costs:
         self, sets: Mapping[Attributes, Queries], rate: float, weights: Weights, distinct: Mapping[str, float]
     ) -> None:
         if not rate > 0:
-            raise ValueError(f"rate must be positive, got {rate}")
+            raise ArgumentError(f"rate must be positive, got {rate}")
         for name, number in distinct.items():
             if not number >= 1:
-                raise PanewiseError(f"attribute {name} must have at least one distinct value, got {number}")
+                raise ArgumentError(f"attribute {name} must have at least one distinct value, got {number}")
         joined: dict[Attributes, list[Queries]] = {}
         for attributes, queries in sets.items():
             if not len(queries):
-                raise PanewiseError(f"no query groups by {_named(attributes)}; leave the set out")
+                raise ArgumentError(f"no query groups by {_named(attributes)}; leave the set out")
             # GROUP BY a, b and GROUP BY b, a have the same groups.
             joined.setdefault(tuple(sorted(set(attributes))), []).append(queries)
         self.sets = list(joined)

@@ -24,7 +24,7 @@ from time import perf_counter, sleep
 
 import numpy as np
 
-from panewise.errors import PanewiseError
+from panewise.errors import ArgumentError, UnknownNameError
 from panewise.planning.sharing.class_table import ONE, ClassTable, Edges, edges_of
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.online_trees import OnlineTrees, load_kernels
@@ -39,10 +39,6 @@ _MOST_ROUNDS = 3
 """The rounds of catching up during other changes, which may come as fast as they are taken in."""
 _MOST_WAIT_S = 0.002
 """After these rounds other changes wait, never longer than this at a time."""
-
-
-class UnknownQueryError(PanewiseError):
-    """A query that is not in the plan, or is already in it."""
 
 
 # Plain tuples of numbers cost the garbage collector nothing, for any number of queries.
@@ -77,9 +73,9 @@ class IncrementalWeaveShare:
         caps: Caps = DEFAULT_CAPS,
     ) -> None:
         if not rate > 0:
-            raise ValueError(f"rate must be positive, got {rate}")
+            raise ArgumentError(f"rate must be positive, got {rate}")
         if not tolerance >= 0:
-            raise ValueError(f"the tolerance must not be negative, got {tolerance}")
+            raise ArgumentError(f"the tolerance must not be negative, got {tolerance}")
         load_kernels()
         self.rate = rate
         self.weights = weights
@@ -132,7 +128,7 @@ class IncrementalWeaveShare:
         member = _member(window, factor)
         with self._lock:
             if key in self._members:
-                raise UnknownQueryError(f"query {key} is already in the plan; remove it first")
+                raise UnknownNameError(f"query {key} is already in the plan; remove it first")
             self._members[key] = member
             self._change((True, edges_of(*member[:3]), member[3]))
 
@@ -144,7 +140,7 @@ class IncrementalWeaveShare:
         with self._lock:
             known = members.keys() & self._members.keys()
             if known:
-                raise UnknownQueryError(f"query {next(iter(known))} is already in the plan; remove it first")
+                raise UnknownNameError(f"query {next(iter(known))} is already in the plan; remove it first")
             table = self._trees.table.copy()
             for member in members.values():
                 table.add(edges_of(*member[:3]), member[3])
@@ -158,7 +154,7 @@ class IncrementalWeaveShare:
         """Take a query out. Cost: one comparison per tree, and the classes of its tree if no other had its edges."""
         with self._lock:
             if key not in self._members:
-                raise UnknownQueryError(f"query {key} is not in the plan, so it cannot be removed")
+                raise UnknownNameError(f"query {key} is not in the plan, so it cannot be removed")
             member = self._members.pop(key)
             self._change((False, edges_of(*member[:3]), member[3]))
 
@@ -341,7 +337,7 @@ def _member(window: Sequence[int], factor: float | None) -> Member:
     if factor is None:
         return length, slide, offset, length * ONE // slide
     if not (isfinite(factor) and factor >= 0):
-        raise ValueError(f"a fold factor must be finite and not negative, got {factor}")
+        raise ArgumentError(f"a fold factor must be finite and not negative, got {factor}")
     return length, slide, offset, int(factor * ONE)
 
 

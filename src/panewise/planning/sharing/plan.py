@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import ArgumentError
 from panewise.planning.sharing.cost import Weights
 from panewise.planning.sharing.instants import Instants
 from panewise.planning.sharing.queries import Floats, Ints, Queries, sums_of
@@ -48,7 +49,7 @@ class SharingPlan:
     ) -> SharingPlan:
         """Price the plan that puts query i into tree tree_of[i]."""
         if not rate > 0:
-            raise ValueError(f"rate must be positive, got {rate}")
+            raise ArgumentError(f"rate must be positive, got {rate}")
         tree_of = by_first_query(tree_of)
         members, starts = _classes_of_trees(queries.classes.class_of, tree_of)
         edge_rates, is_exact = _edge_rates(queries, members, starts)

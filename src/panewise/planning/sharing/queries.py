@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from panewise.errors import ArgumentError
 from panewise.windows.periodic import PeriodicSet
 from panewise.windows.slots import lengths_of
 from panewise.windows.window import Window
@@ -37,14 +38,14 @@ class Queries:
 
     def __post_init__(self) -> None:
         if not len(self.ranges) == len(self.slides) == len(self.offsets):
-            raise ValueError("a query needs a range, a slide and an offset")
+            raise ArgumentError("a query needs a range, a slide and an offset")
         if len(self.ranges) and (self.ranges.min() < 1 or self.slides.min() < 1):
-            raise ValueError("a window needs a positive range and slide")
+            raise ArgumentError("a window needs a positive range and slide")
         if self.factors is not None:
             if len(self.factors) != len(self.ranges):
-                raise ValueError(f"{len(self.ranges)} queries need as many fold factors, got {len(self.factors)}")
+                raise ArgumentError(f"{len(self.ranges)} queries need as many fold factors, got {len(self.factors)}")
             if not (np.isfinite(self.factors) & (self.factors >= 0)).all():
-                raise ValueError("fold factors must be finite and not negative")
+                raise ArgumentError("fold factors must be finite and not negative")
 
     @classmethod
     def of(cls, windows: Iterable[Sequence[int]], factors: Sequence[float] | Floats | None = None) -> Queries:

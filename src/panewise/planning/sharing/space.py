@@ -8,7 +8,7 @@ from math import isqrt
 import numpy as np
 import numpy.typing as npt
 
-from panewise.errors import PanewiseError
+from panewise.errors import MemoryBudgetError
 from panewise.kernels import edge_sets, tree_search, tree_weaving
 from panewise.planning.sharing.cost import Weights
 from panewise.planning.sharing.instants import Instants, period_under
@@ -144,7 +144,7 @@ class Space:
     def move(self, tree_of: Ints, options: tree_weaving.Options, most_moves: int) -> tuple[Ints, int]:
         """Move single classes between trees while that saves; returns the new trees and the number of moves."""
         if not self.can_move(tree_of):
-            raise PanewiseError(
+            raise MemoryBudgetError(
                 f"moving {len(self)} edge sets between {tree_of.max() + 1} trees needs more memory than the cap of "
                 f"{self.memory_bytes:,} bytes; raise Caps.memory_bytes or use weave_share"
             )
@@ -217,7 +217,7 @@ def _sample_bits(size: int, caps: Caps) -> int:
     while bits > _LEAST_SAMPLE and size * bits // 4 > caps.memory_bytes:
         bits //= 2
     if size * bits // 4 > caps.memory_bytes:
-        raise PanewiseError(
+        raise MemoryBudgetError(
             f"bitmaps for {size} different edge sets need {size * bits // 4:,} bytes, more than the cap of "
             f"{caps.memory_bytes:,}; raise Caps.memory_bytes"
         )

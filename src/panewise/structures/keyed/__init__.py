@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
+from panewise.errors import UnknownNameError
 from panewise.structures.keyed.base_intervals import KeyedBaseIntervals
 from panewise.structures.keyed.keyed import KeyedStructure, restore_keyed
 from panewise.structures.keyed.landmark_intervals import KeyedLandmarkIntervals
@@ -45,7 +45,7 @@ def build_keyed(
     """
     if name not in KEYED_BY_NAME:
         near = get_close_matches(name, KEYED_BY_NAME, 1)
-        raise PanewiseError(
+        raise UnknownNameError(
             f"there is no keyed structure {name!r}; "
             + (f"did you mean {near[0]!r}? " if near else "")
             + f"there are {', '.join(KEYED_BY_NAME)}"

@@ -16,17 +16,10 @@ import pyarrow as pa
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import PanewiseError
+from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
 from panewise.kernels.keyed_pool import key_ranges
-from panewise.structures.aggregated import (
-    Aggregated,
-    Answers,
-    FoldedColumns,
-    HistoryError,
-    aggregate_of,
-    array_name,
-)
-from panewise.structures.column import Elements, Ints, Operation, WindowError, Windows
+from panewise.structures.aggregated import Aggregated, Answers, FoldedColumns, aggregate_of, array_name
+from panewise.structures.column import Elements, Ints, Operation, Windows
 from panewise.structures.keyed.column import KeyedColumn, KeyedValuesColumn
 from panewise.structures.keyed.pool import Batch, Moves, Pool
 from panewise.structures.lifting import LiftedValues, in_words
@@ -78,7 +71,7 @@ class KeyedStructure(Aggregated[KeyedColumn, KeyedValuesColumn]):
         codes = _codes(keys)
         lifted = self._lifted(values)
         if len(codes) != len(lifted):
-            raise PanewiseError(f"there are {len(codes)} keys and {len(lifted)} values; give one key for each value")
+            raise StructureError(f"there are {len(codes)} keys and {len(lifted)} values; give one key for each value")
         assert not self._shares_pool, "whoever owns the pool appends to all that share it"
         if not len(lifted):
             return
@@ -355,10 +348,10 @@ def restore_keyed(blob: bytes, *, aggregate: UserAggregate | None = None) -> Key
     packed = unpack(blob)
     header = packed[0]
     if "keyed structure" not in header:
-        raise PanewiseError("the snapshot is of a structure without keys; use panewise.structures.restore")
+        raise SnapshotError("the snapshot is of a structure without keys; use panewise.structures.restore")
     kind = KEYED_BY_NAME.get(header["keyed structure"])
     if kind is None:
-        raise PanewiseError(
+        raise SnapshotError(
             f"the snapshot is of a keyed structure {header['keyed structure']!r} that this version does not have"
         )
     return kind.from_snapshot(packed, aggregate_of(header, aggregate, "restore_keyed"))
@@ -367,12 +360,12 @@ def restore_keyed(blob: bytes, *, aggregate: UserAggregate | None = None) -> Key
 def _codes(keys: npt.ArrayLike) -> Ints:
     array = np.atleast_1d(np.asarray(keys))
     if array.ndim != 1:
-        raise PanewiseError(f"keys must have one dimension, not {array.ndim}")
+        raise StructureError(f"keys must have one dimension, not {array.ndim}")
     if array.dtype.kind not in "iu" and array.size:
-        raise PanewiseError(f"keys must be integers, not {array.dtype}; number the keys from 0 on first")
+        raise StructureError(f"keys must be integers, not {array.dtype}; number the keys from 0 on first")
     codes = np.ascontiguousarray(array, np.int64)
     if codes.min(initial=0) < 0:
-        raise PanewiseError(f"key {codes.min()}: keys must be 0 or above; number them from 0 on")
+        raise StructureError(f"key {codes.min()}: keys must be 0 or above; number them from 0 on")
     return codes
 
 

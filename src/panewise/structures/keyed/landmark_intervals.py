@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.errors import WindowError
 from panewise.kernels.key_folds import LANDMARKS
 from panewise.kernels.keyed_landmark_intervals import (
     append_landmarks,
@@ -20,7 +21,7 @@ from panewise.kernels.keyed_landmark_intervals import (
     move_landmarks,
     rebuild_landmarks,
 )
-from panewise.structures.column import Elements, Ints, Operation, WindowError, Windows
+from panewise.structures.column import Elements, Ints, Operation, Windows
 from panewise.structures.keyed.column import KeyedColumn
 from panewise.structures.keyed.keyed import KeyedStructure
 from panewise.structures.keyed.pool import Batch, Moves, Pool

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from panewise.errors import PanewiseError
+from panewise.errors import StructureError
 from panewise.kernels.keyed_pool import find_overlap, group_by_key
 from panewise.structures.column import Bools, Ints
 
@@ -128,7 +128,7 @@ class Pool:
         """Make the arrays long enough for some keys."""
         most = int(codes.max(initial=-1)) + 1
         if most > MOST_KEYS:
-            raise PanewiseError(
+            raise StructureError(
                 f"key {most - 1}: keys are places in arrays and must be below {MOST_KEYS}; number them from 0 on"
             )
         known = len(self.length)

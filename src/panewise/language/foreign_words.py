@@ -1,0 +1,85 @@
+"""What people write out of habit from other systems, and what to write here instead."""
+
+from __future__ import annotations
+
+import re
+
+_WINDOWS = (
+    "a window stands in brackets behind its stream: s [RANGE 1 HOUR SLIDE 1 HOUR] tumbles, and with a shorter SLIDE it "
+    "hops"
+)
+_OWN_QUERY = "write another query with the condition in WHERE; queries over one stream share their work"
+_NO_CASE = f"there is no CASE: {_OWN_QUERY}"
+_DURATION = "write a duration as a number and a unit, without quotes: 1 HOUR"
+NO_ORDER = (
+    "answers have no order: sort the table that you get, or keep the large groups with HAVING; the most frequent "
+    "values come from APPROX_TOP_K"
+)
+
+_HINTS = {
+    "CASE": _NO_CASE,
+    "WHEN": _NO_CASE,
+    "FILTER": f"there is no FILTER: {_OWN_QUERY}",
+    "INTERVAL": _DURATION,
+    "TUMBLE": _WINDOWS,
+    "TUMBLING": _WINDOWS,
+    "HOP": _WINDOWS,
+    "HOPPING": _WINDOWS,
+    "SLIDING": _WINDOWS,
+    "CUMULATE": _WINDOWS,
+    "SESSION": f"there are no windows by session; {_WINDOWS}",
+    "OVER": _WINDOWS,
+    "LIMIT": f"LIMIT is for ORDER BY over rows; {NO_ORDER}",
+    "FOR": "write the delay alone: WATERMARK 5 SECONDS",
+    "UNION": "a query reads one stream: write two queries",
+    "IF": _NO_CASE,
+}
+"""By the word that cannot be read."""
+_LEADING = ("CASE", "CUMULATE", "HOP", "IF", "SESSION", "TUMBLE")
+"""Words that can be read as names, so that only what follows them cannot."""
+
+_LAST_WORD = re.compile(r"(\w+)\s*$")
+_ORDER_BY = re.compile(r"\border\s+by\s+\w+\s*$", re.IGNORECASE)
+
+UNIT_HINTS = {
+    **dict.fromkeys(("US", "MICROS"), "MICROSECONDS"),
+    **dict.fromkeys(("MS", "MILLI", "MILLIS"), "MILLISECONDS"),
+    **dict.fromkeys(("S", "SEC"), "SECONDS"),
+    **dict.fromkeys(("M", "MIN"), "MINUTES"),
+    **dict.fromkeys(("H", "HR"), "HOURS"),
+    "D": "DAYS",
+    "W": "WEEKS",
+}
+"""Short forms of units of time, without a plural's S."""
+
+
+def foreign_hint(found: str, before: str) -> str:
+    """The hint for a word that stands behind a text, if it is a habit; else nothing.
+
+    >>> foreign_hint("INTERVAL", "FROM s [RANGE")
+    'write a duration as a number and a unit, without quotes: 1 HOUR'
+    """
+    if found == "(" and _ORDER_BY.search(before):
+        return NO_ORDER
+    match = _LAST_WORD.search(before)
+    last = "" if match is None else match[1].upper()
+    if last in _LEADING:
+        return _HINTS[last]
+    if found.startswith("'") and last in ("RANGE", "SLIDE", "WATERMARK", "GRANULARITY"):
+        return _DURATION
+    return _HINTS.get(found.upper(), "")
+
+
+def unit_hint(number: str, unit: str) -> str:
+    """The hint for a unit of time in short, or for one without a fixed length; else nothing.
+
+    >>> unit_hint("1", "h")
+    'write 1 HOUR'
+    """
+    short = unit.upper()
+    long = UNIT_HINTS.get(short) or UNIT_HINTS.get(short.removesuffix("S"))
+    if long is not None:
+        return f"write {number} {long.removesuffix('S') if number == '1' else long}"
+    if short.removesuffix("S") in ("MONTH", "QUARTER", "YEAR"):
+        return f"a {short.removesuffix('S').lower()} has no fixed length: write a number of DAYS"
+    return ""

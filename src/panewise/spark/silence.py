@@ -1,0 +1,89 @@
+"""Streams that bring nothing: no event comes, or all events are late or have no time. Nobody would see why no window
+closes.
+
+The watermark of a job with several sources is that of the slowest. A source without events so holds back all windows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from panewise.errors import SilentStreamWarning
+from panewise.spark.batch_metrics import BatchMetrics
+
+QUIET_BATCHES = 3
+"""A source without events is told of after this many batches in which others had some."""
+
+
+class Silence:
+    """Watches the progress of one run, and tells each kind of silence once until it has ended."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._batches_with_rows = 0
+        self._rows_of: Counter[str] = Counter()
+        self._told: set[str] = set()
+
+    def see(self, progress: Mapping[str, Any]) -> list[str]:
+        """What there is to tell after one more batch."""
+        batch = BatchMetrics.of(progress)
+        self._rows += batch.rows_in
+        self._batches_with_rows += batch.rows_in > 0
+        told = self._useless(batch) if batch.rows_in and batch.is_counted else []
+        return told + self._quiet_sources(progress)
+
+    def idle(self) -> list[str]:
+        """What there is to tell when a trigger found nothing to do."""
+        if self._rows:
+            return []
+        return self._tell("no events", "no event has come yet: is it the right path or topic, and does anybody write?")
+
+    def _useless(self, batch: BatchMetrics) -> list[str]:
+        untimed, late = batch.counts["untimed_events"], batch.counts["late_events"]
+        if untimed < batch.rows_in and untimed + late < batch.rows_in:
+            self._told -= {"untimed", "late"}
+            return []
+        if untimed >= batch.rows_in:
+            return self._tell(
+                "untimed",
+                f"none of the {batch.rows_in:,} events of batch {batch.number} has a time: their timestamps are "
+                f"NULL or outside the years 1 to 9999. Declare the unit of integers, as in TIMESTAMP(ms), or look at "
+                f"how the source writes times",
+            )
+        return self._tell(
+            "late",
+            f"all {batch.rows_in:,} events of batch {batch.number} are late or without a time, and were dropped: the "
+            f"watermark stands at {batch.watermark}. An event from the future moved it, or WATERMARK is too short",
+        )
+
+    def _quiet_sources(self, progress: Mapping[str, Any]) -> list[str]:
+        """The sources that had no event so far, while others had some."""
+        sources = progress.get("sources") or []
+        for place, source in enumerate(sources):
+            self._rows_of[f"{place} {source['description']}"] += source["numInputRows"] or 0
+        if self._batches_with_rows < QUIET_BATCHES or len(sources) < 2:
+            return []
+        return [
+            message
+            for place, source in enumerate(sources)
+            if not self._rows_of[f"{place} {source['description']}"]
+            for message in self._tell(
+                f"source {place}",
+                f"no event has come from {source['description']}, while other sources have events. The watermark is "
+                f"that of the slowest source, so no window closes before it brings some",
+            )
+        ]
+
+    def _tell(self, kind: str, message: str) -> list[str]:
+        if kind in self._told:
+            return []
+        self._told.add(kind)
+        return [message]
+
+
+def warn_of_silence(message: str) -> None:
+    """Tell of a silent stream as a warning of Python."""
+    warnings.warn(message, SilentStreamWarning, stacklevel=2)
