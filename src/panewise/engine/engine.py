@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
-from difflib import get_close_matches
 from numbers import Real
 from os import PathLike
 from typing import Any
@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.answers import answers_schema, to_table, wide
+from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver
 from panewise.engine.explain import explain_engine
 from panewise.engine.ingest import to_batch
 from panewise.engine.lookup import first_values
+from panewise.engine.names import instead_of, text_name
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.on_demand.one_group import FoundOne
 from panewise.engine.on_demand.scalars import Values
@@ -52,6 +54,9 @@ class Engine:
         groups: About how many values attributes have, by name, for the same purpose.
         in_bulk: Plan for many windows that close at once, as when a past is loaded in few pushes.
         memory_limit: Refuse a workload that would hold more bytes than this by these numbers.
+        set_aside: Called with a stream's name, a reason and an Arrow table for events that no window counts: `untimed`,
+            `future` (see FUTURE BOUND) or `late`. Without it, a push with untimed events is refused.
+        clock: The time now in seconds since 1970, for FUTURE BOUND.
 
     Raises:
         StatementError: A statement is wrong; the error has the line, the column and a hint.
@@ -68,16 +73,19 @@ class Engine:
         groups: Mapping[str, int] | None = None,
         in_bulk: bool = False,
         memory_limit: int | None = None,
+        set_aside: Receiver | None = None,
+        clock: Clock = time.time,
     ) -> None:
         self._prices = Prices(rate, groups={} if groups is None else groups, in_bulk=in_bulk)
         self._memory_limit = memory_limit
+        self._set_aside, self._clock = set_aside, clock
         if memory_limit is not None and not (isinstance(memory_limit, Real) and memory_limit > 0):
             raise PanewiseError(f"memory_limit is a positive number of bytes, or None; got {memory_limit!r}")
         self._workload = workload if isinstance(workload, Workload) else read(workload)
         self._schema = answers_schema(self._workload)
         self._check_memory(self._workload)
         self._streams = {
-            stream.name: StreamState(stream, self._workload.queries_of(stream.name), self._prices)
+            stream.name: self._opened(StreamState(stream, self._workload.queries_of(stream.name), self._prices))
             for stream in self._workload.streams.values()
         }
         self._row_queries = RowQueries(self._streams)
@@ -104,7 +112,8 @@ class Engine:
     def push(self, stream: str, events: object) -> None:
         """Take in events of a stream, in any order.
 
-        Events behind the watermark are dropped and counted (`late_events`), unless the stream corrects answers.
+        Events behind the watermark are dropped and counted (`late_events`), unless the stream corrects answers. Events
+        further ahead of the clock than the stream's FUTURE BOUND are set aside and counted (`set_aside_events`).
 
         Args:
             stream: The name of the stream.
@@ -116,7 +125,8 @@ class Engine:
         Cost: O(events) for each different GROUP BY, whatever the number of queries.
         """
         state = self._stream(stream)
-        self._row_queries.push(stream, state.push(to_batch(state.stream, events)))
+        batch = to_batch(state.stream, events, may_be_untimed=self._set_aside is not None)
+        self._row_queries.push(stream, state.push(batch))
 
     def advance(
         self, stream: str, watermark: Time | None = None, *, changed_only: bool = False, encoded: bool = False
@@ -138,7 +148,8 @@ class Engine:
             each query.
 
         Raises:
-            PanewiseError: There is no such stream, the watermark goes back, or a sum overflows.
+            PanewiseError: There is no such stream, or the watermark goes back.
+            AnswerOverflowError: A sum does not fit in a BIGINT, of a query with ON OVERFLOW ERROR.
 
         Cost: O(rows) for each predicate of the trees in which a window ends, and O(answers). O(1) if no window ends.
         """
@@ -191,7 +202,7 @@ class Engine:
 
         Cost: O(groups asked) times the lookup of the chosen structure, which `explain` names: O(1) or O(log events).
         """
-        if _text(query, "a query") in self._workload.row_queries:
+        if text_name(query, "a query") in self._workload.row_queries:
             if at is not None or keys is not None:
                 raise PanewiseError(
                     f"query {query} answers with rows, which are looked up as they are now; leave out `at` and `keys`"
@@ -293,7 +304,7 @@ class Engine:
                 self._singles.pop(name, None)
         for stream in workload.streams.values():
             if stream.name not in self._streams:
-                self._streams[stream.name] = StreamState(stream, [], self._prices)
+                self._streams[stream.name] = self._opened(StreamState(stream, [], self._prices))
             fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
             self._streams[stream.name].add(fresh)
             # Not before: a query may take over what another one that goes has left.
@@ -317,7 +328,7 @@ class Engine:
         Cost: O(queries) for the names, and O(slots) to drop the partials that no query needs any more.
         """
         workload = self._workload
-        if _text(query, "a query") in workload.row_queries:
+        if text_name(query, "a query") in workload.row_queries:
             self._row_queries.remove(query)
             row_queries = {name: kept for name, kept in workload.row_queries.items() if name != query}
             self._workload = replace(workload, row_queries=row_queries)
@@ -337,6 +348,14 @@ class Engine:
         """
         return self._stream(stream).late
 
+    def set_aside_events(self, stream: str) -> dict[str, int]:
+        """Count the events of a stream that no window counts, by reason: `late`, `untimed`, `future`.
+
+        Cost: O(1).
+        """
+        state = self._stream(stream)
+        return {LATE: state.late, UNTIMED: state.aside.counts[UNTIMED], FUTURE: state.aside.counts[FUTURE]}
+
     def exact_from(self, query: str) -> int | None:
         """Tell where a query begins to see every event.
 
@@ -348,7 +367,7 @@ class Engine:
 
         Cost: O(1).
         """
-        if _text(query, "a query") in self._workload.row_queries:
+        if text_name(query, "a query") in self._workload.row_queries:
             return self._row_queries.exact_from(query)
         return self._stream(self._query(query).stream).exact_from(query)
 
@@ -356,7 +375,8 @@ class Engine:
         """Tell what the engine holds and has done, as plain data.
 
         Returns:
-            A dict. `streams` has for each stream its events, late events, the rate in event time, its trees with their
+            A dict. `streams` has for each stream its events, late events and those set aside, by query the answers
+            that are NULL because they do not fit (`overflown_answers`), the rate in event time, its trees with their
             fragments, groups and bytes, and the event log. `structures` has for each stream the structures of
             on-demand queries, with bytes, updates, lookups and switches. `row_queries` has for each row query its
             basic windows attached, evaluations, the index in use, and bytes.
@@ -405,11 +425,13 @@ class Engine:
         return write_snapshot(self._workload, self._streams, self._row_queries, self._memory_limit)
 
     @classmethod
-    def restore(cls, blob: bytes) -> Engine:
+    def restore(cls, blob: bytes, *, set_aside: Receiver | None = None, clock: Clock = time.time) -> Engine:
         """Make an engine that goes on where `snapshot` left off.
 
         Args:
             blob: What `snapshot` returned, in this version of Panewise or an older one.
+            set_aside: As for a new engine; a snapshot does not hold it.
+            clock: As for a new engine.
 
         Raises:
             SnapshotError: The bytes are damaged, or a newer version wrote them.
@@ -420,12 +442,20 @@ class Engine:
         engine = cls.__new__(cls)
         engine._workload = held.workload
         engine._schema = answers_schema(held.workload)
+        engine._set_aside, engine._clock = set_aside, clock
         engine._streams = held.streams
+        for state in held.streams.values():
+            engine._opened(state)
         engine._memory_limit = held.memory_limit
         engine._prices = next((state.prices for state in held.streams.values()), Prices())
         engine._row_queries = held.row_queries
         engine._singles = {}
         return engine
+
+    def _opened(self, state: StreamState) -> StreamState:
+        """A stream that sets events aside as this engine does."""
+        state.aside.receiver, state.aside.clock = self._set_aside, self._clock
+        return state
 
     def _check_memory(self, workload: Workload) -> None:
         if self._memory_limit is not None:
@@ -440,18 +470,18 @@ class Engine:
                 choose_structure(workload.streams[query.stream], query, Rates.assumed(self._prices.rate))
 
     def _stream(self, name: str) -> StreamState:
-        if _text(name, "a stream") not in self._streams:
-            raise PanewiseError(f"no stream named {name!r}{_instead(name, list(self._streams))}")
+        if text_name(name, "a stream") not in self._streams:
+            raise PanewiseError(f"no stream named {name!r}{instead_of(name, list(self._streams))}")
         return self._streams[name]
 
     def _query(self, name: str) -> Query:
-        if _text(name, "a query") not in self._workload.queries:
-            raise PanewiseError(f"no query named {name!r}{_instead(name, self._query_names())}")
+        if text_name(name, "a query") not in self._workload.queries:
+            raise PanewiseError(f"no query named {name!r}{instead_of(name, self._query_names())}")
         return self._workload.queries[name]
 
     def _single(self, name: str) -> SingleLookups:
         """What an on-demand query prepares for lookups of one group."""
-        single = self._singles.get(_text(name, "a query"))
+        single = self._singles.get(text_name(name, "a query"))
         if single is None or single.schema is not self._schema:
             bound = self._on_demand(name)
             state = self._stream(bound.stream)
@@ -465,10 +495,13 @@ class Engine:
         at_us = state.now_us if at_us is None else at_us
         if at_us is None or state.log is None or not single.is_short:
             return None
-        return single.find(state.log, at_us, state.since_us[single.query.name], key)
+        found = single.find(state.log, at_us, state.since_us[single.query.name], key)
+        if found is not None and found.overflows:
+            state.overflows.add(single.query, found.overflows)
+        return found
 
     def _on_demand(self, name: str) -> Query:
-        if _text(name, "a query") in self._workload.row_queries:
+        if text_name(name, "a query") in self._workload.row_queries:
             raise PanewiseError(f"query {name} answers with rows, which come from rows() and lookup()")
         bound = self._query(name)
         if bound.window.is_sliding:
@@ -478,23 +511,11 @@ class Engine:
         return bound
 
     def _row_query(self, name: str) -> RowQuery:
-        if _text(name, "a query") in self._workload.queries:
+        if text_name(name, "a query") in self._workload.queries:
             raise PanewiseError(f"query {name} answers with aggregates, which come from advance() and lookup()")
         if name not in self._workload.row_queries:
-            raise PanewiseError(f"no query named {name!r}{_instead(name, self._query_names())}")
+            raise PanewiseError(f"no query named {name!r}{instead_of(name, self._query_names())}")
         return self._workload.row_queries[name]
 
     def _query_names(self) -> list[str]:
         return [*self._workload.queries, *self._workload.row_queries]
-
-
-def _text(name: object, what: str) -> str:
-    """A name, which must be text."""
-    if isinstance(name, str):
-        return name
-    raise PanewiseError(f"{what} is named by a text, not by {type(name).__name__}")
-
-
-def _instead(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known[:10]) or 'none'}"

@@ -22,10 +22,11 @@ class EventsError(PanewiseError):
     """Events that do not fit their stream. None of them was taken in."""
 
 
-def to_batch(stream: Stream, events: object) -> pa.RecordBatch:
+def to_batch(stream: Stream, events: object, *, may_be_untimed: bool = False) -> pa.RecordBatch:
     """Events as one record batch with exactly the stream's attributes, in its order, timestamps as int64 microseconds.
 
-    In a pandas frame NaN stands for a missing value and becomes NULL; anywhere else NaN stays NaN.
+    In a pandas frame NaN stands for a missing value and becomes NULL; anywhere else NaN stays NaN. An event without a
+    usable time is refused, unless somebody takes such events.
     """
     columns = _columns(stream, events)
     arrays = [to_column(stream, name, kind, columns) for name, kind in stream.attributes.items()]
@@ -33,15 +34,22 @@ def to_batch(stream: Stream, events: object) -> pa.RecordBatch:
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise EventsError(f"stream {stream.name}: the columns differ in length ({shown})")
-    times = arrays[list(stream.attributes).index(stream.timestamp)]
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(stream.attributes))
+    if not may_be_untimed:
+        _check_times(stream, batch.column(stream.timestamp))
+    return batch
+
+
+def _check_times(stream: Stream, times: pa.Array) -> None:
+    """Refuse times that are NULL, or outside the years 1 to 9999."""
     if times.null_count:
         row = pc.index(times.is_null(), True).as_py()
         raise EventsError(
             f"stream {stream.name}: {stream.timestamp} is NULL in {times.null_count} of {len(times)} events, first in "
-            f"row {row}; an event needs a time: filter those rows out before push"
+            f"row {row}; an event needs a time: filter those rows out before push, or let Engine(set_aside=...) take "
+            f"them"
         )
     _check_span(stream, np.asarray(times))
-    return pa.RecordBatch.from_arrays(arrays, names=list(stream.attributes))
 
 
 def _check_span(stream: Stream, times: npt.NDArray[np.int64]) -> None:
@@ -51,7 +59,8 @@ def _check_span(stream: Stream, times: npt.NDArray[np.int64]) -> None:
         row = int(np.argmax(outside))
         raise EventsError(
             f"stream {stream.name}: {stream.timestamp} is {times[row]} in row {row}, and {int(outside.sum())} of "
-            f"{len(times)} events have such a time; {SPAN}. Convert other units, such as nanoseconds, before push"
+            f"{len(times)} events have such a time; {SPAN}. Convert other units, such as nanoseconds, before push, or "
+            f"let Engine(set_aside=...) take such events"
         )
 
 

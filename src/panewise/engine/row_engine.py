@@ -7,7 +7,7 @@ Cost: as in the engine, plus a sort of the pending rows by all attributes where 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -48,6 +48,8 @@ class RowEngine(Engine):
         prices: Prices,
         since_us: Mapping[str, int | None],
     ) -> None:
+        # Whoever wrote the rows has judged their times; by now the clock says something else.
+        stream = replace(stream, future_bound_us=None)
         super().__init__(Workload({stream.name: stream}), rate=prices.rate, groups=prices.groups)
         self._log = OrderedLog(stream)
         self._state = self._streams[stream.name]
@@ -65,6 +67,11 @@ class RowEngine(Engine):
     def newest_us(self) -> int | None:
         """The time of the newest row that was ever pushed."""
         return self._state.newest_us
+
+    @property
+    def overflown(self) -> dict[str, int]:
+        """By query, the answers that were NULL because they do not fit in 64 bits."""
+        return self._state.overflows.counts
 
     @property
     def rows_held(self) -> int:

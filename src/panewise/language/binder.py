@@ -64,6 +64,7 @@ def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stre
         statement.watermark_us,
         statement.granularity_us,
         statement.correct_us,
+        statement.future_bound_us,
     )
 
 
@@ -98,6 +99,7 @@ def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: 
         statement.having,
         statement.within,
         _bind_using(statement),
+        statement.on_overflow is not None and statement.on_overflow.is_error,
     )
     if len(select) > len(statement.select):
         check_length(query, statement.name.span)
