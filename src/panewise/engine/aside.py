@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from panewise.aggregates.types import Type
-from panewise.engine.answers import public_type
 from panewise.engine.ingest import outside_span
 from panewise.language.model import Stream
 
 LATE, UNTIMED, FUTURE = "late", "untimed", "future"
 
 Receiver = Callable[[str, str, pa.Table], None]
-"""Takes events that are set aside: the stream's name, the reason, and the events."""
+"""Takes events that are set aside: the stream's name, the reason, and the events with times in int64 microseconds, as a
+time outside the years 1 to 9999 is no timestamp."""
 Clock = Callable[[], float]
 """The time now, in seconds since 1970."""
 
@@ -57,13 +56,5 @@ class Aside:
         if not batch.num_rows:
             return
         if self.receiver is not None:
-            self.receiver(self.stream.name, reason, self._public(batch))
+            self.receiver(self.stream.name, reason, pa.Table.from_batches([batch]))
         self.counts[reason] += batch.num_rows
-
-    def _public(self, batch: pa.RecordBatch) -> pa.Table:
-        """Events as users see them, with times as timestamps."""
-        columns = {
-            name: column.cast(public_type(kind)) if kind is Type.TIMESTAMP else column
-            for (name, kind), column in zip(self.stream.attributes.items(), batch.columns, strict=True)
-        }
-        return pa.table(columns)

@@ -54,8 +54,8 @@ class Engine:
         groups: About how many values attributes have, by name, for the same purpose.
         in_bulk: Plan for many windows that close at once, as when a past is loaded in few pushes.
         memory_limit: Refuse a workload that would hold more bytes than this by these numbers.
-        set_aside: Called with a stream's name, a reason and an Arrow table for events that no window counts: `untimed`,
-            `future` (see FUTURE BOUND) or `late`. Without it, a push with untimed events is refused.
+        set_aside: Called with a stream's name, a reason and an Arrow table (times in microseconds) for events that no
+            window counts: `untimed`, `future` (see FUTURE BOUND) or `late`. Without it, untimed events are refused.
         clock: The time now in seconds since 1970, for FUTURE BOUND.
 
     Raises:

@@ -88,7 +88,7 @@ def answers(
     Cost: one pass over the events for all queries, and a shuffle of one partial per slot, key and task.
     """
     check_workload(workload, lookups=folder is not None)
-    frames = _by_stream(events, workload, every=control is not None)
+    frames = by_stream(events, workload, every=control is not None)
     any_frame = next(iter(frames.values()))
     session = any_frame.sparkSession
     streaming = any_frame.isStreaming
@@ -196,7 +196,7 @@ def _statements(control: DataFrame, ids: list[int]) -> DataFrame:
     )
 
 
-def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *, every: bool) -> dict[str, DataFrame]:
+def by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *, every: bool) -> dict[str, DataFrame]:
     """The DataFrame of each stream that some query reads, or of every stream."""
     needed = list(dict.fromkeys(query.stream for query in workload.queries.values()))
     if every:
