@@ -144,7 +144,7 @@ class TestSetAside:
         assert engine.lookup_one("counted", at=base + HOUR_S * SECOND) == {"COUNT(*)": 1}
         statistics = engine.statistics()["streams"]["s"]
         assert (statistics["events"], statistics["future_events"]) == (2, 2)
-        assert "<th>set aside</th>" in engine._repr_html_()
+        assert "set aside</th>" in engine._repr_html_()
         restored = panewise.Engine.restore(engine.snapshot(), clock=lambda: NOW_S)
         restored.push("s", {"t": [far], "k": ["a"], "x": [1]})
         assert restored.set_aside_events("s")["future"] == 3

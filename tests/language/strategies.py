@@ -26,7 +26,7 @@ from panewise.language.expressions import (
     QualifiedAttribute,
 )
 from panewise.language.functions import QUANTILES, RANKED
-from panewise.language.model import Query, SelectItem, Stream
+from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import (
     Column,
@@ -147,6 +147,7 @@ def streams(draw: st.DrawFn, name: str | None = None) -> Stream:
         names[0],
         draw(st.one_of(st.just(0), DURATIONS)),
         draw(st.one_of(st.none(), st.sampled_from([1, 1000, 60_000_000]))),
+        future_bound_us=draw(st.one_of(st.none(), st.just(UNBOUNDED_US), DURATIONS)),
     )
 
 
@@ -202,6 +203,7 @@ def queries(draw: st.DrawFn, stream: Stream) -> Query:
         tuple(group_by),
         draw(st.one_of(st.none(), grouped.condition(2))),
         draw(st.one_of(st.none(), st.floats(0, 1, exclude_min=True, exclude_max=True))),
+        overflow_is_error=draw(st.booleans()),
     )
 
 
