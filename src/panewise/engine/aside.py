@@ -37,6 +37,9 @@ class Aside:
 
     def usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The events whose time can be used; the others are set aside."""
+        if self.receiver is None and self.stream.future_bound_us is None:
+            # Nothing can be wrong with times that a push did not refuse.
+            return batch
         times = batch.column(self.stream.timestamp)
         values = np.asarray(times.fill_null(0))
         is_untimed = np.asarray(times.is_null()) | outside_span(values)

@@ -18,7 +18,7 @@ from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver
 from panewise.engine.explain import explain_engine
 from panewise.engine.ingest import to_batch
 from panewise.engine.lookup import first_values
-from panewise.engine.names import instead_of, text_name
+from panewise.engine.names import instead_of, on_demand_query, query_named, row_query_named, text_name
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.on_demand.one_group import FoundOne
 from panewise.engine.on_demand.scalars import Values
@@ -28,9 +28,8 @@ from panewise.engine.statistics import stream_statistics
 from panewise.engine.stream_state import StreamState
 from panewise.engine.windowed.row_queries import RowQueries
 from panewise.errors import PanewiseError
-from panewise.language.model import Query, Workload
+from panewise.language.model import Workload
 from panewise.language.reader import apply, read
-from panewise.language.row_queries import RowQuery
 from panewise.planning.cost import Prices
 from panewise.planning.memory import check_budget
 from panewise.planning.optimize import optimize
@@ -181,7 +180,7 @@ class Engine:
 
         Cost: O(rows returned).
         """
-        return self._row_queries.rows(self._row_query(query).name)
+        return self._row_queries.rows(row_query_named(self._workload, query).name)
 
     def lookup(self, query: str, at: Time | None = None, keys: object = None) -> pa.Table:
         """Answer an on-demand query, one whose window has no SLIDE.
@@ -274,7 +273,7 @@ class Engine:
 
         Cost: O(keys) times the lookup of the chosen structure, in one call of a kernel where structures answer.
         """
-        bound = self._on_demand(query)
+        bound = on_demand_query(self._workload, query)
         state = self._stream(bound.stream)
         at_us = None if at is None else to_microseconds(at, "`at`")
         return state.lookup_many(bound, at_us, key_columns(state.stream, bound, keys))
@@ -333,7 +332,7 @@ class Engine:
             row_queries = {name: kept for name, kept in workload.row_queries.items() if name != query}
             self._workload = replace(workload, row_queries=row_queries)
             return
-        bound = self._query(query)
+        bound = query_named(self._workload, query)
         self._stream(bound.stream).remove(query)
         self._stream(bound.stream).free()
         self._singles.pop(query, None)
@@ -369,7 +368,7 @@ class Engine:
         """
         if text_name(query, "a query") in self._workload.row_queries:
             return self._row_queries.exact_from(query)
-        return self._stream(self._query(query).stream).exact_from(query)
+        return self._stream(query_named(self._workload, query).stream).exact_from(query)
 
     def statistics(self) -> dict[str, Any]:
         """Tell what the engine holds and has done, as plain data.
@@ -474,16 +473,11 @@ class Engine:
             raise PanewiseError(f"no stream named {name!r}{instead_of(name, list(self._streams))}")
         return self._streams[name]
 
-    def _query(self, name: str) -> Query:
-        if text_name(name, "a query") not in self._workload.queries:
-            raise PanewiseError(f"no query named {name!r}{instead_of(name, self._query_names())}")
-        return self._workload.queries[name]
-
     def _single(self, name: str) -> SingleLookups:
         """What an on-demand query prepares for lookups of one group."""
         single = self._singles.get(text_name(name, "a query"))
         if single is None or single.schema is not self._schema:
-            bound = self._on_demand(name)
+            bound = on_demand_query(self._workload, name)
             state = self._stream(bound.stream)
             self._singles[name] = single = SingleLookups(state.stream, bound, self._schema, state.structures)
         return single
@@ -499,23 +493,3 @@ class Engine:
         if found is not None and found.overflows:
             state.overflows.add(single.query, found.overflows)
         return found
-
-    def _on_demand(self, name: str) -> Query:
-        if text_name(name, "a query") in self._workload.row_queries:
-            raise PanewiseError(f"query {name} answers with rows, which come from rows() and lookup()")
-        bound = self._query(name)
-        if bound.window.is_sliding:
-            raise PanewiseError(
-                f"query {name} slides, so its answers come from advance(); for lookups, write its window without SLIDE"
-            )
-        return bound
-
-    def _row_query(self, name: str) -> RowQuery:
-        if text_name(name, "a query") in self._workload.queries:
-            raise PanewiseError(f"query {name} answers with aggregates, which come from advance() and lookup()")
-        if name not in self._workload.row_queries:
-            raise PanewiseError(f"no query named {name!r}{instead_of(name, self._query_names())}")
-        return self._workload.row_queries[name]
-
-    def _query_names(self) -> list[str]:
-        return [*self._workload.queries, *self._workload.row_queries]
