@@ -150,16 +150,13 @@ def _answers_of_window(
     answers = []
     for members in groups:
         group = {attribute: _without_sign_of_zero(members[0][attribute]) for attribute in query.group_by}
-        try:
-            if query.having is not None and evaluate(query.having, group, members) is not True:
-                continue
-            answers += [
-                Answer(query.name, start, end, tuple(group.items()), i, *aggregate(item.expression, members))
-                for i, item in enumerate(query.select)
-                if type(item.expression).__name__ == "AggregateCall"
-            ]
-        except OverflowError as error:
-            raise OverflowError(f"{query.name}, window {start} to {end}, group {group}: {error}") from error
+        if query.having is not None and evaluate(query.having, group, members) is not True:
+            continue
+        answers += [
+            Answer(query.name, start, end, tuple(group.items()), i, *aggregate(item.expression, members))
+            for i, item in enumerate(query.select)
+            if type(item.expression).__name__ == "AggregateCall"
+        ]
     return answers
 
 
@@ -358,12 +355,10 @@ def _quantile(values: list[Any], phi: Fraction) -> Value:
     return element
 
 
-def _sum(values: list[Any]) -> tuple[int | float, Scale]:
+def _sum(values: list[Any]) -> tuple[int | float | None, Scale]:
     if all(isinstance(value, int) for value in values):
         total = sum(values)
-        if not INT64_MIN <= total <= INT64_MAX:
-            raise OverflowError(f"the sum {total} is beyond BIGINT")
-        return total, 0.0
+        return (total if INT64_MIN <= total <= INT64_MAX else None), 0.0
     special = _sum_with_specials(values)
     if special is not None:
         return special, 0.0

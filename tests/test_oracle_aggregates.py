@@ -53,8 +53,7 @@ class TestAggregates:
         assert value_of("SUM", INT64_MAX, 5, -5) == INT64_MAX
         assert value_of("SUM", INT64_MIN) == INT64_MIN
         for beyond in ((INT64_MAX, 1), (INT64_MIN, -1)):
-            with pytest.raises(OverflowError, match="beyond BIGINT"):
-                value_of("SUM", *beyond)
+            assert value_of("SUM", *beyond) is None
 
     def test_sum_of_floats_is_the_exact_sum_rounded_once(self) -> None:
         assert value_of("SUM", 1e16, 1.0, -1e16) == 1.0

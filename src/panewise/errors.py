@@ -80,7 +80,7 @@ class HistoryError(PanewiseError):
 
 
 class AnswerOverflowError(PanewiseError):
-    """An exact integer answer does not fit in 64 bits."""
+    """An exact integer answer does not fit in 64 bits, and an error was asked for instead of NULL."""
 
 
 class LookupTimeoutError(PanewiseError):

@@ -145,10 +145,7 @@ def check(partial: Partial, values: list[Any]) -> None:
     """Every exact aggregate of a partial is what the oracle says of its values."""
     type = type_of(values)
     for name in EXACT:
-        try:
-            wanted, scale = oracle.aggregate(Call(name), [{"x": value} for value in values])
-        except OverflowError:
-            continue
+        wanted, scale = oracle.aggregate(Call(name), [{"x": value} for value in values])
         lowered = CATALOGUE[name].lower(Folded(partial, type), Call(name).parameter)
         found = (lowered.values if lowered.exact is None else lowered.exact).item(0) if lowered.valid[0] else None
         assert oracle.same_value(found, wanted, scale), (name, found, wanted)

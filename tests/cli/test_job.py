@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from panewise.cli.job import Job, JobError, LogSettings, MetricsSettings, Source, read_job
+from panewise.language.model import UNBOUNDED_US
 from panewise.spark.quotas import Quotas
 
 WHOLE = """
@@ -200,6 +201,26 @@ CONTROL = '[lookups]\nfolder = "l"\n[control]\nformat = "rate"\n'
         (STREAM + 'watermark = "99999999 weeks"', r"\[stream\] watermark: 99999999 weeks is too long"),
         (STREAM + '[stream.watermark]\ns = "soon"', r'\[stream\.watermark\] s: must be like "10 minutes", got "soon"'),
         (STREAM + 'stop_within = ""', r"\[stream\] stop_within: must be text in quotes and not empty"),
+        (
+            STREAM + 'future_bound = "soon"',
+            r'\[stream\] future_bound: must be like "10 minutes", or "none", got "soon"',
+        ),
+        (STREAM + "[set_aside]", r"\[set_aside\] format: is missing"),
+        (STREAM + '[set_aside]\nformat = "json"', r"\[set_aside\] path: is missing; format json writes files"),
+        (STREAM + '[set_aside]\nformat = "kafka"', r"\[set_aside\] encode: is missing; a message is text"),
+        (STREAM + '[set_aside]\nformt = "json"', r"\[set_aside\] formt: unknown key; did you mean format"),
+        (
+            STREAM + '[set_aside]\nformat = "json"\npath = "p"\nmode = "overwrite"',
+            r'\[set_aside\] mode: "overwrite" is for batch jobs; a stream appends',
+        ),
+        (
+            STREAM + '[set_aside]\nformat = "kafka"\nencode = "json"\nkey = "answer"',
+            r"\[set_aside\] key: names a key of answers; give a list of columns",
+        ),
+        (
+            START + 'mode = "batch"\nsource.format = "rate"\n[set_aside]\nformat = "console"\ncheckpoint = "c"',
+            r"\[set_aside\] checkpoint: is for streams",
+        ),
         (STREAM + "[control]", r"\[control\] format: is missing"),
         (STREAM + '[control]\nformat = "text"', r"\[control\] path: is missing; format text reads files"),
         (
@@ -251,3 +272,20 @@ def test_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_bytes(b'queries = "\xff"')
     with pytest.raises(JobError, match="not UTF-8: byte 11"):
         read_job(tmp_path / "job.toml")
+
+
+def test_set_aside_and_the_bound(tmp_path: Path) -> None:
+    job = read(tmp_path, WHOLE)
+    assert (job.set_aside, job.stream.future_bound_us) == (None, None)
+    bound = WHOLE.replace('trigger = "10 seconds"', 'trigger = "10 seconds"\nfuture_bound = "2 hours"')
+    job = read(tmp_path, bound + '[set_aside]\nformat = "json"\npath = "aside"\noptions.compression = "gzip"\n')
+    assert job.stream.future_bound_us == 7_200_000_000
+    assert job.set_aside is not None
+    assert job.set_aside.checkpoint == "s3a://bucket/checkpoint-set-aside"
+    assert job.set_aside.sink.path == str(tmp_path / "aside")
+    assert job.set_aside.sink.options == {"compression": "gzip"}
+    named = '[set_aside]\nformat = "console"\ncheckpoint = "other"\n'
+    job = read(tmp_path, bound.replace("2 hours", "none") + named)
+    assert job.stream.future_bound_us == UNBOUNDED_US
+    assert job.set_aside is not None
+    assert job.set_aside.checkpoint == str(tmp_path / "other")

@@ -9,6 +9,7 @@ import pytest
 from panewise.cli.job import JobError, read_job
 from panewise.cli.preflight import check_job
 from panewise.errors import PanewiseError
+from panewise.language.model import UNBOUNDED_US
 
 STATEMENTS = """
 CREATE STREAM trades (at TIMESTAMP, volume BIGINT) TIMESTAMP BY at WATERMARK 1 MINUTE;
@@ -41,6 +42,23 @@ def watermarks_us(folder: Path, more: str) -> dict[str, int]:
 )
 def test_watermarks_of_the_job_file_win(tmp_path: Path, more: str, minutes: dict[str, int]) -> None:
     assert watermarks_us(tmp_path, more) == {name: delay * MINUTE for name, delay in minutes.items()}
+
+
+def test_the_bound_of_the_job_file_wins(tmp_path: Path) -> None:
+    (tmp_path / "queries.sql").write_text(STATEMENTS.replace("1 MINUTE;", "1 MINUTE FUTURE BOUND 1 DAY;"))
+    for given, bound_us in (("", {3_600_000_000 * 24, None}), ("1 minute", {MINUTE}), ("none", {UNBOUNDED_US})):
+        (tmp_path / "job.toml").write_text(JOB + (f'stream.future_bound = "{given}"' if given else ""))
+        workload = check_job(read_job(tmp_path / "job.toml"))
+        assert {stream.future_bound_us for stream in workload.streams.values()} == bound_us
+
+
+def test_a_source_that_removes_files_cannot_be_read_twice(tmp_path: Path) -> None:
+    (tmp_path / "queries.sql").write_text(STATEMENTS)
+    (tmp_path / "job.toml").write_text(
+        JOB + 'source.quotes.options.cleanSource = "delete"\nset_aside.format = "console"\n'
+    )
+    with pytest.raises(JobError, match=r"\[source.quotes\] options cleanSource: would remove files"):
+        check_job(read_job(tmp_path / "job.toml"))
 
 
 def test_queries_without_slide_need_a_folder_of_lookups(tmp_path: Path) -> None:

@@ -255,6 +255,81 @@ def test_batch(folder: Path) -> None:
     assert "already exists" in again.stderr
 
 
+ASIDE_JOB = """
+queries = "queries.sql"
+mode = "{mode}"
+[source]
+format = "text"
+path = "data"
+decode = "json"
+[sink]
+format = "parquet"
+path = "out/answers"
+mode = "append"
+[set_aside]
+format = "json"
+path = "out/aside"
+mode = "append"
+[stream]
+checkpoint = "out/checkpoint"
+[spark]
+master = "local[1]"
+"""
+ASIDE_QUERIES = """
+CREATE STREAM readings (at TIMESTAMP, sensor STRING, value BIGINT) TIMESTAMP BY at WATERMARK 1 MINUTE{bound};
+CREATE QUERY total AS SELECT SUM(value), COUNT(*) FROM readings [RANGE 5 MINUTES SLIDE 5 MINUTES] GROUP BY sensor;
+"""
+
+
+@pytest.mark.parametrize("mode", ["stream", "batch"])
+def test_poison_does_not_end_a_job_and_goes_to_a_sink_of_its_own(tmp_path: Path, mode: str) -> None:
+    huge = 9_000_000_000_000_000_000
+    bound = " FUTURE BOUND 1 HOUR" if mode == "batch" else ""
+    (tmp_path / "queries.sql").write_text(ASIDE_QUERIES.format(bound=bound))
+    (tmp_path / "job.toml").write_text(ASIDE_JOB.format(mode=mode))
+    (tmp_path / "data").mkdir()
+    messages = [
+        {"at": "2024-01-01T00:01:00Z", "sensor": "a", "value": huge},
+        {"at": "2024-01-01T00:02:00Z", "sensor": "a", "value": huge},
+        {"at": "2024-01-01T00:02:00Z", "sensor": "b", "value": 4},
+        {"at": "9999-12-31T00:00:00Z", "sensor": "far", "value": 1},
+        {"sensor": "untimed", "value": 2},
+    ]
+    lines = [*map(json.dumps, messages), '{"at": "2024-01-01T00:03:00Z", "sensor": ', "not JSON"]
+    (tmp_path / "data" / "0.txt").write_text("\n".join(lines) + "\n")
+    command = [*COMMAND, "--json", str(tmp_path / "job.toml")]
+    for part in (1, 2) if mode == "stream" else (1,):
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert ran.returncode == 0, ran.stderr
+        last = json.loads(ran.stdout.splitlines()[-1])
+        if mode == "stream" and part == 1:
+            later = {"at": "2024-01-01T01:00:00Z", "sensor": "b", "value": 1}
+            (tmp_path / "data" / "1.txt").write_text(json.dumps(later) + "\n")
+            assert (last["future_events"], last["untimed_events"], last["malformed_events"]) == (1, 3, 2)
+    if mode == "stream":
+        assert last["overflown"] == {"total": 1}
+    else:
+        assert last["set_aside"] == 4
+    rows = pq.read_table(tmp_path / "out" / "answers").to_pylist()
+    first = {(row["sensor"], row["aggregate"]): row["exact"] for row in rows if row["window_end"].hour == 0}
+    assert first == {("a", "SUM(value)"): None, ("a", "COUNT(*)"): 2, ("b", "SUM(value)"): 4, ("b", "COUNT(*)"): 1}
+    written = [
+        json.loads(line)
+        for file in (tmp_path / "out" / "aside").glob("*.json")
+        for line in file.read_text().splitlines()
+    ]
+    assert sorted((row["reason"], row["stream"]) for row in written) == [
+        ("future", "readings"),
+        ("malformed", "readings"),
+        ("malformed", "readings"),
+        ("untimed", "readings"),
+    ]
+    texts = {row["reason"]: row["event"] for row in written}
+    assert json.loads(texts["future"])["sensor"] == "far"
+    assert json.loads(texts["untimed"]) == {"at": None, "sensor": "untimed", "value": 2}
+    assert {row["event"] for row in written if row["reason"] == "malformed"} == set(lines[-2:])
+
+
 def test_failure_in_spark_is_told_shortly(folder: Path) -> None:
     (folder / "data" / "3.parquet").write_text("this is no Parquet")
     done = panewise_run(folder, "stream")

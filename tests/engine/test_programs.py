@@ -27,7 +27,7 @@ from tests.engine.on_demand.test_conformance import queries as on_demand_queries
 from tests.engine.test_conformance import as_table
 
 import panewise
-from panewise.errors import AnswerOverflowError, HistoryError
+from panewise.errors import HistoryError
 
 SELECTS = ["COUNT(*)", "MAX(n), COUNT(x)", "MIN(x), AVG(n)", "MEDIAN(n), MODE(x)", "SUM(x)", "VARIANCE(x), COUNT(k)",
            "APPROX_TOP_ITEM(n, 1), APPROX_TOP_COUNT(k, 2)", "COUNT(DISTINCT k), MAX(b)"]  # fmt: skip
@@ -217,7 +217,7 @@ class Program(RuleBasedStateMachine):
         try:
             one = to_answers(self.engine.lookup(query.name, keys=wanted), self.engine.workload)
             other = to_answers(self.engine.lookup(query.name, keys=[tuple(wanted.values())]), self.engine.workload)
-        except (HistoryError, AnswerOverflowError):
+        except HistoryError:
             return
         oracle.assert_same_answers(one, other, wanted)
 

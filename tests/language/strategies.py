@@ -26,7 +26,7 @@ from panewise.language.expressions import (
     QualifiedAttribute,
 )
 from panewise.language.functions import QUANTILES, RANKED
-from panewise.language.model import Query, SelectItem, Stream
+from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import (
     Column,
@@ -154,6 +154,7 @@ def streams(draw: st.DrawFn, name: str | None = None) -> Stream:
                 max_size=2,
             )
         ),
+        future_bound_us=draw(st.one_of(st.none(), st.just(UNBOUNDED_US), DURATIONS)),
     )
 
 
@@ -209,6 +210,7 @@ def queries(draw: st.DrawFn, stream: Stream) -> Query:
         tuple(group_by),
         draw(st.one_of(st.none(), grouped.condition(2))),
         draw(st.one_of(st.none(), st.floats(0, 1, exclude_min=True, exclude_max=True))),
+        overflow_is_error=draw(st.booleans()),
     )
 
 

@@ -256,6 +256,21 @@ SYNTAX = [
     ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t GRANULARITY «0 DAYS»", "must be positive", "1 SECOND"),
     ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t ON LATE CORRECT «0 DAYS»", "must be positive", "1 HOUR"),
     ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t WATERMARK 1 DAY WATERMARK «1 DAY»", "given twice", "keep"),
+    ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t FUTURE BOUND «-1 HOUR»", "must not be negative", "BOUND NONE"),
+    ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t FUTURE BOUND «NON»", "unexpected 'NON'", "did you mean NONE?"),
+    (
+        "CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t FUTURE BOUND 1 HOUR «FUTURE BOUND NONE»",
+        "FUTURE BOUND is given twice",
+        "keep",
+    ),
+    ("CREATE STREAM z (t TIMESTAMP) TIMESTAMP BY t FUTURE «BOND» 1 HOUR", "expected BOUND", "did you mean BOUND?"),
+    (Q + "SUM(x) FROM s [ROWS 1] ON OVERFLOW «FAIL»", "unexpected 'FAIL', expected ERROR or NULL", ""),
+    (Q + "SUM(x) FROM s [ROWS 1] ON «OVERFLW» NULL", "unexpected 'OVERFLW'", "did you mean OVERFLOW?"),
+    (
+        Q + "k FROM s [ROWS 1] ON «OVERFLOW ERROR» ORDER BY k",
+        "ON OVERFLOW is for aggregates, and this query answers with rows",
+        "leave out ON OVERFLOW",
+    ),
     ("DROP QUERY \ud800«»", "cannot be written as UTF-8", "encoding"),
 ]
 

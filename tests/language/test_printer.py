@@ -81,6 +81,19 @@ def test_durations_are_printed_in_the_largest_whole_unit() -> None:
     assert print_workload(read(text)) == text.replace("14 DAYS", "2 WEEKS").replace("86400 SECONDS", "1 DAY")
 
 
+def test_what_becomes_of_events_and_answers_that_do_not_fit_is_printed_unless_it_is_the_default() -> None:
+    stream = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
+    query = "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 1 HOUR] WITHIN 0.5"
+    for bound, overflow, using in (
+        (" FUTURE BOUND 1 HOUR", "", ""),
+        (" FUTURE BOUND 0 SECONDS", " ON OVERFLOW ERROR", ""),
+        (" ON LATE CORRECT 1 DAY FUTURE BOUND NONE", " ON OVERFLOW ERROR", " USING timegram"),
+    ):
+        text = f"{stream}{bound};\n{query}{overflow}{using};\n"
+        assert print_workload(read(text)) == text
+    assert read(f"{stream}; {query} ON OVERFLOW NULL;") == read(f"{stream}; {query};")
+
+
 def test_labels_are_the_alias_or_the_text() -> None:
     workload = read(
         'CREATE STREAM s (t TIMESTAMP, "odd name" BIGINT, x DOUBLE) TIMESTAMP BY t;'

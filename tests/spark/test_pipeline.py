@@ -148,13 +148,6 @@ def test_attributes_may_have_the_names_of_inner_columns(spark: SparkSession):
     assert (row.time, row.panewise_time, row.slot, row.exact) == ("a", "b", 3, 3)
 
 
-def test_an_overflow_stops_the_stream_with_the_name_of_the_query(spark: SparkSession, tmp_path: Path):
-    (stream,) = WORKLOAD.streams.values()
-    write_batches(tmp_path / "events", stream, [[event(0, x=2**62), event(0, x=2**62)], [event(30)]])
-    with pytest.raises(StreamingQueryException, match="the sum of a window does not fit in a BIGINT"):
-        run_stream(spark, tmp_path / "events", WORKLOAD)
-
-
 def test_several_streams(spark: SparkSession):
     workload = panewise.read(
         STREAM

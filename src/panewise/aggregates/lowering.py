@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.sketches import Sketches
-from panewise.errors import AnswerOverflowError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -33,6 +32,20 @@ class Lowered:
     valid: Bools
     bounds: tuple[Floats, Floats] | None = None
     """Bounds of the exact answers; None if the answers are exact."""
+    overflown: Bools | None = None
+    """Where an answer is NULL because it does not fit in 64 bits; None if all fit."""
+
+    def take(self, rows: Ints) -> Lowered:
+        """Some of the answers."""
+        exact = None if self.exact is None else self.exact[rows]
+        bounds = None if self.bounds is None else (self.bounds[0][rows], self.bounds[1][rows])
+        overflown = None if self.overflown is None else self.overflown[rows]
+        return Lowered(self.values[rows], exact, self.valid[rows], bounds, overflown)
+
+    @property
+    def overflows(self) -> int:
+        """How many answers are NULL because they do not fit."""
+        return 0 if self.overflown is None else int(np.count_nonzero(self.overflown))
 
 
 class FoldedComponents(Protocol):
@@ -84,22 +97,26 @@ def lower_count(folded: FoldedComponents, parameter: float | None) -> Lowered:
     return _from_ints(count, np.ones(len(count), np.bool_))
 
 
-def _exact_sum(high: Ints, low: Ints) -> Ints:
-    """high * 2**32 + low, or an error if that does not fit an int64. `low` may exceed 32 bits: it is itself a sum."""
+def _exact_sum(high: Ints, low: Ints, valid: Bools) -> Lowered:
+    """high * 2**32 + low, NULL where that does not fit an int64. `low` may exceed 32 bits: it is itself a sum."""
     carried = high + (low >> 32)
-    if np.any(carried != carried.astype(np.int32)):
-        raise AnswerOverflowError(SUM_OVERFLOW)
-    return (carried << 32) | (low & 0xFFFFFFFF)
+    sums = (carried << 32) | (low & 0xFFFFFFFF)
+    overflown = carried != carried.astype(np.int32)
+    if not overflown.any():
+        return _from_ints(sums, valid)
+    sums[overflown] = 0
+    return Lowered(sums.astype(np.float64), sums, valid & ~overflown, None, overflown)
 
 
 def lower_sum(folded: FoldedComponents, parameter: float | None) -> Lowered:
-    """SUM(x): exact for integers."""
+    """SUM(x): exact for integers, and NULL where it does not fit."""
     from panewise.kernels.pairs import values_of_pairs
 
     (count,) = folded.ints(Kind.COUNT)
     if folded.is_float:
         return Lowered(values_of_pairs(folded.floats(Kind.SUM_FLOAT), np.ones_like(count)), None, count > 0)
-    return _from_ints(_exact_sum(*folded.ints(Kind.SUM_INT)), count > 0)
+    high, low = folded.ints(Kind.SUM_INT)
+    return _exact_sum(high, low, count > 0)
 
 
 def lower_average(folded: FoldedComponents, parameter: float | None) -> Lowered:

@@ -50,6 +50,7 @@ def follow(
     display: Display,
     stop: StopRequest,
     *,
+    beside: StreamingQuery | None = None,
     sinks: tuple[MetricsSink, ...] = (),
     stop_within_s: float = STOP_WITHIN_S,
     on_silence: Callable[[str], object] = warn_of_silence,
@@ -57,7 +58,7 @@ def follow(
     """Show each batch as it ends, and hand its metrics to the sinks.
 
     Returns when the query ends or was stopped; if it failed, raises its error. A query that is asked to stop first ends
-    the running batch, unless that takes longer than `stop_within_s`.
+    the running batch, unless that takes longer than `stop_within_s`. A query `beside` it ends and fails with it.
     """
     ended: SimpleQueue[BatchMetrics] = SimpleQueue()
     listener = ProgressListener(ended, run=str(query.runId), on_silence=on_silence)
@@ -68,19 +69,36 @@ def follow(
             told = _Told(display, ForgivingSinks(*sinks))
             # Batches that ended before the listener was there.
             told.tell_all_of(query)
-            while query.isActive and not stop.is_set():
+            while query.isActive and not stop.is_set() and not _has_failed(beside):
                 told.tell_next(ended)
-            if stop.is_set():
+            if stop.is_set() or _has_failed(beside):
                 _let_the_batch_end(query, told, ended, stop, time.monotonic() + stop_within_s)
                 query.stop()
+            if beside is not None:
+                _end_beside(beside, query, stop)
             listener.wait_until_ended(LAST_WORD_S)
             # Spark's queue of events for listeners drops some when it is full.
             told.tell_all_of(query)
     finally:
         streams.removeListener(listener)
-    if not stop.is_set() and (error := query.exception()):
-        raise error
+    for one in (query, beside):
+        if one is not None and not stop.is_set() and (error := one.exception()):
+            raise error
     return told.totals
+
+
+def _has_failed(beside: StreamingQuery | None) -> bool:
+    return beside is not None and not beside.isActive and beside.exception() is not None
+
+
+def _end_beside(beside: StreamingQuery, query: StreamingQuery, stop: StopRequest) -> None:
+    """Let a query beside another read what there is, unless the other failed or somebody asks to stop.
+
+    An interrupted batch does no harm: it is repeated from the checkpoint.
+    """
+    while beside.isActive and not stop.is_set() and query.exception() is None:
+        time.sleep(POLL_S)
+    beside.stop()
 
 
 class _Told:

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from panewise.cli.job_table import JobError as JobError
 from panewise.cli.job_table import Table
+from panewise.language.model import UNBOUNDED_US
 from panewise.spark.quotas import Quotas
 
 MODES = ("stream", "batch")
@@ -29,6 +30,11 @@ KAFKA = "kafka"
 DELTA = "delta"
 FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 """Formats of files in a folder: they need a path, and Spark reads them with the schema of the stream."""
+_TABLES = (
+    *("queries", "name", "mode", "source", "sink", "stream", "control", "lookups", "set_aside"),
+    *("metrics", "log", "spark"),
+)
+_SINK_KEYS = ("format", "path", "mode", "encode", "key", "headers", "options")
 LOG_LEVELS = ("off", "error", "warn", "info", "debug")
 LOG_SUFFIX = ".spark.log"
 AVAILABLE_NOW = "available now"
@@ -71,6 +77,14 @@ class Sink:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """Where events go that are set aside, and where a stream keeps the progress of writing them."""
+
+    sink: Sink
+    checkpoint: str | None = None
+
+
+@dataclass(frozen=True)
 class StreamSettings:
     """How a streaming job runs: where its progress is kept, when a batch starts, and what overrides the statements.
 
@@ -83,6 +97,8 @@ class StreamSettings:
     buckets: int | None = None
     watermarks_us: Mapping[str, int] = field(default_factory=dict)
     changed_only: bool | None = None
+    future_bound_us: int | None = None
+    """Instead of the FUTURE BOUND of every stream."""
     stop_within_s: float = STOP_WITHIN_S
     """How long a stream that is asked to stop may take to end the running batch."""
 
@@ -123,6 +139,8 @@ class Job:
     """How much these statements may ask for."""
     lookups: str | None = None
     """The folder that the workers share with lookups; statements that came are kept there too."""
+    set_aside: SetAside | None = None
+    """Where events go that are set aside; None if they are only counted."""
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -175,9 +193,7 @@ def read_job(file: Path) -> Job:
 
 
 def _job(root: Table) -> Job:
-    root.expect_keys(
-        ("queries", "name", "mode", "source", "sink", "stream", "control", "lookups", "metrics", "log", "spark")
-    )
+    root.expect_keys(_TABLES)
     queries = root.required_text("queries", '"queries.sql"')
     return Job(
         file=root.file,
@@ -190,6 +206,7 @@ def _job(root: Table) -> Job:
         control=_control(root),
         quotas=_quotas(root),
         lookups=_lookups(root),
+        set_aside=_set_aside(root),
         metrics=_metrics(root.table("metrics")),
         log=_log(root.table("log")),
         spark=_spark(root.table("spark")),
@@ -233,7 +250,29 @@ def _source(table: Table, hint: str = "") -> Source:
 
 def _sink(root: Table) -> Sink:
     table = root.table("sink")
-    table.expect_keys(("format", "path", "mode", "encode", "key", "headers", "options"))
+    table.expect_keys(_SINK_KEYS)
+    return _sink_of(root, table)
+
+
+def _set_aside(root: Table) -> SetAside | None:
+    """The sink of events that are set aside; each source is read twice for it."""
+    if "set_aside" not in root.content:
+        return None
+    table = root.table("set_aside")
+    table.expect_keys((*_SINK_KEYS, "checkpoint"))
+    table.required_text("format", '"parquet"')
+    if "key" in table.content and isinstance(table.content["key"], str):
+        raise table.fail("key", 'names a key of answers; give a list of columns, like ["stream", "reason"]')
+    checkpoint = table.path("checkpoint")
+    if not _is_stream(root) and checkpoint is not None:
+        raise table.fail("checkpoint", "is for streams; leave it out")
+    if _is_stream(root) and checkpoint is None:
+        beside = root.table("stream").path("checkpoint")
+        checkpoint = None if beside is None else f"{beside.rstrip('/')}-set-aside"
+    return SetAside(_sink_of(root, table), checkpoint)
+
+
+def _sink_of(root: Table, table: Table) -> Sink:
     sink = Sink(
         format=table.text("format") or Sink.format,
         path=table.path("path"),
@@ -264,7 +303,7 @@ def _key(table: Table) -> str | tuple[str, ...] | None:
 
 def _stream(root: Table) -> StreamSettings:
     table = root.table("stream")
-    table.expect_keys(("checkpoint", "trigger", "buckets", "watermark", "changed_only", "stop_within"))
+    table.expect_keys(("checkpoint", "trigger", "buckets", "watermark", "future_bound", "changed_only", "stop_within"))
     stop_within_us = table.duration_us("stop_within")
     settings = StreamSettings(
         checkpoint=table.path("checkpoint"),
@@ -272,6 +311,7 @@ def _stream(root: Table) -> StreamSettings:
         buckets=table.whole_number("buckets", low=1),
         watermarks_us=_watermarks_us(table),
         changed_only=table.flag("changed_only"),
+        future_bound_us=_future_bound_us(table),
         stop_within_s=STOP_WITHIN_S if stop_within_us is None else stop_within_us / 1e6,
     )
     if settings.trigger != AVAILABLE_NOW and not _INTERVAL.fullmatch(settings.trigger):
@@ -279,6 +319,12 @@ def _stream(root: Table) -> StreamSettings:
     if _is_stream(root) and settings.checkpoint is None:
         raise table.fail("checkpoint", 'is missing; a stream keeps its progress there: checkpoint = "out/checkpoint"')
     return settings
+
+
+def _future_bound_us(table: Table) -> int | None:
+    if table.content.get("future_bound") == "none":
+        return UNBOUNDED_US
+    return table.duration_us("future_bound", or_word="none")
 
 
 def _watermarks_us(table: Table) -> dict[str, int]:

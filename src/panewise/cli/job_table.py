@@ -88,15 +88,16 @@ class Table:
             raise self.fail(key, f"must be true or false, got {value!r}")
         return value
 
-    def duration_us(self, key: str) -> int | None:
-        """A length of time, written as in statements: "10 minutes"."""
+    def duration_us(self, key: str, or_word: str | None = None) -> int | None:
+        """A length of time, written as in statements: "10 minutes". An error names `or_word` as another choice."""
         value = self.text(key)
         if value is None:
             return None
         parts = _DURATION.fullmatch(value)
         unit_us = UNITS.get(parts[2].upper()) if parts else None
         if parts is None or unit_us is None:
-            raise self.fail(key, f'must be like "10 minutes", got "{value}"')
+            choice = "" if or_word is None else f', or "{or_word}"'
+            raise self.fail(key, f'must be like "10 minutes"{choice}, got "{value}"')
         if (us := int(parts[1]) * unit_us) > LONGEST_DURATION_US:
             raise self.fail(key, f"{value} is too long; at most 2**60 microseconds")
         return us

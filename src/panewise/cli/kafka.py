@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from panewise.cli.job import KAFKA, Job, JobError, Source
+from panewise.cli.job import KAFKA, Job, JobError, Sink, Source
 from panewise.cli.messages import is_header
 from panewise.cli.session import PACKAGES, local_cores
 
@@ -48,14 +48,14 @@ def check_source(spark: SparkSession, job: Job, place: str, source: Source) -> N
         _expect_topics(spark, job, place, source.options, topics)
 
 
-def check_sink(job: Job) -> None:
-    """Raise if the sink's options are incomplete, or if no broker answers."""
-    options = job.sink.options
+def check_sink(job: Job, place: str, sink: Sink) -> None:
+    """Raise if a sink's options are incomplete, or if no broker answers."""
+    options = sink.options
     if _option(options, "topic") is None:
-        raise JobError(job.file, "[sink] options", 'name no topic; write for example: topic = "answers"')
+        raise JobError(job.file, f"{place} options", 'name no topic; write for example: topic = "answers"')
     # On a cluster only the executors write to it.
     master = job.spark.get("master", job.spark.get("spark.master", "local[*]"))
-    _expect_broker(job, "[sink]", options, connect=local_cores(master) is not None)
+    _expect_broker(job, place, options, connect=local_cores(master) is not None)
 
 
 def connector_is_missing(error: PySparkException) -> bool:

@@ -21,6 +21,8 @@ HEADERS = "headers"
 """The column of a message's headers; `headers.NAME` is one of them."""
 MALFORMED = "panewise malformed"
 """The name of the observed metrics of malformed messages is this and the stream's name."""
+MALFORMED_TEXT = "panewise_malformed"
+"""The column with the text of a malformed message, where that is asked for."""
 MALFORMED_EVENTS = "malformed_events"
 """The metric in them."""
 
@@ -30,8 +32,12 @@ _END_OF_TIMES_US = 253_402_300_800_000_000
 _TO_MICROSECONDS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
-def decoded(loaded: DataFrame, schema: StructType, source: Source, malformed: str | Observation) -> DataFrame:
-    """Messages, one a row with its text in `value`, as events with the attributes of a schema."""
+def decoded(loaded: DataFrame, schema: StructType, source: Source, malformed: str | Observation | None) -> DataFrame:
+    """Messages, one a row with its text in `value`, as events with the attributes of a schema.
+
+    Malformed ones are counted as `malformed`. If that is None, they are not counted, and their text is a further column
+    `MALFORMED_TEXT`, NULL for all others.
+    """
     inside = StructType([_as_text(field) for field in schema if field.name not in source.attributes])
     unreadable = "unreadable"
     while unreadable in schema.names:
@@ -52,8 +58,11 @@ def decoded(loaded: DataFrame, schema: StructType, source: Source, malformed: st
     }
     wrong = [raw.isNotNull() & typed.isNull() for raw, typed in found.values()]
     is_malformed = reduce(Column.__or__, [message.isNull(), message[unreadable].isNotNull(), *wrong])
-    counted = parsed.observe(malformed, F.count_if(is_malformed).alias(MALFORMED_EVENTS))
-    return counted.select([F.when(~is_malformed, typed).alias(name) for name, (_, typed) in found.items()])
+    columns = [F.when(~is_malformed, typed).alias(name) for name, (_, typed) in found.items()]
+    if malformed is None:
+        text = F.coalesce(F.col("value").cast("string"), F.lit(""))
+        return parsed.select(*columns, F.when(is_malformed, text).alias(MALFORMED_TEXT))
+    return parsed.observe(malformed, F.count_if(is_malformed).alias(MALFORMED_EVENTS)).select(columns)
 
 
 def is_header(column: str) -> bool:

@@ -25,6 +25,7 @@ def check_job(job: Job) -> Workload:
         _check_path(job, job.place_of_source(stream), source)
     if job.control is not None:
         _check_path(job, "[control]", job.control)
+    _check_read_twice(job)
     workload = _with_watermarks(job, workload)
     check_workload(workload, lookups=job.lookups is not None)
     return workload
@@ -36,7 +37,7 @@ def source_of(job: Job, stream: str) -> Source:
 
 
 def _with_watermarks(job: Job, workload: Workload) -> Workload:
-    """The workload with the watermarks of the job file in place of those in the statements."""
+    """The workload with the watermarks and the bound of the job file in place of those in the statements."""
     given = job.stream.watermarks_us
     streams = dict(workload.streams)
     for name, delay_us in given.items():
@@ -45,7 +46,22 @@ def _with_watermarks(job: Job, workload: Workload) -> Workload:
             raise JobError(job.file, f"[stream.watermark] {name}", f"{job.queries.name} has no such stream{hint}")
         for chosen in [name] if name else list(streams):
             streams[chosen] = replace(streams[chosen], watermark_us=delay_us)
+    if job.stream.future_bound_us is not None:
+        bound_us = job.stream.future_bound_us
+        streams = {name: replace(stream, future_bound_us=bound_us) for name, stream in streams.items()}
     return replace(workload, streams=streams)
+
+
+def _check_read_twice(job: Job) -> None:
+    """Refuse a source that removes what was read, if [set_aside] has it read twice."""
+    for stream, source in job.sources.items():
+        cleans = next((value for name, value in source.options.items() if name.lower() == "cleansource"), "off")
+        if job.set_aside is not None and cleans.lower() != "off":
+            raise JobError(
+                job.file,
+                f"{job.place_of_source(stream)} options cleanSource",
+                "would remove files that [set_aside] has not read yet; leave out one of them",
+            )
 
 
 def _check_sources_match_streams(job: Job, workload: Workload) -> None:

@@ -42,6 +42,7 @@ class Totals:
     counts: Counter[str] = field(default_factory=Counter)
     stages_ns: Counter[str] = field(default_factory=Counter)
     steps_ms: Counter[str] = field(default_factory=Counter)
+    overflown: Counter[str] = field(default_factory=Counter)
     last: BatchMetrics | None = None
 
     def add(self, batch: BatchMetrics) -> None:
@@ -51,6 +52,7 @@ class Totals:
         self.counts.update(batch.counts)
         self.stages_ns.update(batch.stages_ns)
         self.steps_ms.update(batch.steps_ms)
+        self.overflown.update(batch.overflown)
         self.last = batch
 
     @property
@@ -87,11 +89,15 @@ class Totals:
             for name, what in (
                 ("untimed_events", "events without a time, dropped"),
                 ("malformed_events", "messages among them that could not be decoded"),
+                ("future_events", "events too far ahead of the clock, set aside (FUTURE BOUND)"),
                 ("corrected_events", "events behind the watermark that corrected answers"),
                 ("rejected_statements", "statements of the control stream that were refused"),
             )
             if counts[name]
         ]
+        if self.overflown:
+            named = ", ".join(f"{query} {count:,}" for query, count in self.overflown.most_common(10))
+            lines.append(f"answers that are NULL because a sum does not fit in a BIGINT: {named}")
         return lines
 
     @staticmethod
@@ -111,6 +117,7 @@ class Totals:
             "batches": self.batches,
             "rows_in": self.rows_in,
             **self.counts,
+            "overflown": dict(self.overflown),
             **{name: last.get(name) for name in standing},
             "stages_ns": dict(self.stages_ns),
             "steps_ms": dict(self.steps_ms),

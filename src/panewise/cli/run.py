@@ -20,12 +20,13 @@ from panewise.cli.follow import follow, stop_requests
 from panewise.cli.java_death import told_once
 from panewise.cli.job import Job, JobError, MetricsSettings, read_job
 from panewise.cli.kafka import other_connector
-from panewise.cli.messages import MALFORMED_EVENTS
+from panewise.cli.messages import MALFORMED_EVENTS, MALFORMED_TEXT
 from panewise.cli.preflight import check_job
 from panewise.cli.progress import Display, JsonLines, Lines, LiveTable
 from panewise.cli.session import PACKAGES, start_session
-from panewise.cli.sinks import start_stream, write_batch
-from panewise.cli.sources import read_events
+from panewise.cli.sinks import Output, start_stream, write_batch
+from panewise.cli.sources import read_events, read_for_set_aside
+from panewise.language.model import Workload
 from panewise.spark.java import ensure_java
 from panewise.spark.metrics_file import MetricsFile
 from panewise.spark.progress_listener import MetricsSink
@@ -57,10 +58,11 @@ def run_job(file: Path, console: Console, *, verbose: bool = False, as_json: boo
                 malformed: dict[str, Observation] = {}
                 events = read_events(spark, job, workload, malformed)
                 answers = panewise_spark.answers(events, workload, **_options(spark, job))
+                aside = _set_aside(spark, job, workload)
                 if job.is_stream:
-                    _run_stream(job, answers, console, lines, sinks)
+                    _run_stream(job, answers, aside, console, lines, sinks)
                 else:
-                    _run_batch(job, answers, console, lines, malformed)
+                    _run_batch(job, answers, aside, console, lines, malformed)
             finally:
                 # Where Java is gone there is nothing to stop, and what went wrong is told already.
                 with suppress(Py4JError, ConnectionError):
@@ -74,6 +76,15 @@ def _tell_where_to_look(job: Job, spark: SparkSession, console: Console) -> None
         console.print(f"Spark's log: {job.log_file}", style="dim", highlight=False, soft_wrap=True)
     if url := spark.sparkContext.uiWebUrl:
         console.print(f"Spark's UI: {url}", style="dim", highlight=False, soft_wrap=True)
+
+
+def _set_aside(spark: SparkSession, job: Job, workload: Workload) -> tuple[DataFrame, Output] | None:
+    """The events that are set aside, and where they go; None if they are only counted."""
+    output = Output.of_set_aside(job)
+    if output is None:
+        return None
+    events = read_for_set_aside(spark, job, workload)
+    return panewise_spark.set_aside(events, workload, malformed=MALFORMED_TEXT), output
 
 
 def _options(spark: SparkSession, job: Job) -> dict[str, Any]:
@@ -101,7 +112,12 @@ def _metrics_sinks(settings: MetricsSettings, console: Console) -> Iterator[tupl
 
 
 def _run_stream(
-    job: Job, answers: DataFrame, console: Console, lines: JsonLines | None, sinks: tuple[MetricsSink, ...]
+    job: Job,
+    answers: DataFrame,
+    aside: tuple[DataFrame, Output] | None,
+    console: Console,
+    lines: JsonLines | None,
+    sinks: tuple[MetricsSink, ...],
 ) -> None:
     began = time.perf_counter()
 
@@ -112,11 +128,18 @@ def _run_stream(
             console.print(message, style="yellow", highlight=False, soft_wrap=True)
 
     with stop_requests() as stop:
-        query = start_stream(answers, job)
+        query = start_stream(answers, Output.of_answers(job))
+        beside = None if aside is None else start_stream(*aside)
         display = lines or _display(job, console)
         try:
             totals = follow(
-                query, display, stop, sinks=sinks, stop_within_s=job.stream.stop_within_s, on_silence=tell_silence
+                query,
+                display,
+                stop,
+                beside=beside,
+                sinks=sinks,
+                stop_within_s=job.stream.stop_within_s,
+                on_silence=tell_silence,
             )
         except FAILURES as error:
             if not (stop.is_set() and java_is_gone(error)):
@@ -157,15 +180,24 @@ def _display(job: Job, console: Console) -> Display:
 
 
 def _run_batch(
-    job: Job, answers: DataFrame, console: Console, lines: JsonLines | None, malformed: Mapping[str, Observation]
+    job: Job,
+    answers: DataFrame,
+    aside: tuple[DataFrame, Output] | None,
+    console: Console,
+    lines: JsonLines | None,
+    malformed: Mapping[str, Observation],
 ) -> None:
     began = time.perf_counter()
-    rows = write_batch(answers, job)
+    rows = write_batch(answers, Output.of_answers(job))
+    set_aside = None if aside is None else write_batch(*aside)
     took_s = time.perf_counter() - began
     undecoded = sum(int(count.get[MALFORMED_EVENTS]) for count in malformed.values())
     if lines is not None:
-        lines.write("done", {"seconds": round(took_s, 3), "answers": rows, MALFORMED_EVENTS: undecoded})
+        written = {} if set_aside is None else {"set_aside": set_aside}
+        lines.write("done", {"seconds": round(took_s, 3), "answers": rows, MALFORMED_EVENTS: undecoded, **written})
         return
     console.print(f"done: {rows:,} answers in {took_s:.1f} s", highlight=False)
     if undecoded:
         console.print(f"{undecoded:,} messages could not be decoded", style="dim", highlight=False)
+    if set_aside is not None:
+        console.print(f"{set_aside:,} events were set aside", style="dim", highlight=False)

@@ -56,6 +56,11 @@ def read_events(
     return frames
 
 
+def read_for_set_aside(spark: SparkSession, job: Job, workload: Workload) -> dict[str, DataFrame]:
+    """The events of each stream once more, with the texts of malformed messages as `MALFORMED_TEXT`."""
+    return {name: _Reading(spark, job, stream, counts=False).events() for name, stream in workload.streams.items()}
+
+
 def schema_of(stream: Stream) -> StructType:
     """The attributes of a stream as Spark sees them; times with a declared unit are integers."""
     return StructType(
@@ -69,7 +74,7 @@ def schema_of(stream: Stream) -> StructType:
 class _Reading:
     """One stream read from its source."""
 
-    def __init__(self, spark: SparkSession, job: Job, stream: Stream) -> None:
+    def __init__(self, spark: SparkSession, job: Job, stream: Stream, *, counts: bool = True) -> None:
         self.spark = spark
         self.job = job
         self.stream = stream
@@ -78,7 +83,7 @@ class _Reading:
         self.place = job.place_of_source(stream.name)
         count = f"{MALFORMED} {stream.name}"
         self.malformed: str | Observation | None = None
-        if self.source.decode is not None:
+        if self.source.decode is not None and counts:
             self.malformed = count if job.is_stream else Observation(count)
 
     def events(self) -> DataFrame:
@@ -106,7 +111,7 @@ class _Reading:
             raise
 
     def _events(self, loaded: DataFrame) -> DataFrame:
-        if self.malformed is None:
+        if self.source.decode is None:
             self._expect(self.schema.names, loaded.columns)
             return loaded.select([_column(field) for field in self.schema])
         around = self.source.attributes.values()

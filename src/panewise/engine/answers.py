@@ -24,7 +24,7 @@ from panewise.engine.columns import arrow_type
 from panewise.engine.tables import KeyTable
 from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
 from panewise.language.evaluate import evaluate
-from panewise.language.expressions import AggregateCall, Attribute, Expression, attributes_of
+from panewise.language.expressions import AggregateCall, Attribute, Expression, aggregates_of, attributes_of
 from panewise.language.model import Query, Stream, Workload
 from panewise.language.printer import label_of
 from panewise.language.typecheck import type_of
@@ -108,6 +108,8 @@ class QueryAnswers:
     """The bounds of an aggregate's answers; an aggregate with exact answers has none."""
     instances: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """The instance of a sliding window that each row belongs to."""
+    overflows: int = 0
+    """How many answers are NULL because they do not fit in 64 bits, those that HAVING read and left out included."""
 
     def __len__(self) -> int:
         return len(self.starts_us)
@@ -125,10 +127,16 @@ class QueryAnswers:
             starts_us=self.starts_us[rows],
             ends_us=self.ends_us[rows],
             keys=self.keys[rows],
-            lowered={call: _take(lowered, rows) for call, lowered in self.lowered.items()},
+            lowered={call: lowered.take(rows) for call, lowered in self.lowered.items()},
             bounds={call: (low[rows], high[rows]) for call, (low, high) in self.bounds.items()},
             instances=self.instances[rows] if len(self.instances) else self.instances,
         )
+
+
+def overflows_of(lowered: Mapping[AggregateCall, Lowered], read_by: Expression | None = None) -> int:
+    """How many answers are NULL because they do not fit in 64 bits, without those that HAVING read and counted."""
+    found = {call: answers.overflows for call, answers in lowered.items() if answers.overflown is not None}
+    return sum(count for call, count in found.items() if call not in aggregates_of(read_by)) if found else 0
 
 
 def rows_that_pass(
@@ -291,11 +299,6 @@ def _typed(call: AggregateCall, lowered: Lowered, stream: Stream) -> pa.Array:
     if _result_type(call, stream) is Type.DOUBLE or lowered.exact is None:
         return _values(lowered)
     return _exact(lowered)
-
-
-def _take(lowered: Lowered, rows: Ints) -> Lowered:
-    exact = None if lowered.exact is None else lowered.exact[rows]
-    return Lowered(lowered.values[rows], exact, lowered.valid[rows])
 
 
 def _values(lowered: Lowered) -> pa.Array:

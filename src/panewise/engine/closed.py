@@ -21,13 +21,12 @@ from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.sketches import Sketches
 from panewise.aggregates.types import Type
-from panewise.engine.answers import Groups, QueryAnswers, rows_that_pass
+from panewise.engine.answers import Groups, QueryAnswers, overflows_of, rows_that_pass
 from panewise.engine.sketches import fold_sketches, open_in_place
 from panewise.engine.thresholds import passing
-from panewise.errors import AnswerOverflowError
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
 from panewise.kernels.multisets import count_distinct, most_frequent, select_ranks
-from panewise.language.expressions import Expression, aggregates_of
+from panewise.language.expressions import AggregateCall, Expression, aggregates_of
 from panewise.planning.plan import PlannedAggregate, PlannedQuery, StreamPlan
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class Lowering(ABC):
         call = aggregate.call
         key = call.function, aggregate.input, call.parameter
         if key in self._lowered:
-            return self._lowered[key] if rows is None else picked(self._lowered[key], rows)
+            return self._lowered[key] if rows is None else self._lowered[key].take(rows)
         made = self._lower(aggregate, rows)
         if rows is None:
             self._lowered[key] = made
@@ -232,13 +231,6 @@ class _FoldedInput:
         return self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
 
 
-def picked(lowered: Lowered, rows: Ints) -> Lowered:
-    """Some of the answers."""
-    exact = None if lowered.exact is None else lowered.exact[rows]
-    bounds = None if lowered.bounds is None else (lowered.bounds[0][rows], lowered.bounds[1][rows])
-    return Lowered(lowered.values[rows], exact, lowered.valid[rows], bounds)
-
-
 @dataclass
 class ClosedWindows:
     """One query's closed windows, all groups."""
@@ -247,6 +239,8 @@ class ClosedWindows:
     fold: Folded
     _passing: Ints | None = None
     """The windows that pass HAVING, once that is decided."""
+    _unknown: int = 0
+    """How many answers that HAVING reads do not fit in 64 bits."""
 
     def __len__(self) -> int:
         return len(self.fold)
@@ -274,33 +268,39 @@ class ClosedWindows:
         """The answers of these windows that pass HAVING, given where each window starts and ends.
 
         HAVING decides first: for a group that does not pass, the aggregates that only SELECT reads are not computed,
-        and cannot overflow.
+        and are not counted if they overflow.
         """
         self.decide()
         query, fold, rows = self.planned.query, self.fold, self._passing
         lowered = {aggregate.call: self._lower(aggregate, rows) for aggregate in self.planned.aggregates}
         bounds = {call: answer.bounds for call, answer in lowered.items() if answer.bounds is not None}
-        if rows is None:
-            return QueryAnswers(query, starts_us, ends_us, fold.keys, fold.groups, lowered, bounds, fold.instances)
-        return QueryAnswers(
-            query, starts_us[rows], ends_us[rows], fold.keys[rows], fold.groups, lowered, bounds, fold.instances[rows]
-        )
+        overflows = self._unknown + overflows_of(lowered, read_by=query.having)
+        keys, instances = fold.keys, fold.instances
+        if rows is not None:
+            starts_us, ends_us, keys, instances = starts_us[rows], ends_us[rows], keys[rows], instances[rows]
+        return QueryAnswers(query, starts_us, ends_us, keys, fold.groups, lowered, bounds, instances, overflows)
 
     def _passing_rows(self, having: Expression) -> Ints:
         """The windows that pass HAVING, whether it is made of plain thresholds or of any other form."""
         aggregates = {aggregate.call: aggregate for aggregate in self.planned.aggregates}
-        holds = passing(having, lambda call: self._lower(aggregates[call], None))
+        read: dict[AggregateCall, Lowered] = {}
+
+        def lowered(call: AggregateCall) -> Lowered:
+            if call not in read:
+                read[call] = self._lower(aggregates[call], None)
+            return read[call]
+
+        holds = passing(having, lowered)
+        if holds is None:
+            read = {call: lowered(call) for call in aggregates_of(having)}
+        self._unknown = overflows_of(read)
         if holds is not None:
             return np.flatnonzero(holds)
         fold = self.fold
-        read = {call: self._lower(aggregates[call], None) for call in aggregates_of(having)}
         return rows_that_pass(having, fold.plan.stream, fold.groups, fold.keys, read)
 
     def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
         """The answers of one aggregate, of some windows or of all."""
         if rows is not None and not len(rows):
             return _NO_ANSWERS
-        try:
-            return self.fold.lowered(aggregate, rows)
-        except AnswerOverflowError as error:
-            raise AnswerOverflowError(f"query {self.planned.query.name}: {error}") from None
+        return self.fold.lowered(aggregate, rows)

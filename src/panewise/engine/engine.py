@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from panewise.engine.admission import check_memory, check_structures
 from panewise.engine.answers import answers_schema, to_table, wide
+from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver
 from panewise.engine.explain import explain_engine
 from panewise.engine.ingest import read_events
 from panewise.engine.lookup import first_values
@@ -52,6 +54,9 @@ class Engine:
         in_bulk: Plan for many windows that close at once, as when a past is loaded in few pushes.
         memory_limit: Refuse a workload that would hold more bytes than this by these numbers.
         strict: Refuse times that cannot be meant, instead of warning of them.
+        set_aside: Called with a stream's name, a reason and an Arrow table (times in microseconds) for events that no
+            window counts: `untimed`, `future` (see FUTURE BOUND) or `late`. Without it, untimed events are refused.
+        clock: The time now in seconds since 1970, for FUTURE BOUND.
 
     Raises:
         StatementError: A statement is wrong; the error has the line, the column and a hint.
@@ -69,17 +74,20 @@ class Engine:
         in_bulk: bool = False,
         memory_limit: int | None = None,
         strict: bool = False,
+        set_aside: Receiver | None = None,
+        clock: Clock = time.time,
     ) -> None:
         self._prices = Prices(rate, groups={} if groups is None else groups, in_bulk=in_bulk)
         self._memory_limit = memory_limit
         self._warned = Warned(strict=bool(strict))
+        self._set_aside, self._clock = set_aside, clock
         if memory_limit is not None and not (isinstance(memory_limit, Real) and memory_limit > 0):
             raise ArgumentError(f"memory_limit is a positive number of bytes, or None; got {memory_limit!r}")
         self._workload = workload if isinstance(workload, Workload) else read(workload)
         self._schema = answers_schema(self._workload)
         check_memory(self._workload, self._prices, self._memory_limit)
         self._streams = {
-            stream.name: StreamState(stream, self._workload.queries_of(stream.name), self._prices)
+            stream.name: self._opened(StreamState(stream, self._workload.queries_of(stream.name), self._prices))
             for stream in self._workload.streams.values()
         }
         self._row_queries = RowQueries(self._streams)
@@ -106,7 +114,8 @@ class Engine:
     def push(self, stream: str, events: object) -> None:
         """Take in events of a stream, in any order.
 
-        Events behind the watermark are dropped and counted (`late_events`), unless the stream corrects answers. The
+        Events behind the watermark are dropped and counted (`late_events`), unless the stream corrects answers. Events
+        further ahead of the clock than the stream's FUTURE BOUND are set aside and counted (`set_aside_events`). The
         engine warns once if all events of a push are late, or if their times are hardly meant.
 
         Args:
@@ -121,8 +130,8 @@ class Engine:
         Cost: O(events) for each different GROUP BY, whatever the number of queries.
         """
         state = self._stream(stream)
-        batch, given = read_events(state.stream, events)
-        times, late = np.asarray(batch.column(state.stream.timestamp)), state.late
+        batch, given = read_events(state.stream, events, may_be_untimed=self._set_aside is not None)
+        times, late = np.asarray(batch.column(state.stream.timestamp).drop_null()), state.late
         self._warned.events(state.stream, times, given)
         self._row_queries.push(stream, state.push(batch))
         self._warned.push(state, times, state.late - late)
@@ -150,7 +159,7 @@ class Engine:
             UnknownNameError: There is no such stream.
             TimeError: The watermark is no time.
             WatermarkError: The watermark goes back.
-            AnswerOverflowError: A sum overflows.
+            AnswerOverflowError: A sum does not fit in a BIGINT, of a query with ON OVERFLOW ERROR.
 
         Cost: O(rows) for each predicate of the trees in which a window ends, and O(answers). O(1) if no window ends.
         """
@@ -331,7 +340,7 @@ class Engine:
                 self._singles.pop(name, None)
         for stream in workload.streams.values():
             if stream.name not in self._streams:
-                self._streams[stream.name] = StreamState(stream, [], self._prices)
+                self._streams[stream.name] = self._opened(StreamState(stream, [], self._prices))
             fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
             self._streams[stream.name].add(fresh)
             # Not before: a query may take over what another one that goes has left.
@@ -375,6 +384,14 @@ class Engine:
         """
         return self._stream(stream).late
 
+    def set_aside_events(self, stream: str) -> dict[str, int]:
+        """Count the events of a stream that no window counts, by reason: `late`, `untimed`, `future`.
+
+        Cost: O(1).
+        """
+        state = self._stream(stream)
+        return {LATE: state.late, UNTIMED: state.aside.counts[UNTIMED], FUTURE: state.aside.counts[FUTURE]}
+
     def exact_from(self, query: str) -> int | None:
         """Tell where a query begins to see every event.
 
@@ -394,7 +411,8 @@ class Engine:
         """Tell what the engine holds and has done, as plain data.
 
         Returns:
-            A dict. `streams` has for each stream its events, late events, the rate in event time, its trees with their
+            A dict. `streams` has for each stream its events, late events and those set aside, by query the answers
+            that are NULL because they do not fit (`overflown_answers`), the rate in event time, its trees with their
             fragments, groups and bytes, and the event log. `structures` has for each stream the structures of
             on-demand queries, with bytes, updates, lookups and switches. `row_queries` has for each row query its
             basic windows attached, evaluations, the index in use, and bytes.
@@ -445,11 +463,13 @@ class Engine:
         )
 
     @classmethod
-    def restore(cls, blob: bytes) -> Engine:
+    def restore(cls, blob: bytes, *, set_aside: Receiver | None = None, clock: Clock = time.time) -> Engine:
         """Make an engine that goes on where `snapshot` left off.
 
         Args:
             blob: What `snapshot` returned, in this version of Panewise or an older one.
+            set_aside: As for a new engine; a snapshot does not hold it.
+            clock: As for a new engine.
 
         Raises:
             SnapshotError: The bytes are damaged, or a newer version wrote them.
@@ -460,13 +480,21 @@ class Engine:
         engine = cls.__new__(cls)
         engine._workload = held.workload
         engine._schema = answers_schema(held.workload)
+        engine._set_aside, engine._clock = set_aside, clock
         engine._streams = held.streams
+        for state in held.streams.values():
+            engine._opened(state)
         engine._memory_limit = held.memory_limit
         engine._prices = next((state.prices for state in held.streams.values()), Prices())
         engine._row_queries = held.row_queries
         engine._singles = {}
         engine._warned = Warned(strict=held.strict)
         return engine
+
+    def _opened(self, state: StreamState) -> StreamState:
+        """A stream that sets events aside as this engine does."""
+        state.aside.receiver, state.aside.clock = self._set_aside, self._clock
+        return state
 
     def _at_us(self, at: Time | None, state: StreamState) -> int | None:
         """The time of a lookup."""
@@ -497,4 +525,7 @@ class Engine:
         at_us = state.now_us if at_us is None else at_us
         if at_us is None or state.log is None or not single.is_short:
             return None
-        return single.find(state.log, at_us, state.since_us[single.query.name], key)
+        found = single.find(state.log, at_us, state.since_us[single.query.name], key)
+        if found is not None and found.overflows:
+            state.overflows.add(single.query, found.overflows)
+        return found

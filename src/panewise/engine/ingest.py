@@ -44,15 +44,16 @@ class GivenTimes:
     """The zones other than UTC that they are in; "" stands for times without a zone, which are taken as UTC."""
 
 
-def to_batch(stream: Stream, events: object) -> pa.RecordBatch:
+def to_batch(stream: Stream, events: object, *, may_be_untimed: bool = False) -> pa.RecordBatch:
     """Events as one record batch with exactly the stream's attributes, in its order, timestamps as int64 microseconds.
 
-    In a pandas frame NaN stands for a missing value and becomes NULL; anywhere else NaN stays NaN.
+    In a pandas frame NaN stands for a missing value and becomes NULL; anywhere else NaN stays NaN. An event without a
+    usable time is refused, unless somebody takes such events.
     """
-    return read_events(stream, events)[0]
+    return read_events(stream, events, may_be_untimed=may_be_untimed)[0]
 
 
-def read_events(stream: Stream, events: object) -> tuple[pa.RecordBatch, GivenTimes]:
+def read_events(stream: Stream, events: object, *, may_be_untimed: bool = False) -> tuple[pa.RecordBatch, GivenTimes]:
     """Events as one record batch, and how their times were given."""
     columns = _columns(stream, events)
     arrays = [
@@ -62,16 +63,22 @@ def read_events(stream: Stream, events: object) -> tuple[pa.RecordBatch, GivenTi
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise EventsError(f"stream {stream.name}: the columns differ in length ({shown})")
-    times = arrays[list(stream.attributes).index(stream.timestamp)]
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(stream.attributes))
+    if not may_be_untimed:
+        _check_times(stream, batch.column(stream.timestamp))
+    return batch, _given_times(columns[stream.timestamp], stream.units.get(stream.timestamp))
+
+
+def _check_times(stream: Stream, times: pa.Array) -> None:
+    """Refuse times that are NULL, or outside the years 1 to 9999."""
     if times.null_count:
         row = pc.index(times.is_null(), True).as_py()
         raise EventsError(
             f"stream {stream.name}: {stream.timestamp} is NULL in {times.null_count} of {len(times)} events, first in "
-            f"row {row}; an event needs a time: filter those rows out before push"
+            f"row {row}; an event needs a time: filter those rows out before push, or let Engine(set_aside=...) take "
+            f"them"
         )
     _check_span(stream, np.asarray(times))
-    given = _given_times(columns[stream.timestamp], stream.units.get(stream.timestamp))
-    return pa.RecordBatch.from_arrays(arrays, names=list(stream.attributes)), given
 
 
 def _check_span(stream: Stream, times: npt.NDArray[np.int64]) -> None:
@@ -84,7 +91,8 @@ def _check_span(stream: Stream, times: npt.NDArray[np.int64]) -> None:
     cure = "convert other units" if unit is None else unit_cure(unit)
     raise EventsError(
         f"stream {stream.name}: {stream.timestamp} is {times[row]} in row {row}, and {int(outside.sum())} of "
-        f"{len(times)} events have such a time; {SPAN}. Before push, {cure}"
+        f"{len(times)} events have such a time; {SPAN}. Before push, {cure}, "
+        f"or let Engine(set_aside=...) take such events"
     )
 
 

@@ -59,8 +59,7 @@ def lookup_answers(
     answered = structures.lookup(query, log, at_us, since_us, keys)
     if answered is not None:
         return answered
-    answers = _from_log(stream, query, log, at_us, since_us, having)
-    return answers if keys is None else _of_keys(answers, keys)
+    return _from_log(stream, query, log, at_us, since_us, having, keys)
 
 
 def lookup_arrays(
@@ -73,18 +72,24 @@ def lookup_arrays(
     within: TimeGrams,
     structures: SharedStructures,
     keys: Keys,
-) -> Arrays:
-    """The answers of some groups at a time by the names of SELECT; a group without an answer is masked."""
+) -> tuple[Arrays, int]:
+    """The answers of some groups at a time by the names of SELECT, and how many do not fit in 64 bits.
+
+    A group without an answer is masked.
+    """
     arrays = None if at_us is None else structures.lookup_arrays(query, log, at_us, since_us, keys)
     if arrays is not None:
         return arrays
     size = len(keys[query.group_by[0]])
     found = None if at_us is None else structures.lookup_many(query, log, at_us, since_us, keys)
-    if found is None:
+    if found is not None:
+        places, lowered, overflows = found.places, found.lowered, found.overflows
+    else:
         answers = lookup_answers(stream, query, log, at_us, since_us, having, within, structures, keys)
-        found = _places_of(answers, keys, size)
-    places, lowered = found
-    return {label: _scattered(places, lowered[call], size) for label, call in labelled_aggregates(query)}
+        places, lowered = _places_of(answers, keys, size)
+        overflows = answers.overflows
+    arrays_of = {label: _scattered(places, lowered[call], size) for label, call in labelled_aggregates(query)}
+    return arrays_of, overflows
 
 
 def first_values(answers: QueryAnswers) -> Values | None:
@@ -109,15 +114,6 @@ def _scattered(places: Ints, lowered: Lowered, size: int) -> np.ma.MaskedArray[A
     return np.ma.MaskedArray(out, mask)
 
 
-def _of_keys(answers: QueryAnswers, keys: Keys) -> QueryAnswers:
-    """The answers of some groups."""
-    names = answers.groups.names
-    if not len(answers):
-        return answers
-    wanted = answers.groups.table.find([keys[name] for name in names], len(keys[names[0]]))
-    return answers.from_rows(np.flatnonzero(np.isin(answers.keys, wanted)))
-
-
 def _places_of(answers: QueryAnswers, keys: Keys, size: int) -> tuple[Ints, dict[AggregateCall, Lowered]]:
     """Which of some groups have an answer, and their answers; a group may be asked for twice."""
     if not len(answers):
@@ -131,9 +127,15 @@ def _places_of(answers: QueryAnswers, keys: Keys, size: int) -> tuple[Ints, dict
 
 
 def _from_log(
-    stream: Stream, query: Query, log: EventLog, at_us: int, since_us: int | None, having: HavingIndexes
+    stream: Stream,
+    query: Query,
+    log: EventLog,
+    at_us: int,
+    since_us: int | None,
+    having: HavingIndexes,
+    keys: Keys | None,
 ) -> QueryAnswers:
-    """The answers from the events that the window covers."""
+    """The answers from the events that the window covers, of some groups or of all."""
     rows = log.covered(query.window, at_us, since_us)
     pending = rows[rows >= log.final_held]
     numbers = having.numbers_of(query, at_us, log.events.take(pa.array(pending)))
@@ -146,11 +148,20 @@ def _from_log(
     (tree,) = plan.trees
     store = SlotStore(plan, tree)
     (base,) = plan.bases
-    store.append(Combiner(plan, project(plan, batch)).partials(base, np.zeros(len(rows), np.int64)))
+    read = batch if keys is None else _of_keys(stream, batch, keys)
+    store.append(Combiner(plan, project(plan, read)).partials(base, np.zeros(read.num_rows, np.int64)))
     for closed in store.close(tree.queries, {planned.query.window for planned in tree.queries}, None, None):
         groups = closed.fold.groups.decode(closed.fold.keys)
         return closed.answers(*_times(stream, query, at_us, batch, times, groups, len(closed)))
     return _over_nothing(stream, query, *_covered_times(query, at_us, times))
+
+
+def _of_keys(stream: Stream, batch: pa.RecordBatch, keys: Keys) -> pa.RecordBatch:
+    """The events of some groups."""
+    table = KeyTable([stream.attributes[name] for name in keys])
+    table.ids(list(keys.values()), len(next(iter(keys.values()))))
+    found = table.find([batch.column(name) for name in keys], batch.num_rows)
+    return batch.filter(pa.array(found >= 0))
 
 
 def _over_nothing(stream: Stream, query: Query, start_us: int, end_us: int) -> QueryAnswers:

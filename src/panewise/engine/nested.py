@@ -20,9 +20,8 @@ import numpy.typing as npt
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import Groups
-from panewise.engine.closed import FEW, Folded, Lowering, picked
+from panewise.engine.closed import FEW, Folded, Lowering
 from panewise.engine.packed_rows import PackedRows
-from panewise.errors import AnswerOverflowError
 from panewise.kernels.key_ranges import rows_of_ranges
 from panewise.kernels.nested_windows import (
     accumulate_pairs,
@@ -139,16 +138,13 @@ class NestedWindows:
     def lowered(self, aggregate: PlannedAggregate, piece: int, keys: Ints, plan: StreamPlan) -> Lowered | None:
         """The answers of an aggregate, for one window and the given keys, picked from those of all windows and keys.
 
-        None if these are too many, or if one of them overflows: that one may not be needed at all.
+        None if these are too many.
         """
         if not self.is_small:
             return None
         if self._cells is None:
             self._cells = _Cells(self, plan)
-        try:
-            return picked(self._cells.lowered(aggregate), piece * self._keys + keys)
-        except AnswerOverflowError:
-            return None
+        return self._cells.lowered(aggregate).take(piece * self._keys + keys)
 
     def lines(self, component: Component) -> tuple[Column, ...]:
         """The folded columns of a component, with a line for each piece and a value for each key."""

@@ -49,8 +49,8 @@ class RowEngine(Engine):
         prices: Prices,
         since_us: Mapping[str, int | None],
     ) -> None:
-        # What rows come from has the unit of a declared integer behind it.
-        stream = replace(stream, units={})
+        # Rows are in microseconds, and whoever wrote them has judged their times: by now the clock says something else.
+        stream = replace(stream, units={}, future_bound_us=None)
         super().__init__(Workload({stream.name: stream}), rate=prices.rate, groups=prices.groups)
         self._log = OrderedLog(stream)
         self._state = self._streams[stream.name]
@@ -70,6 +70,11 @@ class RowEngine(Engine):
     def newest_us(self) -> int | None:
         """The time of the newest row that was ever pushed."""
         return self._state.newest_us
+
+    @property
+    def overflown(self) -> dict[str, int]:
+        """By query, the answers that were NULL because they do not fit in 64 bits."""
+        return self._state.overflows.counts
 
     @property
     def rows_held(self) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from panewise.engine.explain import plan_at_work
+from panewise.engine.aside import FUTURE, UNTIMED
+from panewise.engine.explain import overflow_lines, plan_at_work
 from panewise.engine.stream_state import StreamState
 from panewise.language.model import Workload
 from panewise.language.show import queries_table
@@ -19,13 +20,13 @@ def engine_text(workload: Workload, streams: Mapping[str, StreamState]) -> str:
     """The engine's state, in a line. Cost: O(streams)."""
     queries = counted(len(workload.queries) + len(workload.row_queries), "query", "queries")
     shown = "; ".join(_stream_text(name, state) for name, state in streams.items())
-    return f"Engine({queries}; {shown})" if shown else f"Engine({queries})"
+    return f"Engine({'; '.join(part for part in (queries, shown, *overflow_lines(streams)) if part)})"
 
 
 def engine_html(workload: Workload, streams: Mapping[str, StreamState], statistics: Mapping[str, Any]) -> str:
     """Streams, what is held for their queries, the queries, and the plan's picture. Cost: as for the statistics."""
     total = len(workload.queries) + len(workload.row_queries)
-    headings = ("stream", "events", "late", "newest event", "watermark", "held")
+    headings = ("stream", "events", "late", "set aside", "newest event", "watermark", "held")
     held = list(_held_rows(statistics))
     return block(
         f"Engine: {counted(len(streams), 'stream')}, {counted(total, 'query', 'queries')}",
@@ -34,6 +35,7 @@ def engine_html(workload: Workload, streams: Mapping[str, StreamState], statisti
         folded("what is held", table(("of", "what", "grouped by", "queries", "rows", "bytes"), held, len(held)))
         if held
         else line("nothing is held yet"),
+        *(line(text) for text in overflow_lines(streams)),
         picture_html(plan_at_work(workload, streams)),
     )
 
@@ -57,6 +59,7 @@ def _stream_row(name: str, state: StreamState, statistics: Mapping[str, Any]) ->
         name,
         state.accepted,
         state.late,
+        state.aside.counts[UNTIMED] + state.aside.counts[FUTURE],
         "none yet" if state.newest_us is None else show_time(state.newest_us),
         _watermark(state),
         show_bytes(statistics["streams"][name]["bytes"] + structures),

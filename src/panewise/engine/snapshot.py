@@ -19,6 +19,7 @@ import pyarrow as pa
 from panewise.engine.combine import partials_schema
 from panewise.engine.event_log import EventLog
 from panewise.engine.generation import Generation, TreeState
+from panewise.engine.overflows import Overflows
 from panewise.engine.stream_state import StreamState
 from panewise.engine.windowed.row_queries import RowQueries
 from panewise.errors import PanewiseError, SnapshotError
@@ -170,6 +171,8 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "pushes": state.pushes,
         "late": state.late,
         "corrected": state.corrected,
+        "aside": dict(state.aside.counts),
+        "overflown": state.overflows.counts,
         "row_times": _keep(tables, pa.table({"time": row_times})),
         "row_times_from": row_times_from,
         "on_demand": [print_query(query) for query in state.on_demand.values()],
@@ -230,6 +233,8 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
         "corrected",
     ):
         setattr(state, name, description[name])
+    state.aside.counts.update(description.get("aside", {}))
+    state.overflows = Overflows(description.get("overflown"))
     state.row_times = (
         np.asarray(tables[description["row_times"]].column("time")),
         description["row_times_from"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from panewise.engine.aside import FUTURE, UNTIMED
 from panewise.engine.generation import TreeState
 from panewise.engine.stream_state import StreamState
 
@@ -16,6 +17,9 @@ def stream_statistics(state: StreamState) -> dict[str, Any]:
         "events": state.accepted,
         "late_events": state.late,
         "correcting_events": state.corrected,
+        "untimed_events": state.aside.counts[UNTIMED],
+        "future_events": state.aside.counts[FUTURE],
+        "overflown_answers": state.overflows.counts,
         "rate_per_s": state.accepted / (span_us / 1_000_000) if span_us else 0.0,
         "generations": len(state.generations),
         "trees": trees,

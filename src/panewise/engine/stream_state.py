@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.engine.answers import QueryAnswers
+from panewise.engine.aside import LATE, Aside
 from panewise.engine.changes import Changes, last_instance, time_bounds
 from panewise.engine.corrections import corrected_answers
 from panewise.engine.event_log import EventLog, Retention
@@ -17,6 +18,7 @@ from panewise.engine.having import HavingIndexes
 from panewise.engine.lookup import lookup_answers, lookup_arrays
 from panewise.engine.on_demand.shared import Keys, SharedStructures
 from panewise.engine.on_demand.short_way import Arrays
+from panewise.engine.overflows import Overflows
 from panewise.engine.within import TimeGrams
 from panewise.errors import PanewiseError, WatermarkError
 from panewise.language.model import Query, Stream
@@ -52,6 +54,8 @@ class StreamState:
         self.pushes = 0
         """How many pushes brought the accepted events."""
         self.late = 0
+        self.aside = Aside(stream)
+        self.overflows = Overflows()
         self.corrected = 0
         """How many events came late and corrected answers."""
         self.generations: list[Generation] = []
@@ -73,8 +77,10 @@ class StreamState:
     def push(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Take in events, and return those that are on time.
 
-        Events behind the watermark are dropped and counted, or correct answers if the stream asks for it.
+        Events behind the watermark are dropped and counted, or correct answers if the stream asks for it. Events
+        without a usable time are set aside.
         """
+        batch = self.aside.usable(batch)
         times = np.asarray(batch.column(self.stream.timestamp))
         if self.watermark_us is not None:
             on_time = times >= self.watermark_us
@@ -101,6 +107,7 @@ class StreamState:
         correcting = times >= self.watermark_us - self.stream.correct_us
         if not any(generation.has(Clock.TIME) for generation in self.generations):
             correcting[:] = False
+        self.aside.put(LATE, batch.filter(pa.array(~correcting)))
         self.late += len(times) - int(correcting.sum())
         if correcting.any():
             self.corrected += int(correcting.sum())
@@ -112,8 +119,9 @@ class StreamState:
     def advance(self, watermark_us: int, *, changed_only: bool = False) -> list[QueryAnswers]:
         """Move the watermark, and answer the windows that it closes, or only what changed in them.
 
-        When an answer fails (a sum that overflows), the watermark has moved but nothing counts as reported: remove the
-        query that failed and advance again, to the same watermark, and the other answers come.
+        When an answer fails (a sum that does not fit, of a query with ON OVERFLOW ERROR), the watermark has moved but
+        nothing counts as reported: remove the query that failed and advance again, to the same watermark, and the
+        other answers come.
         """
         if self.watermark_us is not None and watermark_us < self.watermark_us:
             raise WatermarkError(
@@ -139,6 +147,7 @@ class StreamState:
             ]
             for state in self._trees(Clock.ROWS):
                 answers += self._row_answers(state, rows)
+            self.overflows.take([*corrections, *answers])
         except PanewiseError:
             for state in self._trees(Clock.TIME):
                 state.undo_late()
@@ -180,18 +189,22 @@ class StreamState:
         assert self.log is not None
         at_us = self.now_us if at_us is None else at_us
         since_us = self.since_us[query.name]
-        return lookup_answers(
+        answers = lookup_answers(
             self.stream, query, self.log, at_us, since_us, self.having, self.within, self.structures, keys
         )
+        self.overflows.add(query, answers.overflows)
+        return answers
 
     def lookup_many(self, query: Query, at_us: int | None, keys: Keys) -> Arrays:
         """The answers of some groups as arrays, masked where a group has no answer or the answer is NULL."""
         assert self.log is not None
         at_us = self.now_us if at_us is None else at_us
         since_us = self.since_us[query.name]
-        return lookup_arrays(
+        arrays, overflows = lookup_arrays(
             self.stream, query, self.log, at_us, since_us, self.having, self.within, self.structures, keys
         )
+        self.overflows.add(query, overflows)
+        return arrays
 
     @property
     def now_us(self) -> int | None:
@@ -221,6 +234,7 @@ class StreamState:
 
     def remove(self, name: str) -> None:
         """Stop answering a query; `free` then drops what only it needed."""
+        self.overflows.forget(name)
         if self.on_demand.pop(name, None) is not None:
             del self.since_us[name]
             self.having.remove(name)

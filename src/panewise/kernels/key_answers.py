@@ -34,8 +34,8 @@ PENDING = FINAL + PART_WIDTH
 ASKED_WIDTH = PENDING + PART_WIDTH
 ROWS, COUNT, SUM, AVERAGE, EXTREME, VARIANCE, DEVIATION = range(7)
 
-ANSWERED, UNSERVED, OVERFLOWN = range(3)
-"""The outcomes: all is answered; a column does not serve some range; a sum does not fit into int64."""
+ANSWERED, UNSERVED = 0, -1
+"""The outcomes: all is answered, or a column does not serve some range. Above 0: so many sums do not fit in int64."""
 
 
 @njit(nogil=True)
@@ -92,9 +92,10 @@ def _add_square_words(table: Ints, rows: Ints, keys: Ints, low: Ints, high: Ints
 
 @njit(nogil=True)
 def _sum_ints(
-    final: Ints, pending: Ints, has_pending: bool, asked: Ints, keys: Ints, ranges: Ints, counts: Ints, values: Ints
-) -> int:
-    """SUM and AVG of integers, and variances."""
+    final: Ints, pending: Ints, has_pending: bool, asked: Ints, keys: Ints, ranges: Ints, counts: Ints, values: Ints,
+    masked: Bools,
+) -> int:  # fmt: skip
+    """SUM and AVG of integers, and variances. A SUM that does not fit is masked."""
     low, high, late_low, late_high = ranges
     rows, late_rows = asked[FINAL:PENDING], asked[PENDING:]
     function, sample = asked[FUNCTION], asked[SAMPLE]
@@ -111,6 +112,7 @@ def _sum_ints(
     if not is_served:
         return UNSERVED
     doubles = values.view(np.float64)
+    overflows = ANSWERED
     for j in range(len(keys)):
         if is_variance:
             if counts[j] > sample:
@@ -125,9 +127,10 @@ def _sum_ints(
             doubles[j] = (float(carried) * 2.0**32 + float(rest)) / max(counts[j], 1)
             continue
         if carried < -(2**31) or carried >= 2**31:
-            return OVERFLOWN
+            masked[j] = True
+            overflows += 1
         values[j] = (carried << 32) | rest
-    return ANSWERED
+    return overflows
 
 
 @njit(nogil=True)
@@ -212,18 +215,19 @@ def _answer(
     widths = ranges[1] - ranges[0] + ranges[3] - ranges[2]
     counts = widths if function == ROWS else _count(final, pending, has_pending, asked, keys, ranges)
     went, least = ANSWERED, asked[SAMPLE]
+    # A count is never NULL, unless the key does not exist at all.
+    deciding = widths if function in (ROWS, COUNT) else counts
+    for j in range(len(keys)):
+        masked[j] = deciding[j] <= least
     if function in (ROWS, COUNT):
         values[:] = counts
-        # A count is never NULL, unless the key does not exist at all.
-        counts = widths
     elif function == EXTREME:
         went = _extremes(final, pending, has_pending, asked, keys, ranges, values)
     elif final[row, ELEMENT] == WHOLE:
-        went = _sum_ints(final, pending, has_pending, asked, keys, ranges, counts, values)
+        went = _sum_ints(final, pending, has_pending, asked, keys, ranges, counts, values, masked)
     else:
         went = _sum_pairs(final, pending, has_pending, asked, keys, ranges, counts, values.view(np.float64))
     for j in range(len(keys)):
-        masked[j] = counts[j] <= least
         if masked[j]:
             values[j] = 0
     return went
@@ -257,7 +261,7 @@ def answer_keys(
     find_positions(final, keys, from_number, to_number, ranges[0], ranges[1])
     if has_pending:
         find_positions(pending, keys, from_number, to_number, ranges[2], ranges[3])
-    present = covered = 0
+    present = covered = overflows = 0
     for j in range(size):
         width = ranges[1, j] - ranges[0, j] + ranges[3, j] - ranges[2, j]
         present += width > 0
@@ -272,6 +276,7 @@ def answer_keys(
             for j in range(size):
                 values[i, order[j]] = answers[j]
                 masked[i, order[j]] = nulls[j]
-        if went != ANSWERED:
-            return went, present, covered
-    return ANSWERED, present, covered
+        if went == UNSERVED:
+            return UNSERVED, present, covered
+        overflows += went
+    return overflows, present, covered

@@ -64,7 +64,8 @@ def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stre
         statement.watermark_us,
         statement.granularity_us,
         statement.correct_us,
-        units={one.name.text: one.unit for one in statement.definitions if one.unit is not None},
+        statement.future_bound_us,
+        {one.name.text: one.unit for one in statement.definitions if one.unit is not None},
     )
 
 
@@ -99,6 +100,7 @@ def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: 
         statement.having,
         statement.within,
         _bind_using(statement),
+        statement.on_overflow is not None and statement.on_overflow.is_error,
     )
     if len(select) > len(statement.select):
         check_length(query, statement.name.span)

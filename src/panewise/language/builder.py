@@ -41,6 +41,7 @@ from panewise.language.literals import (
     read_timestamp,
     unquoted,
 )
+from panewise.language.model import UNBOUNDED_US
 from panewise.language.source import PlacedError, hint_for, joined, shortened
 from panewise.language.statements import (
     CreateQuery,
@@ -53,6 +54,7 @@ from panewise.language.statements import (
     Item,
     Join,
     Name,
+    OnOverflow,
     Order,
     Source,
     Statement,
@@ -121,6 +123,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         correct = options.get("CORRECT")
         if correct is not None and correct.us <= 0:
             raise PlacedError("ON LATE CORRECT must be positive", correct.span, "for instance ON LATE CORRECT 1 HOUR")
+        bound = options.get("FUTURE BOUND")
+        if bound is not None and bound.us < 0:
+            hint = "for instance FUTURE BOUND 1 HOUR; FUTURE BOUND NONE takes events of any time"
+            raise PlacedError("FUTURE BOUND must not be negative", bound.span, hint)
         return CreateStream(
             name,
             definitions,
@@ -128,6 +134,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
             watermark.us if watermark else 0,
             granularity.us if granularity else None,
             correct.us if correct else 0,
+            bound.us if bound else None,
             span_of(create),
         )
 
@@ -145,11 +152,16 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
 
     def stream_option(self, parts: list[Any]) -> Duration:
         word, duration = parts
-        return Duration(duration.us, duration.span, word.upper())
+        written = word.upper()
+        return Duration(duration.us, duration.span, "FUTURE BOUND" if written == "FUTURE" else written)
+
+    def no_bound(self, parts: list[Token]) -> Duration:
+        word, none = parts
+        return Duration(UNBOUNDED_US, joined(span_of(word), span_of(none)), "FUTURE BOUND")
 
     def create_query(self, parts: list[Any]) -> CreateQuery:
         create, name, select, source, join, where, group_by, having, within, *row_clauses = parts
-        intersect, order, into, using = row_clauses
+        on_overflow, intersect, order, into, using = row_clauses
         return CreateQuery(
             name,
             source,
@@ -164,6 +176,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
             order,
             into,
             using,
+            on_overflow,
         )
 
     def drop_query(self, parts: list[Any]) -> DropQuery:
@@ -196,6 +209,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
             hint = "a relative width, for instance WITHIN 0.05 or WITHIN 5 PERCENT"
             raise PlacedError(f"WITHIN must be above 0 and below 1, got {value:g}", span, hint)
         return value
+
+    def on_overflow(self, parts: list[Token]) -> OnOverflow:
+        word, choice = parts
+        return OnOverflow(choice.upper() == "ERROR", joined(span_of(word), span_of(choice)))
 
     def source(self, parts: list[Any]) -> Source:
         return Source(*parts)

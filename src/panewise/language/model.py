@@ -10,6 +10,9 @@ from panewise.language.expressions import AggregateCall, Attribute, Expression, 
 from panewise.language.row_queries import RowQuery
 from panewise.windows import Window
 
+UNBOUNDED_US = 2**63 - 1
+"""The bound of a stream with FUTURE BOUND NONE: no time is further ahead."""
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -22,6 +25,8 @@ class Stream:
     granularity_us: int | None = None
     correct_us: int = 0
     """How far behind the watermark an event may be and still correct reported answers."""
+    future_bound_us: int | None = None
+    """How far ahead of the clock an event may be before it is set aside; None if nothing is declared."""
     units: Mapping[str, str] = field(default_factory=dict)
     """The units in which integers of TIMESTAMP attributes come (`s`, `ms`, `us` or `ns`), where they are declared."""
 
@@ -48,6 +53,8 @@ class Query:
     within: float | None = None
     using: str | None = None
     """The structure that must answer it, if one is named."""
+    overflow_is_error: bool = False
+    """Whether an answer that does not fit in 64 bits is an error; otherwise it is NULL."""
 
     @property
     def aggregates(self) -> tuple[AggregateCall, ...]:

@@ -30,7 +30,7 @@ from panewise.language.expressions import (
     RowCall,
 )
 from panewise.language.literals import print_duration, print_timestamp
-from panewise.language.model import Query, SelectItem, Stream, Workload
+from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream, Workload
 from panewise.language.row_queries import (
     Column,
     HistogramQuery,
@@ -72,6 +72,9 @@ def print_stream(stream: Stream) -> str:
         text += f" GRANULARITY {print_duration(stream.granularity_us)}"
     if stream.correct_us:
         text += f" ON LATE CORRECT {print_duration(stream.correct_us)}"
+    if stream.future_bound_us is not None:
+        is_none = stream.future_bound_us == UNBOUNDED_US
+        text += f" FUTURE BOUND {'NONE' if is_none else print_duration(stream.future_bound_us)}"
     return text + ";"
 
 
@@ -88,6 +91,8 @@ def print_query(query: Query) -> str:
         text += f" HAVING {print_expression(query.having)}"
     if query.within is not None:
         text += f" WITHIN {query.within!r}"
+    if query.overflow_is_error:
+        text += " ON OVERFLOW ERROR"
     if query.using is not None:
         text += f" USING {query.using}"
     return text + ";"

@@ -86,6 +86,11 @@ def _refuse_clauses(statement: CreateQuery) -> None:
         (bool(statement.group_by), statement.group_by[0].span if statement.group_by else statement.span, "GROUP BY"),
         (statement.having is not None, statement.having.span if statement.having else statement.span, "HAVING"),
         (statement.within is not None, statement.name.span, "WITHIN"),
+        (
+            statement.on_overflow is not None,
+            statement.on_overflow.span if statement.on_overflow else statement.span,
+            "ON OVERFLOW",
+        ),
     ):
         if found:
             hint = f"leave out {word}, or ask for aggregates over a window without INTO, USING and ORDER BY"

@@ -63,6 +63,7 @@ class CreateStream:
     watermark_us: int
     granularity_us: int | None
     correct_us: int
+    future_bound_us: int | None
     span: Span
 
 
@@ -129,6 +130,14 @@ class UsingClause:
 
 
 @dataclass(frozen=True)
+class OnOverflow:
+    """`ON OVERFLOW NULL` or `ON OVERFLOW ERROR`."""
+
+    is_error: bool
+    span: Span
+
+
+@dataclass(frozen=True)
 class CreateQuery:
     """`CREATE QUERY`; the clauses from `join` on make it a row query."""
 
@@ -145,6 +154,7 @@ class CreateQuery:
     order: Order | None = None
     into: Into | None = None
     using: UsingClause | None = None
+    on_overflow: OnOverflow | None = None
 
     @property
     def stream(self) -> Name:

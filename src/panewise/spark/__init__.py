@@ -35,9 +35,10 @@ _HOMES = {
     "check_workload": "panewise.spark.job",
     "choose_worker_python": "panewise.spark.worker_python",
     "ensure_java": "panewise.spark.java",
+    "set_aside": "panewise.spark.set_aside",
 }
 
-_NEED_PYSPARK = frozenset({"ProgressListener", "answers"})
+_NEED_PYSPARK = frozenset({"ProgressListener", "answers", "set_aside"})
 """The rest works without it: you can check a job and read its metrics."""
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "check_workload",
     "choose_worker_python",
     "ensure_java",
+    "set_aside",
 ]
 
 

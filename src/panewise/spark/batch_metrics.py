@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from panewise.spark.counts import METRICS, NO_TIME
+from panewise.spark.counts import METRICS, NO_TIME, OVERFLOWN, overflown_of
 
 STAGES = ("combine", "feed", "close", "pack")
 """What Panewise's own code does in a batch, in the order in which data passes it. Summed over all tasks."""
@@ -22,9 +22,11 @@ _COUNTED = (
     "answers",
     "late_events",
     "untimed_events",
+    "future_events",
     "malformed_events",
     "corrected_events",
     "rejected_statements",
+    "overflown_answers",
     "lifted",
     "fed",
     "folded",
@@ -56,6 +58,8 @@ class BatchMetrics:
     """Whether the progress had Panewise's counts. A query that Panewise does not answer has none."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Panewise's counts that add up over batches, by name."""
+    overflown: Mapping[str, int] = field(default_factory=dict)
+    """By query, the answers that are NULL because they do not fit in 64 bits."""
     stages_ns: Mapping[str, int] = field(default_factory=dict)
     """Time in Panewise's own code by stage, summed over tasks."""
     steps_ms: Mapping[str, int] = field(default_factory=dict)
@@ -94,6 +98,7 @@ class BatchMetrics:
             newest_us=_time(times.get("max"), none=NO_TIME),
             is_counted=METRICS in progress["observedMetrics"],
             counts={name: counted[name] for name in _COUNTED},
+            overflown=_overflown(progress["observedMetrics"]),
             stages_ns={stage: counted[f"{stage}_ns"] for stage in STAGES},
             duration_ms=durations.pop("triggerExecution", 0),
             steps_ms=durations,
@@ -137,6 +142,7 @@ class BatchMetrics:
             "watermark_lag_s": self.watermark_lag_s,
             "newest_us": self.newest_us,
             **{name: count if self.is_counted else None for name, count in self.counts.items()},
+            "overflown": dict(self.overflown),
             "log_bytes": self.log_bytes,
             "live_rows": self.live_rows,
             "behind_buckets": self.behind_buckets,
@@ -159,8 +165,12 @@ def _counted(observed: Mapping[str, Any]) -> Counter[str]:
     counted: Counter[str] = Counter()
     for name, row in observed.items():
         if name == METRICS or name.startswith(f"{METRICS} "):
-            counted.update({count: value or 0 for count, value in _columns(row).items()})
+            counted.update({count: value or 0 for count, value in _columns(row).items() if count != OVERFLOWN})
     return counted
+
+
+def _overflown(observed: Mapping[str, Any]) -> dict[str, int]:
+    return overflown_of(_columns(observed[METRICS]).get(OVERFLOWN)) if METRICS in observed else {}
 
 
 def _time(text: str | None, *, none: int) -> int | None:

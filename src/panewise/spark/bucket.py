@@ -17,6 +17,7 @@ from panewise.engine.answers import QueryAnswers, to_batches
 from panewise.engine.changes import Changes, last_instance
 from panewise.engine.corrections import corrected_answers
 from panewise.engine.generation import TreeState, time_answers
+from panewise.engine.overflows import Overflows
 from panewise.language.model import Query
 from panewise.spark.fed_bases import FedBase, FedTree
 from panewise.spark.job import Job
@@ -48,13 +49,16 @@ class Arrived:
 class Bucket:
     """The state of one bucket in a worker's memory."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, overflows: Overflows | None = None) -> None:
         self._job = job
+        self._overflows = overflows or Overflows()
         self._trees: dict[TreeName, TreeState] = {}
         self._changes: dict[str, Changes] | None = None
         """The last answers of each stream's queries, if only changes are reported; None while they are not known."""
         self.closed_us: int | None = None
         """Windows that end up to here are answered, here or elsewhere. What they needed may still be in memory."""
+        self.overflown: dict[str, int] = {}
+        """How many of the answers that were given last do not fit in 64 bits, by query."""
 
     @property
     def work(self) -> tuple[int, int]:
@@ -158,12 +162,15 @@ class Bucket:
             for changes in self._changes.values():
                 changes.correct(corrections)
         answers: list[QueryAnswers] = []
+        self.overflown = {}
+        self._count_overflows(corrections)
         if self.closed_us is None or watermark_us > self.closed_us:
             if self._job.changed_only and self._changes is None:
                 self._changes = self._last_answers()
             answers = [
                 answer for state in self._trees.values() for answer in time_answers(state, self.closed_us, watermark_us)
             ]
+            self._count_overflows(answers)
             if self._changes is not None:
                 answers = self._changed(self._changes, answers, watermark_us)
             self.closed_us = watermark_us
@@ -202,6 +209,13 @@ class Bucket:
                     return -(2**63)
                 ends.append(((self.closed_us - length) // slide + 1) * slide + length)
         return min(ends, default=None)
+
+    def _count_overflows(self, answers: list[QueryAnswers]) -> None:
+        self._overflows.take(answers)
+        for answer in answers:
+            if answer.overflows:
+                name = answer.query.name
+                self.overflown[name] = self.overflown.get(name, 0) + answer.overflows
 
     def _tree(self, live: FedBase, tree: FedTree) -> TreeState:
         name = live.number, tree.tree.number

@@ -18,7 +18,7 @@ from panewise.engine.projection import project
 from panewise.kernels.ordering import order_words
 from panewise.planning.plan import Base, StreamPlan
 from panewise.spark.buckets import Ints, bucket_places, places_of
-from panewise.spark.counts import COMBINED, COMBINED_COLUMNS, NO_TIME
+from panewise.spark.counts import COMBINED, COMBINED_COLUMNS, NO_TIME, TOO_FAR_AHEAD_US
 from panewise.spark.job import Job
 from panewise.spark.packed_job import PackedJob, batch_id
 from panewise.spark.packing import pack
@@ -87,9 +87,11 @@ class _Combining:
         batch = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
         # An event without a usable time does not count as an event: neither windows nor the watermark see it.
         times = batch.column("time")
-        timed = np.asarray(times.is_valid()) & ~outside_span(np.asarray(times.fill_null(0)))
-        untimed = batch.num_rows - int(np.count_nonzero(timed))
-        if untimed:
+        values = np.asarray(times.fill_null(0))
+        timed = np.asarray(times.is_valid()) & ~outside_span(values)
+        ahead = int(np.count_nonzero(values == TOO_FAR_AHEAD_US))
+        untimed = batch.num_rows - int(np.count_nonzero(timed)) - ahead
+        if untimed or ahead:
             batch = batch.filter(pa.array(timed))
         # The first bucket gets a row from every batch: its state tells if the checkpoint fits the job. If queries come
         # and go, every bucket does, to know the watermark by itself; and if there are lookups, so that a bucket that
@@ -105,6 +107,7 @@ class _Combining:
         first = np.arange(len(rows)) == 0
         counts = {
             "untimed_events": untimed,
+            "future_events": ahead,
             "combine_ns": perf_counter_ns() - began,
             "lifted": batch.num_rows * sum(len(bases) for _, bases in self._plans),
         }

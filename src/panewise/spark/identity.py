@@ -7,12 +7,14 @@ answers.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from panewise.language.printer import print_workload
 
 if TYPE_CHECKING:
+    from panewise.language.model import Workload
     from panewise.spark.job import Job
 
 FORMAT = 3
@@ -29,11 +31,18 @@ def identity_of(job: Job) -> str:
             "bucket_ids": _hash(job.bucket_ids),
             "granularity_us": {live.plan.stream.name: live.base.granularity for live in job.bases.values()},
             "changed_only": job.changed_only,
-            "statements": _hash(print_workload(job.workload)),
+            "statements": _hash(print_workload(_as_state_needs(job.workload))),
             "bases": _hash(bases),
         },
         sort_keys=True,
     )
+
+
+def _as_state_needs(workload: Workload) -> Workload:
+    """A workload without what no state depends on, so that it may be changed when a job is started again."""
+    streams = {name: replace(stream, future_bound_us=None) for name, stream in workload.streams.items()}
+    queries = {name: replace(query, overflow_is_error=False) for name, query in workload.queries.items()}
+    return replace(workload, streams=streams, queries=queries)
 
 
 def difference(then: str, now: str) -> str:

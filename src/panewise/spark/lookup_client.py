@@ -25,6 +25,7 @@ from panewise.aggregates.types import Type
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers, to_table
 from panewise.engine.closed import ClosedWindows
 from panewise.engine.on_demand.keys import key_columns
+from panewise.engine.overflows import Overflows
 from panewise.engine.tables import KeyTable
 from panewise.errors import FolderError, LookupTimeoutError, UnknownNameError
 from panewise.language.expressions import AggregateCall
@@ -71,6 +72,7 @@ class LookupClient:
         self._jobs = FolderJobs(self._folder)
         self._state = LookupState(self._folder, self._jobs.current())
         self._singles: dict[str, SingleLookups] = {}
+        self._overflows = Overflows()
         self._rebuilds = 0
         self._next_check_s = 0.0
         self.refresh()
@@ -146,7 +148,7 @@ class LookupClient:
         number = single.number(self._state.store(lookup.family), key)
         if number is None:
             return schema.empty_table()
-        return single.table(key, covered, _answers(lookup, covered, self._folded(lookup, covered, number)))
+        return single.table(key, covered, self._answers(lookup, covered, self._folded(lookup, covered, number)))
 
     def lookup_many(self, query: str, keys: object, at: Time | None = None) -> dict[str, np.ma.MaskedArray[Any, Any]]:
         """Answer many groups of a query as arrays.
@@ -231,7 +233,8 @@ class LookupClient:
         `rebuilds` (how often a log was read from the start), `lag_s` (the age of the last file when it was read),
         `index_lookups` (lookups of all groups whose HAVING went through an index) and `index_groups` (the groups that
         these folded), `unread_files` (files in the folder that cannot be read, and that nobody needs), `is_behind`
-        (whether a worker could not write for some batches: lookups are then answered at the watermark).
+        (whether a worker could not write for some batches: lookups are then answered at the watermark),
+        `overflown_answers` (by query, answers that were NULL because a sum does not fit in a BIGINT).
         """
         state = self._state
         return {
@@ -249,6 +252,7 @@ class LookupClient:
             "index_groups": state.having.groups,
             "unread_files": state.unread,
             "is_behind": state.is_behind,
+            "overflown_answers": self._overflows.counts | state.over_rows.overflown,
         }
 
     def check_invariants(self) -> None:
@@ -327,7 +331,7 @@ class LookupClient:
         wanted = state.having.candidates(lookup, covered, state.store(lookup.family), state.watermark_us)
         closed = self._folded(lookup, covered, wanted)
         if len(closed) or lookup.is_sliding:
-            return _answers(lookup, covered, closed)
+            return self._answers(lookup, covered, closed)
         return _over_nothing(lookup, covered.start_us, covered.end_us)
 
     def _groups(self, lookup: Lookup, covered: Covered, keys: object) -> tuple[QueryAnswers, Ints]:
@@ -337,7 +341,15 @@ class LookupClient:
         size = len(columns[lookup.query.group_by[0]])
         numbers = store.find([columns[name] for name in store.tree.group_by], size)
         closed = self._folded(lookup, covered, np.unique(numbers[numbers >= 0]))
-        return _answers(lookup, covered, closed), numbers
+        return self._answers(lookup, covered, closed), numbers
+
+    def _answers(self, lookup: Lookup, covered: Covered, closed: ClosedWindows) -> QueryAnswers:
+        size = len(closed)
+        if not size:
+            return _no_answers(lookup)
+        answers = closed.answers(np.full(size, covered.start_us), np.full(size, covered.end_us))
+        self._overflows.add(lookup.query, answers.overflows)
+        return answers
 
     def _folded(self, lookup: Lookup, covered: Covered, wanted: Ints | None) -> ClosedWindows:
         """The window of the groups with these rising numbers, or of all. A group without events has none."""
@@ -350,13 +362,6 @@ class LookupClient:
             schema = self._state.job.answers_schema
             self._singles[name] = SingleLookups(lookup.family.fed.plan.stream, lookup.query, schema)
         return self._singles[name]
-
-
-def _answers(lookup: Lookup, covered: Covered, closed: ClosedWindows) -> QueryAnswers:
-    size = len(closed)
-    if not size:
-        return _no_answers(lookup)
-    return closed.answers(np.full(size, covered.start_us), np.full(size, covered.end_us))
 
 
 def _no_answers(lookup: Lookup) -> QueryAnswers:

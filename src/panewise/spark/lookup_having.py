@@ -27,7 +27,7 @@ import numpy.typing as npt
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
 from panewise.engine.closed import Fold
-from panewise.errors import AnswerOverflowError, SlowerLookupsWarning, SubstreamError
+from panewise.errors import SlowerLookupsWarning, SubstreamError
 from panewise.planning.having import Threshold, plan_having
 from panewise.planning.optimize import components_of
 from panewise.planning.plan import PlannedQuery
@@ -173,6 +173,8 @@ class LookupIndex:
         # A window of its own for each partial.
         fold = Fold(view, rows.keys, rows.slots, places, places + 1, store.plan, groups)
         lowered = fold.lowered(self._aggregate)
+        if lowered.overflows:
+            raise SubstreamError("the sum of a partial does not fit in a BIGINT; use larger units")
         valid, values = lowered.valid, lowered.values if lowered.exact is None else lowered.exact
         if self._aggregate.call.function == "COUNT":
             valid = valid & (values > 0)
@@ -258,7 +260,7 @@ class SharedIndex:
         assert self.index is not None
         try:
             return self.index.candidates(threshold, covered, final_to)
-        except (SubstreamError, AnswerOverflowError) as error:
+        except SubstreamError as error:
             self.index, self.gave_up = None, str(error)
             warnings.warn(
                 f"every group of a HAVING is checked from now on: {error}", SlowerLookupsWarning, stacklevel=2

@@ -26,7 +26,7 @@ from panewise.spark.bucket import Bucket
 from panewise.spark.buckets import bucket_ids
 from panewise.spark.columns import named
 from panewise.spark.combine import PACKED, combine_partitions
-from panewise.spark.counts import COMBINED, COUNTS, METRICS, OUTPUT, output_rows
+from panewise.spark.counts import COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_workload
 from panewise.spark.packed_job import PackedJob
@@ -88,7 +88,7 @@ def answers(
     Cost: one pass over the events for all queries, and a shuffle of one partial per slot, key and task.
     """
     check_workload(workload, lookups=folder is not None)
-    frames = _by_stream(events, workload, every=control is not None)
+    frames = by_stream(events, workload, every=control is not None)
     any_frame = next(iter(frames.values()))
     session = any_frame.sparkSession
     streaming = any_frame.isStreaming
@@ -133,6 +133,7 @@ def answers(
     closed = closed.observe(
         METRICS,
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
+        F.collect_list("overflown").alias(OVERFLOWN),
     )
     return closed.mapInArrow(unpack_partitions(job.answers_schema), answers_type(job.answers_schema))
 
@@ -195,7 +196,7 @@ def _statements(control: DataFrame, ids: list[int]) -> DataFrame:
     )
 
 
-def _by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *, every: bool) -> dict[str, DataFrame]:
+def by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *, every: bool) -> dict[str, DataFrame]:
     """The DataFrame of each stream that some query reads, or of every stream."""
     needed = list(dict.fromkeys(query.stream for query in workload.queries.values()))
     if every:
@@ -234,12 +235,20 @@ def answer_bucket(
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())
         closed = [(pack(answers), answers.num_rows) for answers in bucket.close(END_OF_STREAM)]
+        counts["overflown_answers"] = sum(bucket.overflown.values())
         if log is not None:
             log.write()
         counts["fed"], counts["folded"] = bucket.work
-        yield pa.RecordBatch.from_pylist(output_rows(closed, counts), OUTPUT_ARROW)
+        yield pa.RecordBatch.from_pylist(output_rows(closed, counts, overflown_text(bucket.overflown)), OUTPUT_ARROW)
 
     return answer
 
 
-OUTPUT_ARROW = pa.schema([("content", pa.binary()), ("answers", pa.int64()), *((name, pa.int64()) for name in COUNTS)])
+OUTPUT_ARROW = pa.schema(
+    [
+        ("content", pa.binary()),
+        ("answers", pa.int64()),
+        ("overflown", pa.string()),
+        *((name, pa.int64()) for name in COUNTS),
+    ]
+)

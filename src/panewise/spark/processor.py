@@ -42,13 +42,14 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from panewise.errors import CheckpointError, UnusableFolderError
 from panewise.spark import local_entries
-from panewise.spark.counts import COMBINED, COUNTS, output_rows
+from panewise.spark.counts import COMBINED, COUNTS, output_rows, overflown_text
 from panewise.spark.packed_job import PackedJob, batch_id
 from panewise.spark.slot_file import NO_BATCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from panewise.engine.overflows import Overflows
     from panewise.spark.bucket import Bucket
     from panewise.spark.job import Job
     from panewise.spark.packing import Part
@@ -242,6 +243,9 @@ class Arrivals:
 _CACHE: OrderedDict[tuple[str, int], CachedBucket] = OrderedDict()
 """The buckets of this worker process by run and bucket id, least recently used first."""
 
+_OVERFLOWS: dict[str, Overflows] = {}
+"""What the buckets of a run here have counted together, so that the log tells each query once."""
+
 MAX_CACHED = 128
 """How many buckets a worker keeps. New ones push out those that Spark moved elsewhere, or whose query ended."""
 
@@ -348,7 +352,8 @@ class BucketProcessor(StatefulProcessor):
         counts["fed"], counts["folded"] = (after - before for after, before in zip(bucket.work, work))
         counts["log_bytes"] = sum(entry.bytes for entry in cached.entries.values())
         counts["live_rows"] = bucket.live_rows
-        yield from (Row(**row) for row in output_rows(packed, counts))
+        counts["overflown_answers"] = sum(bucket.overflown.values())
+        yield from (Row(**row) for row in output_rows(packed, counts, overflown_text(bucket.overflown)))
 
     def _read_progress(self) -> Progress:
         stored = self._progress.get()
@@ -363,6 +368,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _bucket(self, bucket_id: int, progress: Progress, job: Job, counts: dict[str, int]) -> CachedBucket:
         """The bucket as the state store has it: from memory, and brought up to date if it has fallen behind."""
+        from panewise.engine.overflows import Overflows
         from panewise.spark.bucket import Bucket
         from panewise.spark.packing import unpack_parts
 
@@ -375,7 +381,7 @@ class BucketProcessor(StatefulProcessor):
         else:
             log = {EntryKey(*key) for key in self._log.keys()} if progress.version else set()  # noqa: SIM118 - no dict
             if cached is None or not (cached.bucket.has_job(job) and cached.leads_to(log, progress.closed_us)):
-                cached = CachedBucket(Bucket(job))
+                cached = CachedBucket(Bucket(job, _OVERFLOWS.setdefault(self._run, Overflows())))
                 counts["rebuilds"] += 1
             else:
                 counts["catch_ups"] += 1

@@ -13,10 +13,15 @@ from pyspark.sql import types as T
 from panewise.aggregates.types import Type
 from panewise.errors import EventsError, NamesClashError
 from panewise.language.expressions import Expression, attributes_of
-from panewise.language.model import Stream
+from panewise.language.model import UNBOUNDED_US, Stream
 from panewise.planning.plan import BITS_PER_WORD, StreamPlan
 from panewise.spark.columns import SPARK_TYPES, named, to_column, to_condition
+from panewise.spark.counts import TOO_FAR_AHEAD_US
 from panewise.windows.clock import UNITS_US
+
+DEFAULT_FUTURE_BOUND_US = 3_600_000_000
+"""FUTURE BOUND of a stream that declares none and is read live: more than clocks differ, and far less than a time in
+the wrong unit or a placeholder such as the year 9999."""
 
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
@@ -61,19 +66,22 @@ def whole(events: DataFrame, stream: Stream) -> DataFrame:
             f"stream {stream.name}: with a control stream, an attribute other than the timestamp cannot be named time"
         )
     columns = [_typed_column(events, stream, name).alias(name) for name in stream.attributes if name != "time"]
-    return events.select(_typed_column(events, stream, stream.timestamp).alias("time"), *columns)
+    return events.select(_bounded_time(events, stream).alias("time"), *columns)
 
 
 def _typed(
     events: DataFrame, stream: Stream, plan: StreamPlan | None, rows: Sequence[str], time_name: str
 ) -> DataFrame:
-    """The attributes that queries read, in the stream's types, and the event time in microseconds as `time_name`."""
+    """The attributes that queries read, in the stream's types, and the event time in microseconds as `time_name`.
+
+    The time of an event that is too far ahead of the clock is `TOO_FAR_AHEAD_US`.
+    """
     names = dict.fromkeys(rows)
     if plan is not None:
         expressions: list[Expression] = [*plan.predicates, *(column.expression for column in plan.inputs)]
         names |= dict.fromkeys([*plan.keys, *(name for one in expressions for name in attributes_of(one))])
     columns = [_typed_column(events, stream, name).alias(name) for name in names]
-    return events.select(*columns, _typed_column(events, stream, stream.timestamp).alias(time_name))
+    return events.select(*columns, _bounded_time(events, stream).alias(time_name))
 
 
 def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
@@ -113,6 +121,36 @@ def _micros(name: str, unit: str) -> Column:
     quoted = name.replace("`", "``")
     whole = F.expr(f"CAST(`{quoted}` AS BIGINT) DIV 1000")
     return F.when((column < 0) & (column % 1000 != 0), whole - 1).otherwise(whole)
+
+
+def _bounded_time(events: DataFrame, stream: Stream) -> Column:
+    """The event time in microseconds; `TOO_FAR_AHEAD_US` for a time that is further ahead of the clock than allowed."""
+    time_us = event_time_us(events, stream)
+    bound_us = future_bound_us(stream, is_streaming=events.isStreaming)
+    if bound_us == UNBOUNDED_US:
+        return time_us
+    return F.when(is_too_far_ahead(time_us, bound_us), F.lit(TOO_FAR_AHEAD_US)).otherwise(time_us)
+
+
+def event_time_us(events: DataFrame, stream: Stream) -> Column:
+    """The event time in microseconds, as the events have it."""
+    return _typed_column(events, stream, stream.timestamp)
+
+
+def is_too_far_ahead(time_us: Column, bound_us: int) -> Column:
+    """Whether a time is further ahead of the clock than a bound.
+
+    The clock is that of the driver when the batch was planned: Spark keeps it in the checkpoint with the batch's
+    offsets, so a batch that is repeated decides the same.
+    """
+    return time_us > F.unix_micros(F.current_timestamp()) + F.lit(bound_us)
+
+
+def future_bound_us(stream: Stream, *, is_streaming: bool) -> int:
+    """The bound in force: the declared one, or for a stream that is read live the default."""
+    if stream.future_bound_us is not None:
+        return stream.future_bound_us
+    return DEFAULT_FUTURE_BOUND_US if is_streaming else UNBOUNDED_US
 
 
 def _shard_word(plan: StreamPlan, word: int) -> Column:

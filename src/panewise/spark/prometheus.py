@@ -28,9 +28,11 @@ _COUNTERS = {
     "answers": "Answers written.",
     "late_events": "Events dropped because they came behind the watermark.",
     "untimed_events": "Events dropped because their time is NULL or outside the years 1 to 9999.",
+    "future_events": "Events set aside because their time is too far ahead of the clock.",
     "malformed_events": "Messages that could not be decoded; they are among those without a time.",
     "corrected_events": "Events behind the watermark that corrected answers.",
     "rejected_statements": "Statements of the control stream that were refused.",
+    "overflown_answers": "Answers that are NULL because a sum does not fit in a BIGINT.",
     "lifted": "Events put into partials, once for each base.",
     "fed": "Partials put into execution trees.",
     "folded": "Fragments visited and answers made of them.",
@@ -74,6 +76,7 @@ class _Seen:
     counts: Counter[str] = field(default_factory=Counter)
     stages_ns: Counter[str] = field(default_factory=Counter)
     steps_ms: Counter[str] = field(default_factory=Counter)
+    overflown: Counter[str] = field(default_factory=Counter)
 
 
 class PrometheusText:
@@ -93,6 +96,7 @@ class PrometheusText:
             seen.counts.update({"rows_in": metrics.rows_in, **metrics.counts})
             seen.stages_ns.update(metrics.stages_ns)
             seen.steps_ms.update(metrics.steps_ms)
+            seen.overflown.update(metrics.overflown)
 
     def __str__(self) -> str:
         """The page."""
@@ -115,6 +119,13 @@ class PrometheusText:
             "gauge",
             "How far the watermark is behind the clock now.",
             {(query,): self._lag_s(seen.last) for query, seen in each},
+        )
+        yield from _metric(
+            "overflown_answers_by_query_total",
+            "counter",
+            "The same by the query of the workload that they belong to.",
+            {(query, name): count for query, seen in each for name, count in seen.overflown.items()},
+            "answers_of",
         )
         yield from _metric(
             "stage_seconds_total",

@@ -103,6 +103,11 @@ class RowState:
         """The memory of the rows."""
         return sum(engine.bytes_held for engine in self._engines.values())
 
+    @property
+    def overflown(self) -> dict[str, int]:
+        """By query, the answers that were NULL because they do not fit in 64 bits."""
+        return {name: count for engine in self._engines.values() for name, count in engine.overflown.items()}
+
     def check_invariants(self) -> None:
         """Assert that every engine is in order."""
         for engine in self._engines.values():

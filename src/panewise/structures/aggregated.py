@@ -13,11 +13,11 @@ import pyarrow as pa
 from panewise.aggregates.approximate import lower_approximate_quantile, lower_top_count, lower_top_item
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Kind
-from panewise.aggregates.lowering import Lowered, quantile_ranks
+from panewise.aggregates.lowering import SUM_OVERFLOW, Lowered, quantile_ranks
 from panewise.aggregates.sketches import MOST_RANKS, Sketches, require_package
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import SnapshotError, StructureError, UnknownNameError
+from panewise.errors import AnswerOverflowError, SnapshotError, StructureError, UnknownNameError
 from panewise.kernels.squares import squares_of
 from panewise.structures.column import Elements, Ints, Operation, Windows
 from panewise.structures.lifting import WORDS, LiftedValues, in_words, lift_values
@@ -305,6 +305,9 @@ def _known(aggregate: str) -> str:
 
 
 def _masked(lowered: Lowered) -> Answers:
+    if lowered.overflows:
+        # A structure has no query to count such answers for, so a masked one would go unseen.
+        raise AnswerOverflowError(SUM_OVERFLOW)
     values = lowered.values if lowered.exact is None else lowered.exact
     return np.ma.MaskedArray(values, np.ma.nomask if lowered.valid.all() else ~lowered.valid)
 

@@ -27,7 +27,7 @@ from panewise.cli.follow import follow, stop_requests
 from panewise.cli.job import Job, Sink, Source, StreamSettings
 from panewise.cli.progress import Display, Lines, Totals
 from panewise.cli.session import start_session
-from panewise.cli.sinks import start_stream
+from panewise.cli.sinks import Output, start_stream
 from panewise.cli.sources import read_events
 from panewise.cli.workload import read_workload
 from panewise.engine.answers import wide
@@ -128,7 +128,7 @@ def _answers(spark: SparkSession, job: Job, workload: Workload) -> DataFrame:
 def _replay(answers: DataFrame, job: Job, display: Display) -> Totals:
     """Run a stream from its first batch to its last."""
     with stop_requests() as stop:
-        totals = follow(start_stream(answers, job), display, stop)
+        totals = follow(start_stream(answers, Output.of_answers(job)), display, stop)
         if stop.is_set():
             raise typer.Abort
     return totals

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from panewise.engine.answers import overflows_of
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.columns import HeldColumn
 from panewise.engine.on_demand.parts import PlainPart
-from panewise.engine.on_demand.scalars import Answer, FoldedOne, Joined, as_scalars, plain_answer
+from panewise.engine.on_demand.scalars import NULL, Answer, FoldedOne, Joined, as_scalars, plain_answer
 from panewise.engine.on_demand.sequence import Events
 from panewise.engine.on_demand.served import Served
 from panewise.engine.on_demand.shared import PendingRanges, Ranges, SharedStructures
-from panewise.errors import AnswerOverflowError
 
 
 class FoundOne(NamedTuple):
@@ -25,6 +25,8 @@ class FoundOne(NamedTuple):
     start_us: int
     end_us: int
     answers: list[Answer] | None
+    overflows: int = 0
+    """How many of them are NULL because they do not fit in 64 bits."""
 
 
 def find_one(
@@ -42,8 +44,8 @@ def find_one(
     if short is not None:
         found = short.one(pending, code, coverage)
         if found is not None:
-            covered, answers = found
-            return FoundOne(start_us, end_us, answers if covered else None)
+            covered, by_kernel, overflows = found
+            return FoundOne(start_us, end_us, by_kernel if covered else None, overflows)
     final = served.sequence.final
     low, high = final.positions_of_one(code, from_number, to_number)
     pending_low = pending_high = 0
@@ -54,7 +56,7 @@ def find_one(
         return FoundOne(start_us, end_us, None)
     if not (served.is_plain and isinstance(final, PlainPart) and isinstance(pending, PlainPart)):
         lowered = _lower(structures, served, pending, code, low, high, pending_low, pending_high)
-        return None if lowered is None else FoundOne(start_us, end_us, lowered)
+        return None if lowered is None else FoundOne(start_us, end_us, *lowered)
     folded: dict[HeldColumn, FoldedOne] = {}
     for column in served.columns:
         own: FoldedOne = final.fold_one(column, low, high)
@@ -63,17 +65,19 @@ def find_one(
         folded[column] = own
         column.lookups += 1
         column.covered += width
-    return FoundOne(start_us, end_us, _plain_answers(served, folded, width))
+    answers: list[Answer] = [
+        (float(width), width) if one.column is None else plain_answer(one.call.function, folded[one.column])
+        for one in served.aggregates
+    ]
+    return FoundOne(start_us, end_us, answers, _overflows(served, folded, answers) if NULL in answers else 0)
 
 
-def _plain_answers(served: Served, folded: dict[HeldColumn, FoldedOne], width: int) -> list[Answer]:
-    try:
-        return [
-            (float(width), width) if one.column is None else plain_answer(one.call.function, folded[one.column])
-            for one in served.aggregates
-        ]
-    except AnswerOverflowError as error:
-        raise AnswerOverflowError(f"query {served.query.name}: {error}") from None
+def _overflows(served: Served, folded: dict[HeldColumn, FoldedOne], answers: list[Answer]) -> int:
+    """How many sums are NULL although they have values."""
+    return sum(
+        answer == NULL and one.call.function == "SUM" and one.column is not None and folded[one.column].count > 0
+        for one, answer in zip(served.aggregates, answers, strict=True)
+    )
 
 
 def _lower(
@@ -85,12 +89,12 @@ def _lower(
     high: int,
     pending_low: int,
     pending_high: int,
-) -> list[Answer] | None:
-    """The answers by way of arrays."""
+) -> tuple[list[Answer], int] | None:
+    """The answers by way of arrays, and how many of them do not fit in 64 bits."""
     of_pending = None
     if pending_high > pending_low:
         of_pending = PendingRanges(None, np.array([pending_low]), np.array([pending_high]))
     widths = np.array([high - low + pending_high - pending_low])
     ranges = Ranges(np.array([code]), np.array([low]), np.array([high]), widths, of_pending)
     lowered = structures.lower_ranges(served, served.aggregates, pending, ranges)
-    return None if lowered is None else [as_scalars(one) for one in lowered.values()]
+    return None if lowered is None else ([as_scalars(one) for one in lowered.values()], overflows_of(lowered))

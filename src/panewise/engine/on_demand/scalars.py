@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from panewise.aggregates.components import Kind
-from panewise.aggregates.lowering import SUM_OVERFLOW, Lowered
-from panewise.errors import AnswerOverflowError
+from panewise.aggregates.lowering import Lowered
 from panewise.kernels.integer_squares import variance_of_integers
 from panewise.kernels.keyed_pairs import add_two_pairs, add_two_squares, value_of_one
 from panewise.kernels.squares import variance
@@ -86,7 +85,7 @@ class Joined:
 
 
 def plain_answer(function: str, folded: FoldedOne) -> Answer:
-    """The answer of a plain aggregate over one range."""
+    """The answer of a plain aggregate over one range; NULL for a sum of values that does not fit in 64 bits."""
     count = folded.count
     if function == "COUNT":
         return float(count), count
@@ -103,7 +102,7 @@ def plain_answer(function: str, folded: FoldedOne) -> Answer:
     if function == "AVG":
         return float(whole) / count, None
     if not -(2**63) <= whole < 2**63:
-        raise AnswerOverflowError(SUM_OVERFLOW)
+        return NULL
     return float(whole), whole
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
-from panewise.engine.answers import QueryAnswers, rows_that_pass
+from panewise.engine.answers import QueryAnswers, overflows_of, rows_that_pass
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.adaptation import Observed, better_structure
 from panewise.engine.on_demand.columns import (
@@ -34,12 +34,10 @@ from panewise.engine.on_demand.sequence import Events, Sequence
 from panewise.engine.on_demand.served import Keys as Keys
 from panewise.engine.on_demand.served import Served, ServedAggregate
 from panewise.engine.on_demand.short_way import FEWEST_TOGETHER, Arrays, ShortWay
-from panewise.errors import AnswerOverflowError
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
 from panewise.planning.structure_choice import StructurePlan, input_type
-from panewise.structures.aggregated import FoldedColumns
 from panewise.windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -54,6 +52,8 @@ class Found:
     starts_us: Ints
     ends_us: Ints
     lowered: dict[AggregateCall, Lowered]
+    overflows: int
+    """How many answers do not fit in 64 bits, those that HAVING read and left out included."""
 
     def pick(self, codes: Ints, groups: int) -> Found:
         """The answers of groups by their codes, -1 for none; `groups` is the number of all groups."""
@@ -65,8 +65,8 @@ class Found:
         if rows.min(initial=0) < 0:
             places = np.flatnonzero(rows >= 0)
             rows = rows[places]
-        lowered = {call: _take(one, rows) for call, one in self.lowered.items()}
-        return Found(places, self.codes[rows], self.starts_us[rows], self.ends_us[rows], lowered)
+        lowered = {call: one.take(rows) for call, one in self.lowered.items()}
+        return Found(places, self.codes[rows], self.starts_us[rows], self.ends_us[rows], lowered, self.overflows)
 
 
 class PendingRanges(NamedTuple):
@@ -184,8 +184,13 @@ class SharedStructures:
         """The short way to a query's answers; None if it has none."""
         return self._short.get(served)
 
-    def lookup_arrays(self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Arrays | None:
-        """The answers of the given groups, an element for each; None if the short way cannot give them."""
+    def lookup_arrays(
+        self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys
+    ) -> tuple[Arrays, int] | None:
+        """The answers of the given groups, an element for each, and how many do not fit in 64 bits.
+
+        None if the short way cannot give them.
+        """
         served = self._served.get(query.name)
         short = None if served is None else self._short.get(served)
         if served is None or short is None:
@@ -204,17 +209,14 @@ class SharedStructures:
         found = self.find(served, log, at_us, since_us, keys, is_many=False)
         if found is None:
             return None
-        return QueryAnswers(query, found.starts_us, found.ends_us, found.codes, served.groups, found.lowered)
+        return QueryAnswers(
+            query, found.starts_us, found.ends_us, found.codes, served.groups, found.lowered, overflows=found.overflows
+        )
 
-    def lookup_many(
-        self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys
-    ) -> tuple[Ints, dict[AggregateCall, Lowered]] | None:
-        """The places of the given groups that have an answer, and their answers; None as in `lookup`."""
+    def lookup_many(self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Found | None:
+        """The groups that have an answer, at their places among the given ones; None as in `lookup`."""
         served = self._served.get(query.name)
-        if served is None:
-            return None
-        found = self._find_many(served, log, at_us, since_us, keys)
-        return None if found is None else (found.places, found.lowered)
+        return None if served is None else self._find_many(served, log, at_us, since_us, keys)
 
     def _find_many(self, served: Served, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Found | None:
         """The answers for each requested place.
@@ -225,12 +227,12 @@ class SharedStructures:
         served.prepare(log)
         table = served.sequence.table
         if len(next(iter(keys.values()))) >= max(FEWEST_TOGETHER, len(table) // 2):
-            try:
-                every = self.find(served, log, at_us, since_us, None, is_many=False)
-            except AnswerOverflowError:
-                # The group whose answer does not fit may be one that was not requested.
-                return self.find(served, log, at_us, since_us, keys, is_many=True)
-            return None if every is None else every.pick(served.codes(keys), len(table))
+            every = self.find(served, log, at_us, since_us, None, is_many=False)
+            if every is None:
+                return None
+            if not every.overflows:
+                return every.pick(served.codes(keys), len(table))
+            # The groups whose answers do not fit may be others than the requested ones, which alone count.
         return self.find(served, log, at_us, since_us, keys, is_many=True)
 
     def find(
@@ -239,7 +241,7 @@ class SharedStructures:
         """The answers of the groups that have events in the window and pass HAVING.
 
         With `is_many` there is one for each requested place. HAVING decides first: for a group that does not pass, the
-        aggregates that only SELECT reads are not computed, and cannot overflow.
+        aggregates that only SELECT reads are not computed, and are not counted if they overflow.
         """
         served.prepare(log)
         sequence, having = served.sequence, served.query.having
@@ -265,22 +267,19 @@ class SharedStructures:
         if sequence.group_by and not widths.all():
             present = np.flatnonzero(widths)
             ranges, places, coverage = ranges.among(present), places[present], coverage.take(present)
+        unknown = 0
         if having is not None:
             read = self.lower_ranges(served, served.read_by_having, pending, ranges)
             if read is None:
                 return None
+            unknown = overflows_of(read)
             passing = rows_that_pass(having, self._stream, served.groups, ranges.codes, read)
             ranges, places, coverage = ranges.among(passing), places[passing], coverage.take(passing)
         lowered = self.lower_ranges(served, served.aggregates, pending, ranges)
         if lowered is None:
             return None
-        return Found(places, ranges.codes, *same_for_all(coverage, len(ranges.codes)), lowered)
-
-    def _lower(self, served: Served, aggregate: ServedAggregate, folded: FoldedColumns) -> Lowered:
-        try:
-            return aggregate.lower(folded, aggregate.call.parameter)
-        except AnswerOverflowError as error:
-            raise AnswerOverflowError(f"query {served.query.name}: {error}") from None
+        overflows = unknown + overflows_of(lowered, read_by=having)
+        return Found(places, ranges.codes, *same_for_all(coverage, len(ranges.codes)), lowered, overflows)
 
     def lower_ranges(
         self, served: Served, aggregates: Iterable[ServedAggregate], pending: Events, ranges: Ranges
@@ -302,7 +301,7 @@ class SharedStructures:
         counted = Widths(widths)
         try:
             return {
-                one.call: self._lower(served, one, counted if one.column is None else folded[one.column])
+                one.call: one.lower(counted if one.column is None else folded[one.column], one.call.parameter)
                 for one in aggregates
             }
         except MustReadError:
@@ -382,9 +381,3 @@ class SharedStructures:
             "rebuilds": sequence.rebuilds,
             "switches": column.switches,
         }
-
-
-def _take(lowered: Lowered, rows: Ints) -> Lowered:
-    """The answers of some rows; answers of structures have no bounds."""
-    exact = None if lowered.exact is None else lowered.exact[rows]
-    return Lowered(lowered.values[rows], exact, lowered.valid[rows])

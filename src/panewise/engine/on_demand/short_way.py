@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from panewise.aggregates.lowering import SUM_OVERFLOW
 from panewise.aggregates.types import Type
 from panewise.engine.on_demand.coverage import Coverage
 from panewise.engine.on_demand.parts import KeyedPart
 from panewise.engine.on_demand.scalars import NULL, Answer
 from panewise.engine.on_demand.sequence import Events
 from panewise.engine.on_demand.served import Served, ServedAggregate, labelled_aggregates
-from panewise.errors import AnswerOverflowError
 from panewise.kernels.key_answers import (
     ASKED_WIDTH,
     AVERAGE,
@@ -28,7 +26,6 @@ from panewise.kernels.key_answers import (
     EXTREME,
     FINAL,
     FUNCTION,
-    OVERFLOWN,
     PART_WIDTH,
     PENDING,
     ROWS,
@@ -85,36 +82,42 @@ class ShortWay:
         """Whether it can answer a query."""
         return served.is_plain and bool(served.sequence.group_by) and served.query.having is None
 
-    def one(self, pending: Events, code: int, coverage: Coverage) -> tuple[int, list[Answer]] | None:
-        """How many events the window covers of one group, and its answers; None if this way cannot give them."""
+    def one(self, pending: Events, code: int, coverage: Coverage) -> tuple[int, list[Answer], int] | None:
+        """How many events the window covers of one group, its answers, and how many of these do not fit in 64 bits.
+
+        None if this way cannot give them.
+        """
         self._key[0] = code
         has_pending = pending.has(code)
-        covered = self._answer(pending, has_pending, self._key, _NO_ORDER, coverage, self._values, self._masked)
-        if covered is None:
+        found = self._answer(pending, has_pending, self._key, _NO_ORDER, coverage, self._values, self._masked)
+        if found is None:
             return None
         words = self._values.tolist(), self._doubles.tolist(), self._masked.tolist()
         answers: list[Answer] = [
             NULL if is_null else (float(whole), whole) if is_whole else (double, None)
             for is_whole, (whole,), (double,), (is_null,) in zip(self._is_whole, *words)
         ]
-        return covered, answers
+        covered, overflows = found
+        return covered, answers, overflows
 
-    def many(self, pending: Events, codes: Ints, coverage: Coverage) -> Arrays | None:
-        """The answers of groups by their codes, -1 for none, by the names of SELECT; None if this way cannot give them.
+    def many(self, pending: Events, codes: Ints, coverage: Coverage) -> tuple[Arrays, int] | None:
+        """The answers of groups by their codes (-1: none), by the names of SELECT, and how many do not fit in 64 bits.
 
+        None if this way cannot give them.
         If most groups are requested, they are taken in the order of memory: that needs half of the time.
         """
         groups, size = len(self._served.sequence.table), len(codes)
         # Codes begin at -1.
         order = order_words(codes + 1, groups) if size >= max(FEWEST_TOGETHER, groups // 2) else _NO_ORDER
         values, masked = _room(len(self._asked), size)
-        if self._answer(pending, pending.elements > 0, codes, order, coverage, values, masked) is None:
+        found = self._answer(pending, pending.elements > 0, codes, order, coverage, values, masked)
+        if found is None:
             return None
         arrays = [
             np.ma.MaskedArray(row if is_whole else row.view(np.float64), mask if mask.any() else np.ma.nomask)
             for row, mask, is_whole in zip(values, masked, self._is_whole)
         ]
-        return {label: arrays[place] for label, place in self._labels}
+        return {label: arrays[place] for label, place in self._labels}, found[1]
 
     def _answer(
         self,
@@ -125,26 +128,27 @@ class ShortWay:
         coverage: Coverage,
         values: Ints,
         masked: npt.NDArray[np.bool_],
-    ) -> int | None:
-        """Write the answers of groups; returns how many events these are made from, None if a column fails."""
+    ) -> tuple[int, int] | None:
+        """Write the answers of groups; returns how many events these are made from, and how many do not fit in 64 bits.
+
+        None if a column fails.
+        """
         final = self._served.sequence.final
         assert isinstance(final, KeyedPart)
         assert isinstance(pending, KeyedPart)
         self._follow(FINAL, final)
         if has_pending:
             self._follow(PENDING, pending)
-        went, present, covered = answer_keys(
+        overflows, present, covered = answer_keys(
             final.described.table, pending.described.table, has_pending, self._asked,
             codes, order, coverage.from_number, coverage.to_number, values, masked,
         )  # fmt: skip
-        if went == UNSERVED:
+        if overflows == UNSERVED:
             return None
-        if went == OVERFLOWN:
-            raise AnswerOverflowError(f"query {self._served.query.name}: {SUM_OVERFLOW}")
         for column in self._served.columns:
             column.lookups += present
             column.covered += covered
-        return int(covered)
+        return int(covered), int(overflows)
 
     def _follow(self, place: int, part: KeyedPart) -> None:
         """Write the rows of a part's columns, if these may have changed."""
