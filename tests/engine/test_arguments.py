@@ -219,6 +219,7 @@ METHODS = {
     "add": 1,
     "remove": 1,
     "late_events": 1,
+    "set_aside_events": 1,
     "exact_from": 1,
     "next_closing": 1,
     "wide": 2,

@@ -152,9 +152,16 @@ class TestSetAside:
     @pytest.mark.parametrize("bound", ["", " FUTURE BOUND NONE"])
     def test_without_a_bound_any_time_is_taken(self, bound: str) -> None:
         engine = panewise.Engine(f"{STREAM}{bound};{QUERIES}", clock=lambda: NOW_S)
-        engine.push("s", {"t": [253_402_300_000 * SECOND], "k": ["a"], "x": [1]})
+        with pytest.warns(panewise.UnlikelyTimesWarning):
+            engine.push("s", {"t": [253_402_300_000 * SECOND], "k": ["a"], "x": [1]})
         assert engine.set_aside_events("s") == {"late": 0, "untimed": 0, "future": 0}
         assert engine.lookup_one("counted") == {"COUNT(*)": 1}
+
+    def test_a_refused_push_sets_nothing_aside(self) -> None:
+        engine = panewise.Engine(f"{STREAM} FUTURE BOUND 1 HOUR;{QUERIES}", clock=lambda: NOW_S, strict=True)
+        with pytest.raises(panewise.UnlikelyTimesError):
+            engine.push("s", {"t": [253_402_300_000 * SECOND, -(10**16)], "k": ["a"] * 2, "x": [1, 2]})
+        assert engine.set_aside_events("s") == {"late": 0, "untimed": 0, "future": 0}
 
     def test_events_go_to_whoever_takes_them(self) -> None:
         taken: list[tuple[str, str, list[dict]]] = []

@@ -35,11 +35,11 @@ class Aside:
     receiver: Receiver | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
-    def usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The events whose time can be used; the others are set aside."""
+    def separate(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[str, pa.RecordBatch]]]:
+        """The events whose time can be used, and those to `put` aside with their reason. Nothing changes yet."""
         if self.receiver is None and self.stream.future_bound_us is None:
             # Nothing can be wrong with times that a push did not refuse.
-            return batch
+            return batch, []
         times = batch.column(self.stream.timestamp)
         values = np.asarray(times.fill_null(0))
         is_untimed = np.asarray(times.is_null()) | outside_span(values)
@@ -48,11 +48,12 @@ class Aside:
             now_us = int(self.clock() * 1_000_000)
             # Python's integers: the bound NONE is the largest there is.
             is_ahead = ~is_untimed & (values > min(now_us + self.stream.future_bound_us, 2**63 - 1))
-        for reason, is_one in ((UNTIMED, is_untimed), (FUTURE, is_ahead)):
-            if is_one.any():
-                self.put(reason, batch.filter(pa.array(is_one)))
-        is_usable = ~(is_untimed | is_ahead)
-        return batch if is_usable.all() else batch.filter(pa.array(is_usable))
+        unusable = [
+            (reason, batch.filter(pa.array(is_one)))
+            for reason, is_one in ((UNTIMED, is_untimed), (FUTURE, is_ahead))
+            if is_one.any()
+        ]
+        return (batch.filter(pa.array(~(is_untimed | is_ahead))) if unusable else batch), unusable
 
     def put(self, reason: str, batch: pa.RecordBatch) -> None:
         """Set events aside."""

@@ -131,9 +131,12 @@ class Engine:
         """
         state = self._stream(stream)
         batch, given = read_events(state.stream, events, may_be_untimed=self._set_aside is not None)
-        times, late = np.asarray(batch.column(state.stream.timestamp).drop_null()), state.late
+        usable, unusable = state.aside.separate(batch)
+        times, late = np.asarray(usable.column(state.stream.timestamp)), state.late
         self._warned.events(state.stream, times, given)
-        self._row_queries.push(stream, state.push(batch))
+        for reason, some in unusable:
+            state.aside.put(reason, some)
+        self._row_queries.push(stream, state.push(usable))
         self._warned.push(state, times, state.late - late)
 
     def advance(

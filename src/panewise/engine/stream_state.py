@@ -77,10 +77,8 @@ class StreamState:
     def push(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Take in events, and return those that are on time.
 
-        Events behind the watermark are dropped and counted, or correct answers if the stream asks for it. Events
-        without a usable time are set aside.
+        Events behind the watermark are dropped and counted, or correct answers if the stream asks for it.
         """
-        batch = self.aside.usable(batch)
         times = np.asarray(batch.column(self.stream.timestamp))
         if self.watermark_us is not None:
             on_time = times >= self.watermark_us

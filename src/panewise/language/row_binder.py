@@ -94,7 +94,7 @@ def _refuse_clauses(statement: CreateQuery) -> None:
     ):
         if found:
             hint = f"leave out {word}, or ask for aggregates over a window without INTO, USING and ORDER BY"
-            if statement.order is not None:
+            if statement.order is not None and word != "ON OVERFLOW":
                 hint = f"leave out ORDER BY: {NO_ORDER}"
             raise PlacedError(f"{word} is for aggregates, and this query answers with rows", span, hint)
     operators = [part for part in (statement.join, statement.intersect, statement.order) if part is not None]
