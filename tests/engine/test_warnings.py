@@ -78,6 +78,14 @@ def test_times_that_may_be_meant_are_taken_without_a_word(times: list[object]) -
     assert said(push, panewise.Engine(TEXT, strict=True), times) == []
 
 
+def test_a_stream_that_counts_from_the_epoch_passes_every_unit_without_a_word() -> None:
+    engine = panewise.Engine(TEXT, strict=True)
+    for time in (7, 700 * US + 1, MORNING + 1, MORNING * 1000 + 1):
+        assert said(push, engine, [time]) == []
+        engine.advance("s", time)
+        engine.lookup("now", at=time)
+
+
 def test_a_warning_points_to_whoever_pushed() -> None:
     (warning,) = said(push, panewise.Engine(TEXT), [MORNING + 1])
     assert warning.filename == __file__

@@ -133,7 +133,7 @@ class Engine:
         batch, given = read_events(state.stream, events, may_be_untimed=self._set_aside is not None)
         usable, unusable = state.aside.separate(batch)
         times, late = np.asarray(usable.column(state.stream.timestamp)), state.late
-        self._warned.events(state.stream, times, given)
+        self._warned.events(state, times, given)
         for reason, some in unusable:
             state.aside.put(reason, some)
         self._row_queries.push(stream, state.push(usable))
@@ -169,7 +169,7 @@ class Engine:
         state = self._stream(stream)
         if watermark is not None:
             watermark_us = to_microseconds(watermark, "the watermark", or_end=True)
-            self._warned.time(state.stream, watermark, watermark_us, "the watermark")
+            self._warned.time(state, watermark, watermark_us, "the watermark")
         elif state.newest_us is None:
             self._warned.advance(state, 0)
             return to_table([], self._schema, encoded=encoded)
@@ -504,7 +504,7 @@ class Engine:
         if at is None:
             return None
         at_us = to_microseconds(at, "`at`")
-        self._warned.time(state.stream, at, at_us, "`at`")
+        self._warned.time(state, at, at_us, "`at`")
         return at_us
 
     def _stream(self, name: str) -> StreamState:

@@ -26,6 +26,7 @@ from panewise.windows.clock import (
     FIRST_LIKELY_US,
     LARGEST_MILLISECONDS,
     LAST_LIKELY_US,
+    SMALLEST_SECONDS,
     is_round,
     likely_unit,
     show_time,
@@ -57,31 +58,35 @@ class Warned:
         self._said.clear()
         self._zones.clear()
 
-    def events(self, stream: Stream, times: Ints, given: GivenTimes) -> None:
+    def events(self, state: StreamState, times: Ints, given: GivenTimes) -> None:
         """Warn of the times of some events, before they are taken in."""
         if self._is_quiet or not len(times):
             return
+        stream = state.stream
         low, high = int(times.min()), int(times.max())
         if low < FIRST_LIKELY_US or high >= LAST_LIKELY_US:
             self._unlikely(stream, _beyond(stream, times))
-        elif given.are_integers and 0 < low <= LARGEST_MILLISECONDS:
+        elif given.are_integers and 0 < low <= LARGEST_MILLISECONDS and not _counts_from_the_epoch(state):
             self._unlikely(stream, _of_another_unit(stream, times))
         if given.zones:
             self._zone(stream, given.zones, f"the events' {stream.timestamp}")
 
-    def time(self, stream: Stream, time: object, time_us: int, what: str) -> None:
+    def time(self, state: StreamState, time: object, time_us: int, what: str) -> None:
         """Warn of a time that was given by itself: a watermark, or the time of a lookup."""
         if self._is_quiet or time_us == END_OF_STREAM:
             return
+        stream = state.stream
         if not FIRST_LIKELY_US <= time_us < LAST_LIKELY_US:
             self._unlikely(stream, f"{what} is {show_time(time_us)}, outside the years 1900 to 2200; is that meant?")
         elif type(time) is int:
-            unit = likely_unit(time, time) if 0 < time <= LARGEST_MILLISECONDS else None
+            # Beside events of 1970 it is of their unit, and of these was warned already.
+            is_beside = state.newest_us is not None and state.newest_us <= LARGEST_MILLISECONDS
+            unit = likely_unit(time, time) if 0 < time <= LARGEST_MILLISECONDS and not is_beside else None
             if unit is not None and not is_round(time, unit):
                 self._unlikely(
                     stream,
                     f"{what} is {time}, which is {show_time(time)} in microseconds and looks like {unit_name(unit)}; "
-                    f"give microseconds, or a datetime",
+                    f"give microseconds, or a datetime.",
                 )
         else:
             zone = zone_of(time)
@@ -158,6 +163,11 @@ class Warned:
         self._said.add((stream, category))
         told = f"{message} (Said once for each stream; engine.warn_again() says it again.)"
         warnings.warn(told, category, stacklevel=_outside())
+
+
+def _counts_from_the_epoch(state: StreamState) -> bool:
+    """Whether the stream began in the first minutes of 1970, as made-up streams do: later it passes every unit."""
+    return state.oldest_us is not None and state.oldest_us < SMALLEST_SECONDS
 
 
 def _outside() -> int:

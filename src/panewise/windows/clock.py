@@ -37,6 +37,8 @@ _UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns":
 # Integers of a unit that mean a time from 1990 to 2100. Taken as microseconds, those of s and ms lie in early 1970.
 _FROM_S, _TO_S = 631_152_000, 4_102_444_800
 _LOOKS_LIKE = {"s": (_FROM_S, _TO_S), "ms": (1_000 * _FROM_S, 1_000 * _TO_S), "ns": (10**9 * _FROM_S, 10**9 * _TO_S)}
+SMALLEST_SECONDS = _FROM_S
+"""No smaller integer looks like any unit but microseconds."""
 LARGEST_MILLISECONDS = _LOOKS_LIKE["ms"][1]
 """No larger integer looks like seconds or milliseconds, and is in the span of times."""
 
