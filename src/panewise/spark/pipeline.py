@@ -26,13 +26,14 @@ from panewise.spark.bucket import Bucket
 from panewise.spark.buckets import bucket_ids
 from panewise.spark.columns import named
 from panewise.spark.combine import PACKED, combine_partitions
-from panewise.spark.counts import COMBINED, COUNTS, METRICS, OUTPUT, output_rows
+from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, output_rows
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_workload
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import Part, pack
 from panewise.spark.processor import CONTROL, BucketProcessor
 from panewise.spark.projection import project, whole
+from panewise.spark.query_costs import costs_of
 from panewise.spark.quotas import Quotas
 from panewise.spark.settings import STATE_STORE
 from panewise.spark.slot_log import write_job
@@ -114,7 +115,6 @@ def answers(
         is_batch=not streaming,
         changed_only=changed_only,
         quotas=quotas,
-        has_folder=shared is not None,
     )
     if shared is not None:
         write_job(shared, job)
@@ -127,12 +127,14 @@ def answers(
         partials = partials.union(_statements(control, ids))
     grouped = partials.groupBy("bucket")
     if streaming:
-        closed = with_state(grouped, BucketProcessor(packed, uuid4().hex, shared), OUTPUT)
+        costs = costs_of(session)
+        closed = with_state(grouped, BucketProcessor(packed, uuid4().hex, shared, costs), OUTPUT)
     else:
         closed = in_arrow(grouped, answer_bucket(packed, shared), OUTPUT)
     closed = closed.observe(
         METRICS,
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
+        *(F.max(F.when(F.col("bucket") == number, F.col("sizes"))).alias(f"{BUCKET}{number}") for number in ids),
     )
     return closed.mapInArrow(unpack_partitions(job.answers_schema), answers_type(job.answers_schema))
 
@@ -242,4 +244,12 @@ def answer_bucket(
     return answer
 
 
-OUTPUT_ARROW = pa.schema([("content", pa.binary()), ("answers", pa.int64()), *((name, pa.int64()) for name in COUNTS)])
+OUTPUT_ARROW = pa.schema(
+    [
+        ("content", pa.binary()),
+        ("answers", pa.int64()),
+        ("bucket", pa.int32()),
+        ("sizes", pa.string()),
+        *((name, pa.int64()) for name in COUNTS),
+    ]
+)

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from panewise.spark.batch_metrics import BatchMetrics, is_batch
 from panewise.spark.counts import METRICS
+from panewise.spark.whole_job import WholeJob
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class ProgressListener(StreamingQueryListener):
     def __init__(self, *sinks: MetricsSink, run: str | None = None) -> None:
         self._sinks = ForgivingSinks(*sinks)
         self._run = run
+        self._whole_job = WholeJob()
         self._ended = threading.Event()
 
     def wait_until_ended(self, timeout_s: float) -> bool:
@@ -78,12 +80,13 @@ class ProgressListener(StreamingQueryListener):
         if not is_batch(progress):
             return
         if str(progress.runId) == self._run or (self._run is None and METRICS in progress.observedMetrics):
-            self._sinks.put(BatchMetrics.of(progress))
+            self._sinks.put(self._whole_job.complete(BatchMetrics.of(progress)))
 
     def onQueryIdle(self, event: Any) -> None:
         """Do nothing: the metrics of the last batch still hold."""
 
     def onQueryTerminated(self, event: Any) -> None:
         """Spark tells of the end after all batches."""
+        self._whole_job.forget(str(event.runId))
         if self._run in (None, str(event.runId)):
             self._ended.set()

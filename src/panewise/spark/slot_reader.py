@@ -86,6 +86,8 @@ class SlotReader:
         self.bytes_read = 0
         self.lag_s: float | None = None
         """The age of the newest file when it was read."""
+        self.written_s: float | None = None
+        """When the newest of the files that were read was written, in Unix seconds."""
 
     @property
     def unread(self) -> list[str]:
@@ -194,6 +196,7 @@ class SlotReader:
         self.files_read += 1
         self.bytes_read += len(content)
         self.lag_s = time() - written_s
+        self.written_s = max(written_s, self.written_s or written_s)
         return None
 
 
