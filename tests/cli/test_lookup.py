@@ -99,22 +99,35 @@ PROGRAM = """
 import os, sys
 from panewise.cli.main import app
 import panewise.cli.lookup
+import panewise.cli.queries
 if os.getuid() == 0:
     os.setuid(65534)
 app()
 """
 
 
-@pytest.mark.parametrize("place", [".", "slots", "job.json"])
-def test_a_folder_of_somebody_else_names_the_cure(folder: Path, place: str) -> None:
+def in_a_folder_of_somebody_else(folder: Path, place: str, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on a folder in which a place may not be read; the command's `FOLDER` stands for it."""
     # Not below pytest's own folder, into which nobody else may look.
     with TemporaryDirectory() as everybodys:
         Path(everybodys).chmod(0o755)
         theirs = Path(shutil.copytree(folder, Path(everybodys, "lookups")))
         (theirs / place).chmod(0)
-        command = [sys.executable, "-c", PROGRAM, "lookup", str(theirs), "total", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        arguments = [str(theirs) if argument == "FOLDER" else argument for argument in command]
+        done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=False)
         (theirs / place).chmod(0o700)
     assert done.returncode == ExitCode.PERMANENT, done.stderr
-    assert "Permission denied; run as the job's user, or let " in json.loads(done.stdout)["error"]
     assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.mark.parametrize("place", [".", "slots", "job.json"])
+def test_a_folder_of_somebody_else_names_the_cure(folder: Path, place: str) -> None:
+    done = in_a_folder_of_somebody_else(folder, place, "lookup", "FOLDER", "total", "--json")
+    assert "Permission denied; run as the job's user, or let " in json.loads(done.stdout)["error"]
+
+
+@pytest.mark.parametrize("place", [".", "job.json"])
+def test_the_queries_of_somebody_else_name_the_cure(folder: Path, place: str) -> None:
+    done = in_a_folder_of_somebody_else(folder, place, "queries", "FOLDER")
+    assert "Permission denied; run as the job's user, or let " in done.stderr

@@ -37,7 +37,7 @@ def look_up(
     A query or group without an answer is told, and has an exit code of its own.
     """
     idle: list[str] = []
-    with _reading(folder), LookupClient(folder) as client:
+    with reading(folder), LookupClient(folder) as client:
         if query not in client.workload.queries:
             raise PanewiseError(f"{folder}: there is no query {query}{did_you_mean(query, client.workload.queries)}")
         asked = _keys(client, query, keys)
@@ -55,7 +55,7 @@ def look_up(
 
 
 @contextmanager
-def _reading(folder: Path) -> Iterator[None]:
+def reading(folder: Path) -> Iterator[None]:
     """What the operating system refuses is told with the file and the cure: it is no sign that nothing is there."""
     try:
         yield
