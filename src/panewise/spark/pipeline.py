@@ -26,6 +26,7 @@ from panewise.spark.bucket import Bucket
 from panewise.spark.buckets import bucket_ids
 from panewise.spark.columns import named
 from panewise.spark.combine import PACKED, combine_partitions
+from panewise.spark.cost_accumulator import costs_of
 from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, output_rows
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_workload
@@ -33,7 +34,6 @@ from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import Part, pack
 from panewise.spark.processor import CONTROL, BucketProcessor
 from panewise.spark.projection import project, whole
-from panewise.spark.query_costs import costs_of
 from panewise.spark.quotas import Quotas
 from panewise.spark.settings import STATE_STORE
 from panewise.spark.slot_log import write_job

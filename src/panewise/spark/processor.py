@@ -288,8 +288,8 @@ class BucketProcessor(StatefulProcessor):
 
     def _step(self, bucket_id: int, arrivals: Arrivals, timers: TimerValues) -> Iterator[Row]:
         # Imported here: Spark opens the state of every new query in a process that gets no rows and needs none of this.
+        from panewise.spark.cost_accumulator import costs_in
         from panewise.spark.packing import Part, pack, pack_parts
-        from panewise.spark.query_costs import costs_in
         from panewise.spark.row_bases import arrived_rows
         from panewise.spark.slot_log import Entry
 
