@@ -21,7 +21,7 @@ COUNTS = {
     "close_ns": 300_000_000,
     "pack_ns": 0,
 }
-BUCKETS: dict[str, str | None] = {"bucket_0": "[0,60000,900,0,0]", "bucket_4": "[1,4000,100,1,4000]"}
+BUCKETS: dict[str, str | None] = {"bucket_0": "[0,60000,900,0,0]", "bucket_4": "[1,4000,100,0,0]"}
 """The sizes that two buckets tell."""
 
 

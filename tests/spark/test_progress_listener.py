@@ -65,7 +65,7 @@ def test_metrics_of_a_progress() -> None:
     assert batch.steps_ms == {"addBatch": 2_000, "walCommit": 300, "commitOffsets": 200}
     assert batch.stages_ns == {"combine": 600_000_000, "feed": 100_000_000, "close": 300_000_000, "pack": 0}
     assert (batch.state_rows, batch.state_memory_bytes, batch.state_disk_bytes) == (10, 1_000, 500)
-    assert (batch.sizes, batch.state_bytes) == (Sizes(64_000, 1_000, 1, 4_000), 64_000)
+    assert (batch.sizes, batch.state_bytes) == (Sizes(64_000, 1_000), 64_000)
     assert batch.backlog == (SourceBacklog("FileStreamSource[file:/flights]"),)
     assert batch.counts["cache_hits"] == 3
     assert batch.counts["corrected_events"] == 0  # not among the counts of this progress

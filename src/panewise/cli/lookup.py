@@ -20,6 +20,7 @@ import panewise
 from panewise.aggregates.types import Type
 from panewise.cli.exit_codes import ExitCode
 from panewise.cli.nearest import did_you_mean
+from panewise.cli.progress import duration_text
 from panewise.errors import PanewiseError
 from panewise.spark.lookup_client import LookupClient
 from panewise.windows import RowWindow
@@ -212,7 +213,9 @@ def _show(client: LookupClient, query: str, answers: pa.Table, console: Console)
 
 
 def _progress(client: LookupClient) -> str:
+    """How far the job is, and how long ago it said so: of a job that is dead, only this tells."""
     if client.is_batch:
         return "at the end of a batch job"
-    watermark_us = client.watermark_us
-    return "no watermark yet" if watermark_us is None else f"watermark {show_time(watermark_us)}"
+    watermark_us, age_s = client.watermark_us, client.statistics()["age_s"]
+    watermark = "no watermark yet" if watermark_us is None else f"watermark {show_time(watermark_us)}"
+    return watermark if age_s is None else f"{watermark}, published {duration_text(age_s)} ago"
