@@ -193,11 +193,11 @@ def _show(client: LookupClient, query: str, answers: pa.Table, console: Console)
     bound = client.workload.queries[query]
     if isinstance(bound.window, RowWindow):
         # Each substream has its own rows, so it has its own times.
-        console.print(f"{query}: {_progress(client)}", highlight=False)
+        console.print(f"{query}: {_progress(client)}", highlight=False, soft_wrap=True)
         shown = wide
     else:
         start, end = wide.column("window_start")[0].as_py(), wide.column("window_end")[0].as_py()
-        console.print(f"{query}: {start} to {end}; {_progress(client)}", highlight=False)
+        console.print(f"{query}: {start} to {end}; {_progress(client)}", highlight=False, soft_wrap=True)
         shown = wide.drop_columns(["window_start", "window_end"])
     groups = [name for name in bound.group_by if name in shown.column_names]
     if groups:
