@@ -151,7 +151,8 @@ def writing(root: Path, log: str, bucket_id: int) -> Iterator[Path]:
         yield folder
     except OSError as error:
         raise UnusableFolderError(
-            f"cannot write the slot log in {folder}: {error}; every worker must be able to write to this folder"
+            f"cannot write the slot log in {folder}: {error.strerror or error}; every worker must be able to write to "
+            f"this folder"
         ) from error
 
 
