@@ -107,7 +107,9 @@ def test_metrics_as_json_and_back() -> None:
         ({"endOffset": {"trades": {"0": 5}}, "latestOffset": {"trades": {"0": 5}}}, {"offsets": 0}),
         ({"endOffset": '{"trades":{"0":5}}', "latestOffset": '{"trades":{"0":2}}'}, {"offsets": 0}),  # made anew
         ({"metrics": {"numFilesOutstanding": "3", "numBytesOutstanding": "1024"}}, {"files": 3, "bytes": 1024}),
+        ({"endOffset": "{'trades': {'0': 5}}", "latestOffset": "{'trades': {'0': 6}}"}, {"offsets": 1}),
         ({"endOffset": '{"logOffset":3}', "latestOffset": None}, {}),
+        ({"endOffset": "None", "latestOffset": "of a kind: of its own"}, {}),
         ({"endOffset": "17", "latestOffset": "18", "metrics": {"numFilesOutstanding": "some"}}, {}),
     ],
 )

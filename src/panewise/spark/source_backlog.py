@@ -7,6 +7,7 @@ counted. Delta tells the files and bytes that wait. A source of files, and other
 from __future__ import annotations
 
 import json
+from ast import literal_eval
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,16 +50,24 @@ def _offsets_behind(end: Any, latest: Any) -> int | None:
 
 
 def _by_partition(offsets: Any) -> Iterator[tuple[tuple[str, str], int]]:
-    """The offsets of each partition of each topic. Spark hands them over as JSON, parsed or not."""
-    if isinstance(offsets, str):
-        try:
-            offsets = json.loads(offsets)
-        except ValueError:
-            return
-    for topic, partitions in offsets.items() if isinstance(offsets, Mapping) else ():
+    """The offsets of each partition of each topic."""
+    by_topic = _parsed(offsets) if isinstance(offsets, str) else offsets
+    for topic, partitions in by_topic.items() if isinstance(by_topic, Mapping) else ():
         for partition, offset in partitions.items() if isinstance(partitions, Mapping) else ():
             if isinstance(offset, int):
                 yield (topic, partition), offset
+
+
+def _parsed(text: str) -> Any:
+    """Offsets from their text: JSON, or before Spark 4.2 sometimes what Python prints of a dict; None for others."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
 
 
 def _number(text: Any) -> int | None:
