@@ -18,7 +18,8 @@ from tests.spark.streaming import run_stream, write_batches
 
 import panewise
 from panewise.spark.batch_metrics import BatchMetrics, is_batch
-from panewise.spark.counts import Sizes
+from panewise.spark.counts import COUNTS as COUNTS_OF_A_BATCH
+from panewise.spark.counts import OUTPUT, Sizes, output_rows
 from panewise.spark.metrics_file import MetricsFile
 from panewise.spark.progress_listener import ForgivingSinks, ProgressListener
 from panewise.spark.prometheus import PrometheusEndpoint
@@ -286,6 +287,19 @@ def check_queries(table: pa.Table, run: str, page: str) -> None:
     for name, cost in costs.items():
         assert f'query="{name}"}} {float(cost.answers)}\n' in page
     assert costs_of_run("another") == {}
+
+
+def test_rows_of_counts_have_the_columns_in_order_and_every_row_its_bucket() -> None:
+    rows = output_rows([(b"a", 2), (b"b", 1)], dict.fromkeys(COUNTS_OF_A_BATCH, 5), 4, "[0,1,1,0,0]")
+    names = [column.split()[0] for column in OUTPUT.split(", ")]
+    assert [list(row) for row in rows] == [names, names]
+    assert [(row["answers"], row["bucket"], row["sizes"], row["fed"]) for row in rows] == [
+        (2, 4, "[0,1,1,0,0]", 5),
+        (1, 4, None, 0),
+    ]
+    (alone,) = output_rows([], dict.fromkeys(COUNTS_OF_A_BATCH, 0), 4, "[0,0,0,0,0]")
+    assert (alone["content"], alone["sizes"]) == (None, "[0,0,0,0,0]")
+    assert output_rows([], dict.fromkeys(COUNTS_OF_A_BATCH, 0)) == []
 
 
 def test_costs_add_up() -> None:

@@ -67,12 +67,13 @@ def output_rows(
     packed: Iterable[tuple[bytes, int]], counts: Mapping[str, int], bucket: int | None = None, sizes: str | None = None
 ) -> list[dict[str, Value]]:
     """A row for each packed batch of answers, with its size. The first has the counts, and may have no answers."""
-    nothing: dict[str, Value] = {"bucket": None, "sizes": None, **dict.fromkeys(COUNTS, 0)}
+    # The bucket is in each row: of a column with gaps, pandas would make floating numbers.
+    nothing: dict[str, Value] = {"bucket": bucket, "sizes": None, **dict.fromkeys(COUNTS, 0)}
     rows: list[dict[str, Value]] = [{"content": content, "answers": size, **nothing} for content, size in packed]
     if not rows and (sizes is not None or any(counts.values())):
         rows.append({"content": None, "answers": 0, **nothing})
     if rows:
-        rows[0] |= {"bucket": bucket, "sizes": sizes, **counts}
+        rows[0] |= {"sizes": sizes, **counts}
     return rows
 
 
