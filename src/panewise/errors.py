@@ -157,7 +157,14 @@ class FolderError(PanewiseError):
 
 
 class SlotLogError(FolderError):
-    """A file of the shared folder that is missing, damaged, or of another job."""
+    """A file of the shared folder that is missing, damaged, or of another job.
+
+    `fault` is what is wrong with it, without the `cure` for those who need the file.
+    """
+
+    def __init__(self, fault: str, cure: str = "") -> None:
+        self.fault = fault
+        super().__init__(f"{fault}; {cure}" if cure else fault)
 
 
 class LostManifestError(FolderError):

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from panewise.errors import PanewiseError
 
-_SPARK = ("pyspark", "protobuf", "pandas")
+_SPARK = ("pyspark", "protobuf", "pandas", "prometheus_client")
 
 PACKAGES = {
     "spark": _SPARK,
@@ -50,6 +50,12 @@ def require(extra: str, what: str) -> None:
     absent = missing(extra)
     if absent:
         raise MissingPackageError(what, absent, extra)
+
+
+def require_package(package: str, extra: str, what: str) -> None:
+    """Raise if one package of an extra is not installed; `what` needs it, and nothing else of the extra."""
+    if package in missing(extra):
+        raise MissingPackageError(what, (package,), extra)
 
 
 def _is_installed(module: str) -> bool:

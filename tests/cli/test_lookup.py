@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,13 +53,20 @@ def test_an_idle_group_has_an_exit_code_of_its_own(folder: Path, key: str) -> No
     done = runner.invoke(app, ["lookup", str(folder), "total", "--key", key])
     assert (done.exit_code, done.stdout) == (ExitCode.NO_ANSWER, "")
     assert f"total: {key} is idle: it has no events in the window" in done.stderr
-    assert "watermark 1970-01-01 00:08:00" in done.stderr
+    assert re.search(r"watermark 1970-01-01 00:08:00, published \d+\.\d s ago$", done.stderr)
 
     done = runner.invoke(app, ["lookup", str(folder), "total", "--key", key, "--json"])
     assert done.exit_code == ExitCode.NO_ANSWER
     told = json.loads(done.stdout)
     assert (told["event"], told["exit_code"], told["query"]) == ("no_answer", 3, "total")
     assert f"{key} is idle" in told["reason"]
+
+
+def test_the_age_of_the_last_batch_is_shown(folder: Path) -> None:
+    for file in folder.rglob("*.panewise"):
+        os.utime(file, (file.stat().st_mtime - 7200,) * 2)
+    done = runner.invoke(app, ["lookup", str(folder), "total"])
+    assert "; watermark 1970-01-01 00:08:00, published 2.0 h ago" in " ".join(done.stdout.split())
 
 
 def test_one_idle_group_among_others_is_told(folder: Path) -> None:
@@ -99,22 +108,35 @@ PROGRAM = """
 import os, sys
 from panewise.cli.main import app
 import panewise.cli.lookup
+import panewise.cli.queries
 if os.getuid() == 0:
     os.setuid(65534)
 app()
 """
 
 
-@pytest.mark.parametrize("place", [".", "slots", "job.json"])
-def test_a_folder_of_somebody_else_names_the_cure(folder: Path, place: str) -> None:
+def in_a_folder_of_somebody_else(folder: Path, place: str, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on a folder in which a place may not be read; the command's `FOLDER` stands for it."""
     # Not below pytest's own folder, into which nobody else may look.
     with TemporaryDirectory() as everybodys:
         Path(everybodys).chmod(0o755)
         theirs = Path(shutil.copytree(folder, Path(everybodys, "lookups")))
         (theirs / place).chmod(0)
-        command = [sys.executable, "-c", PROGRAM, "lookup", str(theirs), "total", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        arguments = [str(theirs) if argument == "FOLDER" else argument for argument in command]
+        done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=False)
         (theirs / place).chmod(0o700)
     assert done.returncode == ExitCode.PERMANENT, done.stderr
-    assert "Permission denied; run as the job's user, or let " in json.loads(done.stdout)["error"]
     assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.mark.parametrize("place", [".", "slots", "job.json"])
+def test_a_folder_of_somebody_else_names_the_cure(folder: Path, place: str) -> None:
+    done = in_a_folder_of_somebody_else(folder, place, "lookup", "FOLDER", "total", "--json")
+    assert "Permission denied; run as the job's user, or let " in json.loads(done.stdout)["error"]
+
+
+@pytest.mark.parametrize("place", [".", "job.json"])
+def test_the_queries_of_somebody_else_name_the_cure(folder: Path, place: str) -> None:
+    done = in_a_folder_of_somebody_else(folder, place, "queries", "FOLDER")
+    assert "Permission denied; run as the job's user, or let " in done.stderr

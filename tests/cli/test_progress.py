@@ -7,7 +7,7 @@ import json
 
 from pyspark.sql import Row
 from rich.console import Console
-from tests.spark.progresses import COUNTS, progress
+from tests.spark.progresses import COUNTS, progress, touching
 
 from panewise.cli.progress import JsonLines, Lines, LiveTable, Totals, cells_of
 from panewise.spark.batch_metrics import BatchMetrics
@@ -48,6 +48,14 @@ def test_summary_tells_work_time_and_state() -> None:
         "buckets: 75% were in memory, 2 caught up, 0 were rebuilt",
         "state: 64.0 kB, 1,000 partials in memory; watermark 2013-01-01 05:30:00, 30.0 min behind the clock",
     ]
+
+
+def test_summary_tells_that_lookups_are_behind() -> None:
+    totals = Totals()
+    totals.add(BatchMetrics.of(touching(0, bucket_4="[1,4000,100,1,4000]")))
+    behind = "lookups are behind: buckets that could not be written to the folder: 1; the state holds 4.0 kB for them"
+    assert totals.summary()[-1] == behind
+    assert (totals.as_dict()["behind_buckets"], totals.as_dict()["held_bytes"]) == (1, 4_000)
 
 
 def test_summary_tells_what_was_dropped_only_when_something_was() -> None:

@@ -137,7 +137,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
         url = lines_until(running.stdout, "metrics at ")[-1].split()[-1]
         lines_until(running.stdout, "batch 0 ")
         with urllib.request.urlopen(url, timeout=10) as page:
-            assert 'panewise_rows_in_total{query="job"} 1200' in page.read().decode().splitlines()
+            assert 'panewise_rows_in_total{job_name="job"} 1200.0' in page.read().decode().splitlines()
         running.send_signal(signal.SIGTERM)
         rest = running.stdout.read()
         assert running.wait(timeout=120) == 0
@@ -162,6 +162,52 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
     assert refused.returncode == 2
     assert "the job failed in Spark: the checkpoint does not fit the job: its slots are readings" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_a_job_goes_on_from_its_backup(folder: Path) -> None:
+    lookups, out = "[lookups]\nfolder = 'out/lookups'\n", folder / "out"
+    together = [out / "checkpoint", out / "lookups", out / "answers" / "_spark_metadata"]
+    later = (folder / "data" / "2.parquet").rename(folder / "later.parquet")
+    assert panewise_run(folder, "stream", tables=lookups).returncode == 0
+    backup("save", folder / "saved.tar", *together)
+    at_backup = panewise.LookupClient(out / "lookups").watermark_us
+
+    # What comes after the backup is lost with it, and is done once more from the source.
+    later.rename(folder / "data" / "2.parquet")
+    assert panewise_run(folder, "stream", tables=lookups).returncode == 0
+    listed, looked_up = listed_answers(folder), looked_up_now(folder)
+    for place in together:
+        place.rename(folder / f"broken {place.name}")
+    restored = backup("restore", folder / "saved.tar")
+    assert restored.splitlines() == [str(place) for place in together]
+    assert panewise.LookupClient(out / "lookups").watermark_us == at_backup
+
+    on = panewise_run(folder, "stream", "--json", tables=lookups)
+    assert on.returncode == 0, on.stderr
+    assert sum(json.loads(line).get("rows_in", 0) for line in on.stdout.splitlines()[:-1]) == 1200
+    assert listed_answers(folder) == listed
+    assert len(listed) == len(set(listed)) == len(expected(last_end=55))
+    assert looked_up_now(folder) == looked_up
+
+
+def backup(*arguments: object) -> str:
+    script = Path(__file__).parents[2] / "deploy" / "backup.sh"
+    done = subprocess.run([script, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def listed_answers(folder: Path) -> list[str]:
+    """The answers as Spark reads them: of the files that the sink's log lists, and of no other."""
+    logs = (folder / "out" / "answers" / "_spark_metadata").iterdir()
+    entries = [line for log in logs if not log.name.startswith(".") for line in log.read_text().splitlines()[1:]]
+    files = [json.loads(entry)["path"].removeprefix("file://") for entry in entries]
+    return sorted(str(row) for file in files for row in pq.ParquetFile(file).read().to_pylist())
+
+
+def looked_up_now(folder: Path) -> list[str]:
+    client = panewise.LookupClient(folder / "out" / "lookups")
+    return sorted(str(row) for query in client.workload.queries for row in client.lookup(query).to_pylist())
 
 
 def test_when_java_dies_one_line_tells_it(folder: Path) -> None:

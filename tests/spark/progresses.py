@@ -16,13 +16,13 @@ COUNTS = {
     "cache_hits": 3,
     "catch_ups": 1,
     "rebuilds": 0,
-    "log_bytes": 64_000,
-    "live_rows": 1_000,
     "combine_ns": 600_000_000,
     "feed_ns": 100_000_000,
     "close_ns": 300_000_000,
     "pack_ns": 0,
 }
+BUCKETS: dict[str, str | None] = {"bucket_0": "[0,60000,900,0,0]", "bucket_4": "[1,4000,100,0,0]"}
+"""The sizes that two buckets tell."""
 
 
 def progress(number: int, **changed: Any) -> dict[str, Any]:
@@ -41,5 +41,11 @@ def progress(number: int, **changed: Any) -> dict[str, Any]:
             {"numRowsTotal": 8, "memoryUsedBytes": 1_000, "customMetrics": {"rocksdbSstFileSize": 500}},
             {"numRowsTotal": 2, "memoryUsedBytes": -1, "customMetrics": {}},
         ],
-        "observedMetrics": {"panewise": Row(**COUNTS)},
+        "sources": [{"description": "FileStreamSource[file:/flights]", "endOffset": '{"logOffset":3}', "metrics": {}}],
+        "observedMetrics": {"panewise": Row(**COUNTS, **BUCKETS)},
     } | changed
+
+
+def touching(number: int, **buckets: str | None) -> dict[str, Any]:
+    """A batch with these sizes of buckets; None for one that it did not touch."""
+    return progress(number, observedMetrics={"panewise": Row(**COUNTS, **BUCKETS | buckets)})

@@ -23,7 +23,7 @@ from panewise.engine.projection import project
 from panewise.language.model import Stream, Workload
 from panewise.spark import combine, packed_job, processor
 from panewise.spark.buckets import bucket_ids
-from panewise.spark.counts import COMBINED, COUNTS, NO_TIME
+from panewise.spark.counts import COMBINED, COUNTS, NO_TIME, Sizes
 from panewise.spark.job import Job
 from panewise.spark.packing import unpack
 from panewise.spark.pipeline import answer_bucket, pack_job
@@ -72,6 +72,8 @@ class SimulatedSpark:
         self._newest_of_spark: dict[str, int] = {}
         self.answers: list[pa.RecordBatch] = []
         self.counts = dict.fromkeys(COUNTS, 0)
+        self.sizes: dict[int, Sizes] = {}
+        """What each bucket told last."""
         self.start()
 
     def start(self) -> None:
@@ -82,7 +84,6 @@ class SimulatedSpark:
             is_live=self._live,
             changed_only=self._changed_only,
             quotas=self.quotas,
-            has_folder=self._lookups,
         )
         if self._lookups:
             write_job(self.folder, job)
@@ -180,6 +181,8 @@ class SimulatedSpark:
                     for out in self._call(bucket, mine, state):
                         if out.content is not None:
                             answers.append(unpack(out.content))
+                        if out.sizes is not None:
+                            self.sizes[out.bucket] = Sizes.of(out.sizes)
                         for name in COUNTS:
                             counts[name] += out[name]
         return state, answers, counts

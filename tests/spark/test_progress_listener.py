@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 import logging
 import re
-import socket
-import urllib.error
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
-from tests.spark.progresses import COUNTS, progress
+from tests.spark.progresses import BUCKETS, COUNTS, progress, touching
 from tests.spark.streaming import run_stream, write_batches
 
 import panewise
 from panewise.spark.batch_metrics import BatchMetrics, is_batch
+from panewise.spark.counts import COUNTS as COUNTS_OF_A_BATCH
+from panewise.spark.counts import OUTPUT, Sizes, output_rows
 from panewise.spark.metrics_file import MetricsFile
 from panewise.spark.progress_listener import ForgivingSinks, ProgressListener
-from panewise.spark.prometheus import CONTENT_TYPE, PrometheusEndpoint, PrometheusText
+from panewise.spark.prometheus import PrometheusEndpoint
+from panewise.spark.query_costs import QueryCost, costs_of_run
+from panewise.spark.source_backlog import SourceBacklog
+from panewise.spark.whole_job import WholeJob
 
 HOUR = 3_600_000_000
 NEW_YEAR = 1_356_998_400_000_000
@@ -62,14 +66,15 @@ def test_metrics_of_a_progress() -> None:
     assert batch.steps_ms == {"addBatch": 2_000, "walCommit": 300, "commitOffsets": 200}
     assert batch.stages_ns == {"combine": 600_000_000, "feed": 100_000_000, "close": 300_000_000, "pack": 0}
     assert (batch.state_rows, batch.state_memory_bytes, batch.state_disk_bytes) == (10, 1_000, 500)
-    assert (batch.log_bytes, batch.live_rows, batch.state_bytes) == (64_000, 1_000, 64_000)
+    assert (batch.sizes, batch.state_bytes) == (Sizes(64_000, 1_000), 64_000)
+    assert batch.backlog == (SourceBacklog("FileStreamSource[file:/flights]"),)
     assert batch.counts["cache_hits"] == 3
     assert batch.counts["corrected_events"] == 0  # not among the counts of this progress
 
 
 def test_metrics_over_connect_are_the_same() -> None:
-    names = [{"name": name, "type": "long"} for name in COUNTS]
-    row = Row(values=list(COUNTS.values()), schema={"type": "struct", "fields": names})
+    names = [{"name": name, "type": "long"} for name in [*COUNTS, *BUCKETS]]
+    row = Row(values=[*COUNTS.values(), *BUCKETS.values()], schema={"type": "struct", "fields": names})
     over_connect = BatchMetrics.of(progress(3, observedMetrics={"panewise": row}))
     assert over_connect == BatchMetrics.of(progress(3))
 
@@ -91,6 +96,53 @@ def test_metrics_as_json_and_back() -> None:
     assert as_dict["batch"] == 3
     assert as_dict["answers"] == COUNTS["answers"]
     assert as_dict["stages_ns"]["combine"] == COUNTS["combine_ns"]
+
+
+@pytest.mark.parametrize(
+    ("told", "waits"),
+    [
+        (
+            {"endOffset": '{"trades":{"0":5,"1":9}}', "latestOffset": '{"trades":{"0":12,"1":9,"2":4}}'},
+            {"offsets": 7},  # partition 2 is new: nobody tells where it begins
+        ),
+        ({"endOffset": {"trades": {"0": 5}}, "latestOffset": {"trades": {"0": 5}}}, {"offsets": 0}),
+        ({"endOffset": '{"trades":{"0":5}}', "latestOffset": '{"trades":{"0":2}}'}, {"offsets": 0}),  # made anew
+        ({"metrics": {"numFilesOutstanding": "3", "numBytesOutstanding": "1024"}}, {"files": 3, "bytes": 1024}),
+        ({"endOffset": "{'trades': {'0': 5}}", "latestOffset": "{'trades': {'0': 6}}"}, {"offsets": 1}),
+        ({"endOffset": '{"logOffset":3}', "latestOffset": None}, {}),
+        ({"endOffset": "None", "latestOffset": "of a kind: of its own"}, {}),
+        ({"endOffset": "17", "latestOffset": "18", "metrics": {"numFilesOutstanding": "some"}}, {}),
+    ],
+)
+def test_what_waits_in_a_source(told: dict[str, Any], waits: dict[str, int]) -> None:
+    (backlog,) = BatchMetrics.of(progress(0, sources=[{"description": "KafkaV2[trades]", **told}])).backlog
+    assert backlog == SourceBacklog("KafkaV2[trades]", **waits)
+
+
+# The whole job
+
+
+def test_sizes_are_of_the_whole_job_in_every_batch() -> None:
+    whole_job = WholeJob()
+
+    def sizes(number: int, **buckets: str | None) -> Sizes | None:
+        return whole_job.complete(BatchMetrics.of(touching(number, **buckets))).sizes
+
+    # After a restart, nothing tells of a bucket before it is touched.
+    assert sizes(7, bucket_0="[1,10,1,0,0]", bucket_4=None) is None
+    assert sizes(8, bucket_0="[0,20,2,1,5]", bucket_4="[0,300,30,0,0]") == Sizes(320, 32, 1, 5)
+    assert sizes(9, bucket_0=None, bucket_4="[1,100,10,0,0]") == Sizes(120, 12, 1, 5)
+    assert sizes(10, bucket_0=None, bucket_4=None) == Sizes(120, 12, 1, 5)
+    another = BatchMetrics.of(touching(0, bucket_0=None) | {"runId": "another"})
+    assert whole_job.complete(another).sizes is None
+    whole_job.forget("0f12")
+    assert sizes(11, bucket_0=None, bucket_4=None) is None
+
+
+def test_sizes_that_are_not_known_are_null() -> None:
+    unknown = BatchMetrics.of(touching(0, bucket_0=None))
+    assert {unknown.as_dict()[name] for name in Sizes._fields} == {None}
+    assert unknown.state_bytes == 1_500  # what RocksDB holds
 
 
 # The file
@@ -133,72 +185,6 @@ def test_a_file_that_is_full_makes_room(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(panewise.PanewiseError, match=re.escape(f"cannot write metrics to {tmp_path}: Is a directory")):
         MetricsFile(tmp_path)
-
-
-# Prometheus
-
-_SAMPLE = re.compile(r'(panewise_[a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\[\\"n])*",?)+)\} (\S+)')
-
-
-def samples(page: str) -> dict[tuple[str, str], float]:
-    """The samples of a page in the text format, strictly: each metric has its HELP and TYPE once, and first."""
-    found: dict[tuple[str, str], float] = {}
-    declared: list[str] = []
-    assert page.endswith("\n") or not page
-    lines = iter(page.splitlines())
-    for line in lines:
-        if line.startswith("# HELP "):
-            name = line.split()[2]
-            assert name not in declared
-            declared.append(name)
-            kind = "counter" if name.endswith("_total") else "gauge"
-            assert next(lines) == f"# TYPE {name} {kind}"
-            continue
-        match = _SAMPLE.fullmatch(line)
-        assert match, line
-        assert match[1] == declared[-1]
-        assert (match[1], match[2]) not in found
-        found[match[1], match[2]] = float(match[3])
-    return found
-
-
-def test_counters_add_up_and_gauges_are_of_the_last_batch() -> None:
-    text = PrometheusText(clock=lambda: NEW_YEAR / 1e6 + 6 * 3600)
-    assert samples(str(text)) == {}
-    text.put(BatchMetrics.of(progress(0)))
-    text.put(BatchMetrics.of(progress(1, numInputRows=10, eventTime={"watermark": "2013-01-01T05:59:00.000Z"})))
-    text.put(BatchMetrics.of(progress(7, name='a "name"\\\n')))
-    found = samples(str(text))
-    query = 'query="flights"'
-    assert found["panewise_batches_total", query] == 2
-    assert found["panewise_rows_in_total", query] == 500_010
-    assert found["panewise_answers_total", query] == 2 * COUNTS["answers"]
-    assert found["panewise_batch_number", query] == 1
-    assert found["panewise_watermark_timestamp_seconds", query] == NEW_YEAR / 1e6 + 6 * 3600 - 60
-    assert found["panewise_watermark_lag_seconds", query] == 60
-    assert ("panewise_newest_event_timestamp_seconds", query) not in found  # no event in the last batch
-    assert found["panewise_stage_seconds_total", f'{query},stage="combine"'] == pytest.approx(1.2)
-    assert found["panewise_step_seconds_total", f'{query},step="walCommit"'] == pytest.approx(0.6)
-    assert found["panewise_batch_number", 'query="a \\"name\\"\\\\\\n"'] == 7
-
-
-def test_the_endpoint_serves_the_metrics_and_nothing_else() -> None:
-    with PrometheusEndpoint(port=0) as endpoint:
-        endpoint.put(BatchMetrics.of(progress(5)))
-        with urllib.request.urlopen(endpoint.url, timeout=10) as answer:
-            assert answer.headers["Content-Type"] == CONTENT_TYPE
-            page = answer.read().decode()
-        assert samples(page)["panewise_batch_number", 'query="flights"'] == 5
-        with pytest.raises(urllib.error.HTTPError, match="404: the metrics are at /metrics") as missing:
-            urllib.request.urlopen(endpoint.url.removesuffix("metrics"), timeout=10)
-        missing.value.close()
-        port = int(endpoint.url.split(":")[2].split("/")[0])
-        with pytest.raises(
-            panewise.PanewiseError, match=rf"cannot serve metrics at 127.0.0.1:{port}: .* choose another port"
-        ):
-            PrometheusEndpoint(port)
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 # The listener
@@ -245,6 +231,7 @@ def test_the_listener_in_a_session(spark: SparkSession, tmp_path: Path, caplog: 
     workload = panewise.read(
         "CREATE STREAM s (t TIMESTAMP, k STRING) TIMESTAMP BY t WATERMARK 1 MINUTE;"
         "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE] GROUP BY k;"
+        "CREATE QUERY longer AS SELECT COUNT(*) FROM s [RANGE 30 MINUTES SLIDE 1 MINUTE] GROUP BY k;"
     )
     (stream,) = workload.streams.values()
     minute = HOUR // 60
@@ -255,13 +242,16 @@ def test_the_listener_in_a_session(spark: SparkSession, tmp_path: Path, caplog: 
     batches[2].append({"t": NEW_YEAR, "k": "a"})
     write_batches(tmp_path / "events", stream, batches)
     collected = Collected()
-    listener = ProgressListener(Broken(), collected, MetricsFile(tmp_path / "metrics.jsonl"))
-    spark.streams.addListener(listener)
-    try:
-        table, observed = run_stream(spark, tmp_path / "events", workload)
-        assert listener.wait_until_ended(60)
-    finally:
-        spark.streams.removeListener(listener)
+    with PrometheusEndpoint(port=0) as endpoint:
+        listener = ProgressListener(Broken(), collected, MetricsFile(tmp_path / "metrics.jsonl"), endpoint)
+        spark.streams.addListener(listener)
+        try:
+            table, observed = run_stream(spark, tmp_path / "events", workload)
+            assert listener.wait_until_ended(60)
+        finally:
+            spark.streams.removeListener(listener)
+        with urllib.request.urlopen(endpoint.url, timeout=10) as answer:
+            page = answer.read().decode()
     assert [batch.number for batch in collected] == list(range(len(observed)))
     assert sum(batch.rows_in for batch in collected) == 16
     assert sum(batch.counts["answers"] for batch in collected) == table.num_rows
@@ -275,3 +265,42 @@ def test_the_listener_in_a_session(spark: SparkSession, tmp_path: Path, caplog: 
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [line["batch"] for line in lines] == [batch.number for batch in collected]
     assert len([record for record in caplog.records if "failed on batch" in record.getMessage()]) == 1
+    # Every batch with events touches every bucket; after them comes one without events, which touches those with
+    # timers only, and still tells of the whole job: the windows of half an hour are open.
+    assert all(None not in batch.buckets.values() for batch in collected if batch.rows_in)
+    idle = collected[-1]
+    assert idle.rows_in == 0
+    assert None in idle.buckets.values()
+    assert idle.sizes is not None
+    assert idle.sizes.log_bytes >= max(sizes.log_bytes for sizes in idle.buckets.values() if sizes is not None)
+    assert idle.sizes.live_rows > 0
+    check_queries(table, collected[0].run, page)
+
+
+def check_queries(table: pa.Table, run: str, page: str) -> None:
+    """Answers by query are those in the table, and each query took some time."""
+    names = table.column("query").to_pylist()
+    costs = costs_of_run(run)
+    assert {name: cost.answers for name, cost in costs.items()} == {name: names.count(name) for name in set(names)}
+    assert set(names) == {"q", "longer"}
+    assert all(cost.ns > 0 for cost in costs.values())
+    for name, cost in costs.items():
+        assert f'query="{name}"}} {float(cost.answers)}\n' in page
+    assert costs_of_run("another") == {}
+
+
+def test_rows_of_counts_have_the_columns_in_order_and_every_row_its_bucket() -> None:
+    rows = output_rows([(b"a", 2), (b"b", 1)], dict.fromkeys(COUNTS_OF_A_BATCH, 5), 4, "[0,1,1,0,0]")
+    names = [column.split()[0] for column in OUTPUT.split(", ")]
+    assert [list(row) for row in rows] == [names, names]
+    assert [(row["answers"], row["bucket"], row["sizes"], row["fed"]) for row in rows] == [
+        (2, 4, "[0,1,1,0,0]", 5),
+        (1, 4, None, 0),
+    ]
+    (alone,) = output_rows([], dict.fromkeys(COUNTS_OF_A_BATCH, 0), 4, "[0,0,0,0,0]")
+    assert (alone["content"], alone["sizes"]) == (None, "[0,0,0,0,0]")
+    assert output_rows([], dict.fromkeys(COUNTS_OF_A_BATCH, 0)) == []
+
+
+def test_costs_add_up() -> None:
+    assert QueryCost(3, 10).plus(QueryCost(1, 5)) == QueryCost(4, 15)

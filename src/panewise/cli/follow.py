@@ -18,6 +18,7 @@ from panewise.cli.progress import Display, Totals
 from panewise.spark.batch_metrics import BatchMetrics, is_batch
 from panewise.spark.progress_listener import ForgivingSinks, MetricsSink, ProgressListener
 from panewise.spark.silence import warn_of_silence
+from panewise.spark.whole_job import WholeJob
 
 POLL_S = 0.2
 LAST_WORD_S = 5.0
@@ -109,11 +110,14 @@ class _Told:
         self._display = display
         self._sinks = sinks
         self._newest = -1
+        self._whole_job = WholeJob()
 
     def tell(self, batch: BatchMetrics) -> None:
         if batch.number <= self._newest:
             return
         self._newest = batch.number
+        # Here and not before: only here do all batches come, and in order.
+        batch = self._whole_job.complete(batch)
         self.totals.add(batch)
         self._display.show(batch, self.totals)
         self._sinks.put(batch)

@@ -20,6 +20,7 @@ import panewise
 from panewise.aggregates.types import Type
 from panewise.cli.exit_codes import ExitCode
 from panewise.cli.nearest import did_you_mean
+from panewise.cli.progress import duration_text
 from panewise.errors import KeysError, PanewiseError, TimeError, UnknownNameError
 from panewise.spark.lookup_client import LookupClient
 from panewise.windows import RowWindow
@@ -37,7 +38,7 @@ def look_up(
     A query or group without an answer is told, and has an exit code of its own.
     """
     idle: list[str] = []
-    with _reading(folder), LookupClient(folder) as client:
+    with reading(folder), LookupClient(folder) as client:
         if query not in client.workload.queries:
             raise UnknownNameError(f"{folder}: there is no query {query}{did_you_mean(query, client.workload.queries)}")
         asked = _keys(client, query, keys)
@@ -55,7 +56,7 @@ def look_up(
 
 
 @contextmanager
-def _reading(folder: Path) -> Iterator[None]:
+def reading(folder: Path) -> Iterator[None]:
     """What the operating system refuses is told with the file and the cure: it is no sign that nothing is there."""
     try:
         yield
@@ -192,11 +193,11 @@ def _show(client: LookupClient, query: str, answers: pa.Table, console: Console)
     bound = client.workload.queries[query]
     if isinstance(bound.window, RowWindow):
         # Each substream has its own rows, so it has its own times.
-        console.print(f"{query}: {_progress(client)}", highlight=False)
+        console.print(f"{query}: {_progress(client)}", highlight=False, soft_wrap=True)
         shown = wide
     else:
         start, end = wide.column("window_start")[0].as_py(), wide.column("window_end")[0].as_py()
-        console.print(f"{query}: {start} to {end}; {_progress(client)}", highlight=False)
+        console.print(f"{query}: {start} to {end}; {_progress(client)}", highlight=False, soft_wrap=True)
         shown = wide.drop_columns(["window_start", "window_end"])
     groups = [name for name in bound.group_by if name in shown.column_names]
     if groups:
@@ -212,7 +213,9 @@ def _show(client: LookupClient, query: str, answers: pa.Table, console: Console)
 
 
 def _progress(client: LookupClient) -> str:
+    """How far the job is, and how long ago it said so: of a job that is dead, only this tells."""
     if client.is_batch:
         return "at the end of a batch job"
-    watermark_us = client.watermark_us
-    return "no watermark yet" if watermark_us is None else f"watermark {show_time(watermark_us)}"
+    watermark_us, age_s = client.watermark_us, client.statistics()["age_s"]
+    watermark = "no watermark yet" if watermark_us is None else f"watermark {show_time(watermark_us)}"
+    return watermark if age_s is None else f"{watermark}, published {duration_text(age_s)} ago"

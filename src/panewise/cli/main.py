@@ -167,7 +167,8 @@ def lookup(
 @app.command()
 def queries(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).")
+        Path,
+        typer.Argument(metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).", readable=False),
     ],
     statements: Annotated[
         bool, typer.Option("--statements", help="List all statements that came, and those that were refused.")

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from panewise.spark.batch_metrics import BatchMetrics
+from panewise.spark.counts import Sizes
 
 BATCHES_SHOWN = 12
 COLUMNS = ("batch", "rows in", "rows/s", "watermark", "lag", "late", "answers", "state")
@@ -98,13 +99,18 @@ class Totals:
         if self.overflown:
             named = ", ".join(f"{query} {count:,}" for query, count in self.overflown.most_common(10))
             lines.append(f"answers that are NULL because a sum does not fit in a BIGINT: {named}")
+        if self.last.sizes is not None and self.last.sizes.behind_buckets:
+            lines.append(
+                f"lookups are behind: buckets that could not be written to the folder: "
+                f"{self.last.sizes.behind_buckets:,}; the state holds {bytes_text(self.last.sizes.held_bytes)} for them"
+            )
         return lines
 
     @staticmethod
     def _state_text(last: BatchMetrics) -> str:
         state = f"state: {bytes_text(last.state_bytes)}"
-        if last.live_rows:
-            state += f", {last.live_rows:,} partials in memory"
+        if last.sizes is not None and last.sizes.live_rows:
+            state += f", {last.sizes.live_rows:,} partials in memory"
         if last.watermark_lag_s is None:
             return state
         return f"{state}; watermark {last.watermark}, {duration_text(last.watermark_lag_s)} behind the clock"
@@ -112,7 +118,7 @@ class Totals:
     def as_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
         last = self.last.as_dict() if self.last is not None else {}
-        standing = ("watermark_us", "watermark_lag_s", "log_bytes", "live_rows", "state_rows")
+        standing = ("watermark_us", "watermark_lag_s", *Sizes._fields, "state_rows")
         return {
             "batches": self.batches,
             "rows_in": self.rows_in,

@@ -11,14 +11,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from panewise.cli.lookup import reading
 from panewise.errors import CommandError, FileAccessError
 from panewise.spark.query_audit import LiveQuery, QueryAudit, Taken
 
 
 def show_queries(folder: Path, console: Console, *, statements: bool, as_json: bool) -> None:
     """Print the queries that a job has now, or all statements that came through its control stream."""
-    audit = QueryAudit(folder)
-    rows = [*map(_taken, audit.taken())] if statements else [*map(_live, audit.live())]
+    with reading(folder):
+        audit = QueryAudit(folder)
+        rows = [*map(_taken, audit.taken())] if statements else [*map(_live, audit.live())]
     if as_json:
         for row in rows:
             # Not through the console, which would wrap and colour it.
@@ -35,7 +37,8 @@ def check_statements(folder: Path, file: Path, console: Console) -> None:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FileAccessError(f"cannot read {file}: {error}") from error
-    refusal = QueryAudit(folder).refusal(text)
+    with reading(folder):
+        refusal = QueryAudit(folder).refusal(text)
     if refusal is not None:
         raise CommandError(f"{file}: the job would refuse it: {refusal}")
     console.print(f"{file}: the job would take it", highlight=False, soft_wrap=True)

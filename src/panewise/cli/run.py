@@ -18,7 +18,7 @@ from panewise.cli.control import read_control
 from panewise.cli.failure import FAILURES, java_is_gone, job_failed
 from panewise.cli.follow import follow, stop_requests
 from panewise.cli.java_death import told_once
-from panewise.cli.job import Job, JobError, MetricsSettings, read_job
+from panewise.cli.job import Job, JobError, read_job
 from panewise.cli.kafka import other_connector
 from panewise.cli.messages import MALFORMED_EVENTS, MALFORMED_TEXT
 from panewise.cli.preflight import check_job
@@ -45,7 +45,7 @@ def run_job(file: Path, console: Console, *, verbose: bool = False, as_json: boo
         raise JobError(job.file, "[sink] format", "answers on the console would mix with --json; write them elsewhere")
     queries = len(workload.queries)
     console.print(ensure_java().message, style="dim", highlight=False, soft_wrap=True)
-    with _metrics_sinks(job.metrics, console) as sinks, nullcontext() if verbose else told_once():
+    with _metrics_sinks(job, console) as sinks, nullcontext() if verbose else told_once():
         try:
             spark = start_session(job, verbose=verbose)
             try:
@@ -100,13 +100,14 @@ def _options(spark: SparkSession, job: Job) -> dict[str, Any]:
 
 
 @contextmanager
-def _metrics_sinks(settings: MetricsSettings, console: Console) -> Iterator[tuple[MetricsSink, ...]]:
+def _metrics_sinks(job: Job, console: Console) -> Iterator[tuple[MetricsSink, ...]]:
     """Opens the sinks of metrics that a job asks for."""
+    settings = job.metrics
     files = [] if settings.file is None else [MetricsFile(settings.file)]
     if settings.port is None:
         yield (*files,)
         return
-    with PrometheusEndpoint(settings.port, settings.address) as endpoint:
+    with PrometheusEndpoint(settings.port, settings.address, job.lookups) as endpoint:
         console.print(f"metrics at {endpoint.url}", highlight=False, soft_wrap=True)
         yield (*files, endpoint)
 

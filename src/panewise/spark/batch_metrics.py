@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from panewise.spark.counts import METRICS, NO_TIME, OVERFLOWN, overflown_of
+from panewise.spark.counts import BUCKET, METRICS, NO_TIME, OVERFLOWN, Sizes, overflown_of, whole
+from panewise.spark.source_backlog import SourceBacklog
 
 STAGES = ("combine", "feed", "close", "pack")
 """What Panewise's own code does in a batch, in the order in which data passes it. Summed over all tasks."""
@@ -70,14 +71,12 @@ class BatchMetrics:
     """Memory of RocksDB, as Spark reports it."""
     state_disk_bytes: int = 0
     """Files of RocksDB."""
-    log_bytes: int = 0
-    """Bytes of the log of partials, in the buckets that the batch touched."""
-    live_rows: int = 0
-    """Partials that execution trees hold in memory, in the buckets that the batch touched."""
-    behind_buckets: int = 0
-    """Buckets that could not be written to the folder of lookups: lookups are behind."""
-    held_bytes: int = 0
-    """What the state holds for that folder until it can be written again."""
+    buckets: Mapping[str, Sizes | None] = field(default_factory=dict)
+    """What each bucket that the batch touched holds; None for the others."""
+    sizes: Sizes | None = None
+    """What all buckets hold together; None as long as that is not known (see `panewise.spark.whole_job`)."""
+    backlog: tuple[SourceBacklog, ...] = ()
+    """What waits in each source."""
 
     @classmethod
     def of(cls, progress: Mapping[str, Any]) -> BatchMetrics:
@@ -86,6 +85,8 @@ class BatchMetrics:
         durations = dict(progress.get("durationMs") or {})
         operators = progress.get("stateOperators") or []
         times = progress["eventTime"]
+        buckets = _buckets(progress["observedMetrics"])
+        touched = [sizes for sizes in buckets.values() if sizes is not None]
         return cls(
             query=progress.get("name") or str(progress.get("id", "")),
             run=str(progress.get("runId", "")),
@@ -105,10 +106,9 @@ class BatchMetrics:
             state_rows=_total(operator["numRowsTotal"] for operator in operators),
             state_memory_bytes=_total(operator["memoryUsedBytes"] for operator in operators),
             state_disk_bytes=_total(operator["customMetrics"].get("rocksdbSstFileSize", 0) for operator in operators),
-            log_bytes=counted["log_bytes"],
-            live_rows=counted["live_rows"],
-            behind_buckets=counted["behind_buckets"],
-            held_bytes=counted["held_bytes"],
+            buckets=buckets,
+            sizes=whole(touched) if len(touched) == len(buckets) else None,
+            backlog=tuple(map(SourceBacklog.of, progress.get("sources") or ())),
         )
 
     @property
@@ -126,7 +126,9 @@ class BatchMetrics:
     @property
     def state_bytes(self) -> int:
         """The size of the state: of Panewise's log if it is counted, else what RocksDB holds in memory and files."""
-        return self.log_bytes or self.state_memory_bytes + self.state_disk_bytes
+        if self.sizes is not None and self.sizes.log_bytes:
+            return self.sizes.log_bytes
+        return self.state_memory_bytes + self.state_disk_bytes
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values, for JSON. Names carry their units; an unknown value is None."""
@@ -143,15 +145,13 @@ class BatchMetrics:
             "newest_us": self.newest_us,
             **{name: count if self.is_counted else None for name, count in self.counts.items()},
             "overflown": dict(self.overflown),
-            "log_bytes": self.log_bytes,
-            "live_rows": self.live_rows,
-            "behind_buckets": self.behind_buckets,
-            "held_bytes": self.held_bytes,
+            **(dict.fromkeys(Sizes._fields) if self.sizes is None else self.sizes._asdict()),
             "state_rows": self.state_rows,
             "state_memory_bytes": self.state_memory_bytes,
             "state_disk_bytes": self.state_disk_bytes,
             "stages_ns": dict(self.stages_ns),
             "steps_ms": dict(self.steps_ms),
+            "backlog": [source.as_dict() for source in self.backlog],
         }
 
 
@@ -165,12 +165,24 @@ def _counted(observed: Mapping[str, Any]) -> Counter[str]:
     counted: Counter[str] = Counter()
     for name, row in observed.items():
         if name == METRICS or name.startswith(f"{METRICS} "):
-            counted.update({count: value or 0 for count, value in _columns(row).items() if count != OVERFLOWN})
+            columns = _columns(row)
+            numbers = [count for count in columns if count != OVERFLOWN and not count.startswith(BUCKET)]
+            counted.update({count: columns[count] or 0 for count in numbers})
     return counted
 
 
 def _overflown(observed: Mapping[str, Any]) -> dict[str, int]:
     return overflown_of(_columns(observed[METRICS]).get(OVERFLOWN)) if METRICS in observed else {}
+
+
+def _buckets(observed: Mapping[str, Any]) -> dict[str, Sizes | None]:
+    """The sizes of each bucket; None for one that the batch did not touch."""
+    columns = _columns(observed[METRICS]) if METRICS in observed else {}
+    return {
+        name.removeprefix(BUCKET): None if text is None else Sizes.of(text)
+        for name, text in columns.items()
+        if name.startswith(BUCKET)
+    }
 
 
 def _time(text: str | None, *, none: int) -> int | None:

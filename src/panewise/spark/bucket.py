@@ -6,8 +6,10 @@ whole history and the end of the stream.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +61,17 @@ class Bucket:
         """Windows that end up to here are answered, here or elsewhere. What they needed may still be in memory."""
         self.overflown: dict[str, int] = {}
         """How many of the answers that were given last do not fit in 64 bits, by query."""
+        self._spent_ns: Counter[TreeName] = Counter()
+        self._shares_ns: Counter[str] = Counter()
+
+    def take_shares_ns(self) -> dict[str, int]:
+        """The time that went into each query's answers since this was last asked.
+
+        The time of a tree, to take in partials and to close windows, counts for those of its queries that had answers,
+        in proportion to these.
+        """
+        taken, self._shares_ns = dict(self._shares_ns), Counter()
+        return taken
 
     @property
     def work(self) -> tuple[int, int]:
@@ -77,7 +90,9 @@ class Bucket:
             if part.base in self._job.bases:
                 live = self._job.bases[part.base]
                 for tree in live.trees:
+                    began = perf_counter_ns()
                     self._tree(live, tree).store.append(part.partials)
+                    self._spent_ns[live.number, tree.tree.number] += perf_counter_ns() - began
 
     def correct(self, parts: Iterable[Part]) -> None:
         """Take in partials that came late; they correct answers when windows next close."""
@@ -167,15 +182,25 @@ class Bucket:
         if self.closed_us is None or watermark_us > self.closed_us:
             if self._job.changed_only and self._changes is None:
                 self._changes = self._last_answers()
-            answers = [
-                answer for state in self._trees.values() for answer in time_answers(state, self.closed_us, watermark_us)
-            ]
+            answers = [answer for name in self._trees for answer in self._closed(name, watermark_us)]
             self._count_overflows(answers)
             if self._changes is not None:
                 answers = self._changed(self._changes, answers, watermark_us)
             self.closed_us = watermark_us
             self._let_go()
         yield from to_batches([*corrections, *answers], self._job.answers_schema)
+
+    def _closed(self, name: TreeName, watermark_us: int) -> list[QueryAnswers]:
+        """The answers of a tree's windows that the watermark closes, and what they took."""
+        began = perf_counter_ns()
+        answers = list(time_answers(self._trees[name], self.closed_us, watermark_us))
+        self._spent_ns[name] += perf_counter_ns() - began
+        rows = sum(map(len, answers))
+        if rows:
+            spent_ns = self._spent_ns.pop(name)
+            for answer in answers:
+                self._shares_ns[answer.query.name] += spent_ns * len(answer) // rows
+        return answers
 
     def newest_us(self, parts: Iterable[Part]) -> dict[int, int]:
         """For each base of some partials that still exists, when its newest slot begins."""

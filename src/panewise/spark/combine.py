@@ -93,12 +93,10 @@ class _Combining:
         untimed = batch.num_rows - int(np.count_nonzero(timed)) - ahead
         if untimed or ahead:
             batch = batch.filter(pa.array(timed))
-        # The first bucket gets a row from every batch: its state tells if the checkpoint fits the job. If queries come
-        # and go, every bucket does, to know the watermark by itself; and if there are lookups, so that a bucket that
-        # has not written a batch is told from one that had nothing to write.
-        ids = self._job.bucket_ids
-        in_all = self._job.is_live or self._job.has_folder
-        rows = [(bucket, self._counted, b"") for bucket in (ids if in_all else ids[:1])]
+        # Every bucket gets a row from every batch, to tell what it holds, and if the checkpoint fits the job. If
+        # queries come and go, it knows the watermark by itself; if there are lookups, a bucket that has not written a
+        # batch is told from one that had nothing to write.
+        rows = [(bucket, self._counted, b"") for bucket in self._job.bucket_ids]
         for plan, bases in self._plans if batch.num_rows else ():
             rows += self._packed_partials(plan, bases, batch)
         for base in self._row_bases if batch.num_rows else ():

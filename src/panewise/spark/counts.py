@@ -1,13 +1,17 @@
-"""What is counted along the way and shown with the progress of a batch."""
+"""What is counted along the way and shown with the progress of a batch: counts that add up, and sizes by bucket."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 METRICS = "panewise"
 """The name of the observed metrics in a batch's progress."""
+
+BUCKET = "bucket_"
+"""How the names of those metrics begin that hold the sizes of one bucket; its id follows."""
 
 NO_TIME = -62_135_596_800_000_000
 """Stands for no time: Spark's earliest, which moves no watermark."""
@@ -20,20 +24,21 @@ code, and events put into partials.
 TOO_FAR_AHEAD_US = 2**63 - 1
 """Stands for the time of an event that is too far ahead of the clock: beyond all times that there are."""
 
-_STATE = ("cache_hits", "catch_ups", "rebuilds", "log_bytes", "live_rows", "behind_buckets", "held_bytes")
-"""Of the buckets that a batch touched: how each was found (in memory, behind, not at all), the bytes of their logs, and
-the partials in memory. Then the buckets that could not be written to the shared folder, and the bytes held for them."""
+_FOUND = ("cache_hits", "catch_ups", "rebuilds")
+"""How a worker found its buckets: in memory, behind the log, or not at all."""
 
 _WORK = ("fed", "folded", "feed_ns", "close_ns", "pack_ns")
 """Partials put into trees, fragments visited and answers made of them, and the time that each step took."""
 
-COUNTS = ("late_events", "corrected_events", "rejected_statements", "overflown_answers", *COMBINED, *_STATE, *_WORK)
+COUNTS = ("late_events", "corrected_events", "rejected_statements", "overflown_answers", *COMBINED, *_FOUND, *_WORK)
 """All counts of a batch."""
 
 COMBINED_COLUMNS = ", ".join(f"{name} BIGINT" for name in COMBINED)
 
-OUTPUT = "content BINARY, answers BIGINT, overflown STRING, " + ", ".join(f"{name} BIGINT" for name in COUNTS)
-"""Packed answers, the answers that do not fit by query (`overflown_text`), and the counts."""
+OUTPUT = "content BINARY, answers BIGINT, overflown STRING, bucket INT, sizes STRING, " + ", ".join(
+    f"{name} BIGINT" for name in COUNTS
+)
+"""Packed answers, those of them that do not fit by query (`overflown_text`), the bucket, its sizes as text, counts."""
 
 OVERFLOWN = "overflown"
 """The observed metric of the answers that do not fit: a list of texts by `overflown_text`, one for each bucket."""
@@ -42,21 +47,62 @@ MOST_NAMED = 100
 """So many queries with answers that do not fit are named for a bucket and batch; the others count together."""
 OTHERS = "(others)"
 
-OutputRow = dict[str, bytes | str | int | None]
+Value = bytes | int | str | None
 
 
-def output_rows(packed: Iterable[tuple[bytes, int]], counts: dict[str, int], overflown: str | None) -> list[OutputRow]:
+class Sizes(NamedTuple):
+    """What a bucket holds after a batch. The sums over all buckets are those of the job."""
+
+    log_bytes: int = 0
+    """Bytes of the log of partials."""
+    live_rows: int = 0
+    """Partials that execution trees hold in memory."""
+    behind_buckets: int = 0
+    """1 if the bucket could not be written to the folder of lookups."""
+    held_bytes: int = 0
+    """What the state holds for that folder until it can be written again."""
+
+    def text(self, *, is_timer: bool) -> str:
+        """As text. Of two calls in a batch, that of a timer comes later, and its text is the greater one.
+
+        >>> Sizes(64, 2).text(is_timer=False), Sizes(7).text(is_timer=True)
+        ('[0,64,2,0,0]', '[1,7,0,0,0]')
+        """
+        return json.dumps([int(is_timer), *self], separators=(",", ":"))
+
+    @staticmethod
+    def of(text: str) -> Sizes:
+        """From the text."""
+        return Sizes(*json.loads(text)[1:])
+
+
+def output_rows(
+    packed: Iterable[tuple[bytes, int]],
+    counts: Mapping[str, int],
+    *,
+    overflown: str | None = None,
+    bucket: int | None = None,
+    sizes: str | None = None,
+) -> list[dict[str, Value]]:
     """A row for each packed batch of answers, with its size. The first has the counts, and may have no answers."""
-    nothing = dict.fromkeys(COUNTS, 0)
-    rows: list[OutputRow] = [
-        {"content": content, "answers": size, "overflown": None, **nothing} for content, size in packed
-    ]
-    if not rows and any(counts.values()):
-        rows.append({"content": None, "answers": 0, "overflown": None, **nothing})
+    # The bucket is in each row: of a column with gaps, pandas would make floating numbers.
+    nothing: dict[str, Value] = {"overflown": None, "bucket": bucket, "sizes": None, **dict.fromkeys(COUNTS, 0)}
+    rows: list[dict[str, Value]] = [{"content": content, "answers": size, **nothing} for content, size in packed]
+    if not rows and (sizes is not None or any(counts.values())):
+        rows.append({"content": None, "answers": 0, **nothing})
     if rows:
-        rows[0] |= counts
-        rows[0]["overflown"] = overflown
+        rows[0] |= {"overflown": overflown, "sizes": sizes, **counts}
     return rows
+
+
+def whole(known: Iterable[Sizes]) -> Sizes:
+    """The sizes of some buckets together.
+
+    >>> whole([Sizes(64, 2), Sizes(7, 1, 1, 7)])
+    Sizes(log_bytes=71, live_rows=3, behind_buckets=1, held_bytes=7)
+    """
+    each: Sequence[Sizes] = list(known)
+    return Sizes(*map(sum, zip(*each))) if each else Sizes()
 
 
 def overflown_text(by_query: Mapping[str, int]) -> str | None:

@@ -82,8 +82,6 @@ class Job:
     is_batch: bool = False
     changed_only: bool = False
     quotas: Quotas = field(default_factory=Quotas)
-    has_folder: bool = False
-    """Whether lookups read what it writes to a folder; then every bucket takes part in every batch with events."""
     changes: int = 0
     since_us: int | None = None
     """The watermark when the last change came. The job before it reported what ended up to then."""
@@ -99,7 +97,6 @@ class Job:
         is_batch: bool = False,
         changed_only: bool = False,
         quotas: Quotas | None = None,
-        has_folder: bool = False,
     ) -> Job:
         """Plan a workload for some buckets. If queries may come and go, every attribute has a column in the answers."""
         prices = Prices(rate, groups=dict(groups or {}), in_bulk=True)
@@ -127,7 +124,6 @@ class Job:
             is_batch=is_batch,
             changed_only=changed_only,
             quotas=quotas or Quotas(),
-            has_folder=has_folder,
         )
         for stream in workload.streams.values():
             over_rows = [query for query in workload.queries_of(stream.name) if is_over_rows(query)]

@@ -12,6 +12,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from time import monotonic, sleep
+from time import time as now_s
 from types import TracebackType
 from typing import Any
 
@@ -231,6 +232,7 @@ class LookupClient:
         `newest_batch` (None before the first), `watermark_us`, `seen_us` by stream (the end of the newest slot with an
         event), `rows` (partials), `events` (of queries over rows) and `bytes` in memory, `files_read`, `bytes_read`,
         `rebuilds` (how often a log was read from the start), `lag_s` (the age of the last file when it was read),
+        `age_s` (how long ago the newest batch that was read was written; it grows while the job publishes none),
         `index_lookups` (lookups of all groups whose HAVING went through an index) and `index_groups` (the groups that
         these folded), `unread_files` (files in the folder that cannot be read, and that nobody needs), `is_behind`
         (whether a worker could not write for some batches: lookups are then answered at the watermark),
@@ -247,6 +249,7 @@ class LookupClient:
             "files_read": state.files_read,
             "bytes_read": state.bytes_read,
             "lag_s": state.reader.lag_s,
+            "age_s": None if state.reader.written_s is None else max(0.0, now_s() - state.reader.written_s),
             "rebuilds": self._rebuilds + state.over_rows.rebuilds,
             "index_lookups": state.having.lookups,
             "index_groups": state.having.groups,

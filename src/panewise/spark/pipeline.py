@@ -26,7 +26,8 @@ from panewise.spark.bucket import Bucket
 from panewise.spark.buckets import bucket_ids
 from panewise.spark.columns import named
 from panewise.spark.combine import PACKED, combine_partitions
-from panewise.spark.counts import COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
+from panewise.spark.cost_accumulator import costs_of
+from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_workload
 from panewise.spark.packed_job import PackedJob
@@ -114,7 +115,6 @@ def answers(
         is_batch=not streaming,
         changed_only=changed_only,
         quotas=quotas,
-        has_folder=shared is not None,
     )
     if shared is not None:
         write_job(shared, job)
@@ -127,13 +127,15 @@ def answers(
         partials = partials.union(_statements(control, ids))
     grouped = partials.groupBy("bucket")
     if streaming:
-        closed = with_state(grouped, BucketProcessor(packed, uuid4().hex, shared), OUTPUT)
+        costs = costs_of(session)
+        closed = with_state(grouped, BucketProcessor(packed, uuid4().hex, shared, costs), OUTPUT)
     else:
         closed = in_arrow(grouped, answer_bucket(packed, shared), OUTPUT)
     closed = closed.observe(
         METRICS,
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
         F.collect_list("overflown").alias(OVERFLOWN),
+        *(F.max(F.when(F.col("bucket") == number, F.col("sizes"))).alias(f"{BUCKET}{number}") for number in ids),
     )
     return closed.mapInArrow(unpack_partitions(job.answers_schema), answers_type(job.answers_schema))
 
@@ -239,7 +241,8 @@ def answer_bucket(
         if log is not None:
             log.write()
         counts["fed"], counts["folded"] = bucket.work
-        yield pa.RecordBatch.from_pylist(output_rows(closed, counts, overflown_text(bucket.overflown)), OUTPUT_ARROW)
+        rows = output_rows(closed, counts, overflown=overflown_text(bucket.overflown))
+        yield pa.RecordBatch.from_pylist(rows, OUTPUT_ARROW)
 
     return answer
 
@@ -249,6 +252,8 @@ OUTPUT_ARROW = pa.schema(
         ("content", pa.binary()),
         ("answers", pa.int64()),
         ("overflown", pa.string()),
+        ("bucket", pa.int32()),
+        ("sizes", pa.string()),
         *((name, pa.int64()) for name in COUNTS),
     ]
 )

@@ -42,17 +42,19 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from panewise.errors import CheckpointError, UnusableFolderError
 from panewise.spark import local_entries
-from panewise.spark.counts import COMBINED, COUNTS, output_rows, overflown_text
+from panewise.spark.counts import COMBINED, COUNTS, Sizes, output_rows, overflown_text
 from panewise.spark.packed_job import PackedJob, batch_id
 from panewise.spark.slot_file import NO_BATCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.accumulators import Accumulator
 
     from panewise.engine.overflows import Overflows
     from panewise.spark.bucket import Bucket
     from panewise.spark.job import Job
     from panewise.spark.packing import Part
+    from panewise.spark.query_costs import Costs
     from panewise.spark.slot_log import Entry
 
 NEVER = -(2**63)
@@ -253,10 +255,13 @@ MAX_CACHED = 128
 class BucketProcessor(StatefulProcessor):
     """Keeps the partials of each bucket and answers its windows as the watermark closes them."""
 
-    def __init__(self, packed: PackedJob, run: str, folder: str | None = None) -> None:
+    def __init__(
+        self, packed: PackedJob, run: str, folder: str | None = None, costs: Accumulator[Costs] | None = None
+    ) -> None:
         self._packed = packed
         self._run = run
         self._folder = folder
+        self._costs = costs
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
@@ -287,6 +292,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _step(self, bucket_id: int, arrivals: Arrivals, timers: TimerValues) -> Iterator[Row]:
         # Imported here: Spark opens the state of every new query in a process that gets no rows and needs none of this.
+        from panewise.spark.cost_accumulator import costs_in
         from panewise.spark.packing import Part, pack, pack_parts
         from panewise.spark.row_bases import arrived_rows
         from panewise.spark.slot_log import Entry
@@ -339,8 +345,6 @@ class BucketProcessor(StatefulProcessor):
                 job, bucket_id, batch, entry, rows, notes, cached, first_entry, next_entry
             )
         self._forget(cached, notes.behind)
-        if notes.behind is not None:
-            counts["behind_buckets"], counts["held_bytes"] = 1, cached.bytes_from(notes.behind.first_entry)
         cached.version = uuid4().hex
         self._progress.update(
             Progress(cached.version, self._packed.identity, next_entry, closed_us, timer_ms, str(notes))
@@ -350,10 +354,13 @@ class BucketProcessor(StatefulProcessor):
         packed = [(pack(answers), answers.num_rows) for answers in batches]
         counts["pack_ns"] = perf_counter_ns() - began
         counts["fed"], counts["folded"] = (after - before for after, before in zip(bucket.work, work))
-        counts["log_bytes"] = sum(entry.bytes for entry in cached.entries.values())
-        counts["live_rows"] = bucket.live_rows
         counts["overflown_answers"] = sum(bucket.overflown.values())
-        yield from (Row(**row) for row in output_rows(packed, counts, overflown_text(bucket.overflown)))
+        if self._costs is not None:
+            self._costs.add(costs_in(batches, bucket.take_shares_ns()))
+        overflown = overflown_text(bucket.overflown)
+        sizes = _sizes(cached, notes.behind).text(is_timer=not arrivals.has_rows)
+        output = output_rows(packed, counts, overflown=overflown, bucket=bucket_id, sizes=sizes)
+        yield from (Row(**row) for row in output)
 
     def _read_progress(self) -> Progress:
         stored = self._progress.get()
@@ -553,3 +560,10 @@ class BucketProcessor(StatefulProcessor):
             if wanted_ms != NEVER:
                 self._handle.registerTimer(wanted_ms)
         return wanted_ms
+
+
+def _sizes(cached: CachedBucket, behind: Behind | None) -> Sizes:
+    """What a bucket holds after a batch."""
+    log_bytes = sum(entry.bytes for entry in cached.entries.values())
+    held_bytes = 0 if behind is None else cached.bytes_from(behind.first_entry)
+    return Sizes(log_bytes, cached.bucket.live_rows, int(behind is not None), held_bytes)

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from panewise.spark.batch_metrics import BatchMetrics, is_batch
 from panewise.spark.counts import METRICS
 from panewise.spark.silence import Silence, warn_of_silence
+from panewise.spark.whole_job import WholeJob
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class ProgressListener(StreamingQueryListener):
         self._run = run
         self._on_silence = on_silence
         self._silences: defaultdict[str, Silence] = defaultdict(Silence)
+        self._whole_job = WholeJob()
         self._ended = threading.Event()
 
     def wait_until_ended(self, timeout_s: float) -> bool:
@@ -91,7 +93,7 @@ class ProgressListener(StreamingQueryListener):
         if not is_batch(progress):
             return
         if str(progress.runId) == self._run or (self._run is None and METRICS in progress.observedMetrics):
-            self._sinks.put(BatchMetrics.of(progress))
+            self._sinks.put(self._whole_job.complete(BatchMetrics.of(progress)))
             self._tell(self._silences[str(progress.runId)].see(progress))
 
     def onQueryIdle(self, event: Any) -> None:
@@ -105,5 +107,6 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:
         """Spark tells of the end after all batches."""
+        self._whole_job.forget(str(event.runId))
         if self._run in (None, str(event.runId)):
             self._ended.set()

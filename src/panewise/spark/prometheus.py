@@ -1,7 +1,8 @@
-"""Metrics for Prometheus: its text format, over HTTP, from a thread of this process.
+"""Metrics for Prometheus, over HTTP, from a thread of this process.
 
 Counters add up from the start of this process, as Prometheus expects: it sees a restart as a reset. Times are Unix
-seconds. The lag of the watermark is computed for each request, so it grows while a stream hangs.
+seconds. The lag of the watermark and the age of lookups are computed for each request, so they grow while a stream
+hangs.
 """
 
 from __future__ import annotations
@@ -9,19 +10,34 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
+from os import PathLike
 from typing import Any
 
-from panewise.errors import SparkSetupError
+from panewise.extras import require_package
 from panewise.spark.batch_metrics import BatchMetrics
+from panewise.spark.published import published_s
+from panewise.spark.query_costs import QueryCost, costs_of_run
+
+require_package("prometheus_client", "spark", "panewise.spark.prometheus")
+
+from prometheus_client import CollectorRegistry  # noqa: E402 - after it is known to be there
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric  # noqa: E402
+from prometheus_client.registry import Collector  # noqa: E402
+
+from panewise.spark.metrics_server import MetricsServer  # noqa: E402
 
 DEFAULT_PORT = 9464
 """The port that exporters of OpenTelemetry use for Prometheus."""
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MOST_QUERIES = 1_000
+"""So many queries of a job are shown by name: Prometheus keeps a series for each of them."""
+OTHERS = "(others)"
+"""Stands for the queries beyond these."""
+
+JOB, QUERY, STAGE, STEP, SOURCE = "job_name", "query", "stage", "step", "source"
+"""Labels. Not `job`: Prometheus has one of that name itself."""
 
 _COUNTERS = {
     "rows_in": "Rows read from the sources.",
@@ -47,19 +63,30 @@ _GAUGES: dict[str, tuple[str, Callable[[BatchMetrics], float | None]]] = {
     "rows_per_second": ("Rows that the last batch read in a second of its time.", lambda batch: batch.rows_per_s),
     "watermark_timestamp_seconds": ("The watermark.", lambda batch: _seconds(batch.watermark_us)),
     "newest_event_timestamp_seconds": ("The newest event of the last batch.", lambda batch: _seconds(batch.newest_us)),
-    "log_bytes": ("Bytes of the log of partials in the buckets that were touched.", lambda batch: batch.log_bytes),
-    "live_rows": ("Partials that execution trees hold in memory, in these.", lambda batch: batch.live_rows),
+    "log_bytes": (
+        "Bytes of the log of partials in the state of the whole job.",
+        lambda batch: batch.sizes and batch.sizes.log_bytes,
+    ),
+    "live_rows": (
+        "Partials that execution trees of the whole job hold in memory.",
+        lambda batch: batch.sizes and batch.sizes.live_rows,
+    ),
     "behind_buckets": (
         "Buckets that could not be written to the folder of lookups: lookups are behind.",
-        lambda batch: batch.behind_buckets,
+        lambda batch: batch.sizes and batch.sizes.behind_buckets,
     ),
     "held_bytes": (
         "Bytes that the state holds until the folder of lookups can be written again.",
-        lambda batch: batch.held_bytes,
+        lambda batch: batch.sizes and batch.sizes.held_bytes,
     ),
     "state_rows": ("Rows in Spark's state store.", lambda batch: batch.state_rows),
     "state_memory_bytes": ("Memory of Spark's state store.", lambda batch: batch.state_memory_bytes),
     "state_disk_bytes": ("Files of Spark's state store.", lambda batch: batch.state_disk_bytes),
+}
+_BACKLOG = {
+    "offsets": "Messages that wait in a source, over all its partitions.",
+    "files": "Files that wait in a source.",
+    "bytes": "Bytes that wait in a source.",
 }
 
 
@@ -69,20 +96,25 @@ def _seconds(us: int | None) -> float | None:
 
 @dataclass
 class _Seen:
-    """The metrics of one query so far."""
+    """The metrics of one job so far."""
 
     last: BatchMetrics
     batches: int = 0
+    runs: dict[str, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     stages_ns: Counter[str] = field(default_factory=Counter)
     steps_ms: Counter[str] = field(default_factory=Counter)
     overflown: Counter[str] = field(default_factory=Counter)
 
 
-class PrometheusText:
-    """Metrics of batches, added up, as Prometheus reads them. Safe to use from several threads."""
+class BatchCollector(Collector):
+    """Metrics of batches, added up, for a registry of Prometheus' library. Safe to use from several threads.
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    With a folder of lookups, it tells their age too.
+    """
+
+    def __init__(self, lookups: str | PathLike[str] | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._lookups = lookups
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
         self._lock = threading.Lock()
@@ -93,92 +125,122 @@ class PrometheusText:
             seen = self._seen.setdefault(metrics.query, _Seen(metrics))
             seen.last = metrics
             seen.batches += 1
+            seen.runs[metrics.run] = None
             seen.counts.update({"rows_in": metrics.rows_in, **metrics.counts})
             seen.stages_ns.update(metrics.stages_ns)
             seen.steps_ms.update(metrics.steps_ms)
             seen.overflown.update(metrics.overflown)
 
-    def __str__(self) -> str:
-        """The page."""
+    def collect(self) -> Iterator[Metric]:
+        """The metrics as they are now."""
         with self._lock:
-            return "".join(f"{line}\n" for line in self._lines())
+            yield from self._of_batches()
+            yield from self._of_sources()
+            yield from self._of_queries()
+        if self._lookups is not None:
+            yield from _age(self._lookups, self._clock())
 
-    def _lines(self) -> Iterator[str]:
+    def _of_batches(self) -> Iterator[Metric]:
         each = self._seen.items()
-        yield from _metric(
-            "batches_total", "counter", "Batches that ended.", {(query,): seen.batches for query, seen in each}
-        )
+        yield _counter("batches", "Batches that ended.", {(job,): seen.batches for job, seen in each})
         for name, help_text in _COUNTERS.items():
-            yield from _metric(
-                f"{name}_total", "counter", help_text, {(query,): seen.counts[name] for query, seen in each}
-            )
+            yield _counter(name, help_text, {(job,): seen.counts[name] for job, seen in each})
         for name, (help_text, value) in _GAUGES.items():
-            yield from _metric(name, "gauge", help_text, {(query,): value(seen.last) for query, seen in each})
-        yield from _metric(
+            yield _gauge(name, help_text, {(job,): value(seen.last) for job, seen in each})
+        yield _gauge(
             "watermark_lag_seconds",
-            "gauge",
             "How far the watermark is behind the clock now.",
-            {(query,): self._lag_s(seen.last) for query, seen in each},
+            {(job,): self._lag_s(seen.last) for job, seen in each},
         )
-        yield from _metric(
-            "overflown_answers_by_query_total",
-            "counter",
-            "The same by the query of the workload that they belong to.",
-            {(query, name): count for query, seen in each for name, count in seen.overflown.items()},
-            "answers_of",
+        yield _counter(
+            "overflown_answers_by_query",
+            "Answers that are NULL because a sum does not fit in a BIGINT, by query.",
+            {(job, name): count for job, seen in each for name, count in seen.overflown.items()},
+            QUERY,
         )
-        yield from _metric(
-            "stage_seconds_total",
-            "counter",
+        yield _counter(
+            "stage_seconds",
             "Time in Panewise's own code, summed over tasks.",
-            {(query, stage): ns / 1e9 for query, seen in each for stage, ns in seen.stages_ns.items()},
-            "stage",
+            {(job, stage): ns / 1e9 for job, seen in each for stage, ns in seen.stages_ns.items()},
+            STAGE,
         )
-        yield from _metric(
-            "step_seconds_total",
-            "counter",
+        yield _counter(
+            "step_seconds",
             "Time of the driver's steps of a batch.",
-            {(query, step): ms / 1e3 for query, seen in each for step, ms in seen.steps_ms.items()},
-            "step",
+            {(job, step): ms / 1e3 for job, seen in each for step, ms in seen.steps_ms.items()},
+            STEP,
+        )
+
+    def _of_sources(self) -> Iterator[Metric]:
+        waiting = [(job, source) for job, seen in self._seen.items() for source in seen.last.backlog]
+        for unit, help_text in _BACKLOG.items():
+            values: Values = {(job, source.source): source.as_dict()[unit] for job, source in waiting}
+            yield _gauge(f"source_backlog_{unit}", help_text, values, SOURCE)
+
+    def _of_queries(self) -> Iterator[Metric]:
+        costs = {(job, query): cost for job, seen in self._seen.items() for query, cost in _by_query(seen.runs).items()}
+        yield _counter(
+            "query_answers",
+            "Answers written, by query.",
+            {labels: cost.answers for labels, cost in costs.items()},
+            QUERY,
+        )
+        yield _counter(
+            "query_seconds",
+            "Time of the execution trees, in workers, shared among their queries in proportion to their answers.",
+            {labels: cost.ns / 1e9 for labels, cost in costs.items()},
+            QUERY,
         )
 
     def _lag_s(self, last: BatchMetrics) -> float | None:
         return None if last.watermark_us is None else self._clock() - last.watermark_us / 1e6
 
 
+class LookupCollector(Collector):
+    """The age of the lookups of a job's folder, for a process that looks up and has a registry of its own.
+
+        prometheus_client.REGISTRY.register(LookupCollector("out/lookups"))
+
+    The age grows when the job writes no more: it is dead, it hangs, or it gets no events.
+    """
+
+    def __init__(self, folder: str | PathLike[str], clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """The age now."""
+        yield from _age(self._folder, self._clock())
+
+
 class PrometheusEndpoint:
     """A sink of metrics that serves them at `http://<address>:<port>/metrics`, until it is closed.
 
-    It has no password and shows names of queries and counts. So the default is the loopback address; use another one
-    only in a network that you trust. Port 0 takes a free port.
+    It has no password and shows names of jobs, queries and sources, and counts. So the default is the loopback address;
+    use another one only in a network that you trust. Port 0 takes a free port. With `lookups`, the folder of a job, it
+    tells the age of lookups.
     """
 
-    def __init__(self, port: int = DEFAULT_PORT, address: str = "127.0.0.1") -> None:
-        self._text = PrometheusText()
-        try:
-            self._server = _Server((address, port), _handler(self._text))
-        except (OSError, OverflowError) as error:
-            raise SparkSetupError(
-                f"cannot serve metrics at {address}:{port}: {error}; choose another port, or 0 for a free one"
-            ) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="panewise metrics", daemon=True)
-        self._thread.start()
+    def __init__(
+        self, port: int = DEFAULT_PORT, address: str = "127.0.0.1", lookups: str | PathLike[str] | None = None
+    ) -> None:
+        self._batches = BatchCollector(lookups)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self._batches)
+        self._server = MetricsServer(registry, address, port)
 
     @property
     def url(self) -> str:
         """Where the metrics are."""
-        address, port = self._server.server_address[:2]
-        return f"http://{address!s}:{port}/metrics"
+        return self._server.url
 
     def put(self, metrics: BatchMetrics, /) -> None:
         """Add one batch."""
-        self._text.put(metrics)
+        self._batches.put(metrics)
 
     def close(self) -> None:
         """Stop serving, and free the port."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
     def __enter__(self) -> PrometheusEndpoint:
         return self
@@ -190,48 +252,46 @@ class PrometheusEndpoint:
         return f"the metrics at {self.url}"
 
 
-class _Server(ThreadingHTTPServer):
-    """A server that does not look up its own name, which may take long, and ignores clients that hang up."""
-
-    def server_bind(self) -> None:
-        TCPServer.server_bind(self)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass
-
-
-def _handler(text: PrometheusText) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        """Answers with the metrics and nothing else."""
-
-        def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/metrics":
-                self.send_error(404, "the metrics are at /metrics")
-                return
-            page = str(text).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", CONTENT_TYPE)
-            self.send_header("Content-Length", str(len(page)))
-            self.end_headers()
-            self.wfile.write(page)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """No line for each request."""
-
-    return Handler
+def _age(folder: str | PathLike[str], now_s: float) -> Iterator[Metric]:
+    """How old the newest batch in a folder of lookups is; no value before the first."""
+    written_s = published_s(folder)
+    metric = GaugeMetricFamily(
+        "panewise_lookup_age_seconds", "How long ago a batch was last published for lookups; it grows while none is."
+    )
+    if written_s is not None:
+        metric.add_metric([], max(0.0, now_s - written_s))
+    yield metric
 
 
-def _metric(
-    name: str, kind: str, help_text: str, values: Mapping[tuple[str, ...], float | None], label: str = ""
-) -> Iterator[str]:
-    """The lines of one metric: a value for each query, or for each query and value of a further label."""
-    yield f"# HELP panewise_{name} {help_text}"
-    yield f"# TYPE panewise_{name} {kind}"
-    for (query, *part), value in values.items():
-        labels = [f'query="{_escaped(query)}"', *(f'{label}="{_escaped(text)}"' for text in part)]
+def _by_query(runs: Iterable[str]) -> dict[str, QueryCost]:
+    """The costs of a job's queries over some runs; those beyond the first ones are added up."""
+    shown: dict[str, QueryCost] = {}
+    for run in runs:
+        for query, cost in costs_of_run(run).items():
+            name = query if query in shown or len(shown) < MOST_QUERIES else OTHERS
+            shown[name] = shown.get(name, QueryCost()).plus(cost)
+    return shown
+
+
+Values = Mapping[tuple[str, ...], float | None]
+"""A value for each job, or for each job and value of a further label."""
+
+
+def _counter(name: str, help_text: str, values: Values, label: str | None = None) -> Metric:
+    return _filled(CounterMetricFamily(f"panewise_{name}", help_text, labels=_labels(label)), values)
+
+
+def _gauge(name: str, help_text: str, values: Values, label: str | None = None) -> Metric:
+    return _filled(GaugeMetricFamily(f"panewise_{name}", help_text, labels=_labels(label)), values)
+
+
+def _labels(further: str | None) -> list[str]:
+    return [JOB] if further is None else [JOB, further]
+
+
+def _filled(metric: CounterMetricFamily | GaugeMetricFamily, values: Values) -> Metric:
+    """The metric with the values that are known."""
+    for labels, value in values.items():
         if value is not None:
-            yield f"panewise_{name}{{{','.join(labels)}}} {value}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            metric.add_metric(labels, value)
+    return metric

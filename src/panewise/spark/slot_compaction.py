@@ -24,7 +24,16 @@ import numpy as np
 from panewise.errors import SlotLogError
 from panewise.planning.plan import Base, StreamPlan, Tree
 from panewise.spark.packing import Part, pack, pack_parts, unpack_parts
-from panewise.spark.slot_file import Head, Span, later, read_file, read_head, tell_once, write_file
+from panewise.spark.slot_file import (
+    Head,
+    Span,
+    later,
+    read_file,
+    read_head,
+    tell_left_alone,
+    tell_once,
+    write_file,
+)
 from panewise.spark.whole_file import UNFINISHED
 from panewise.windows.cuts import EVERY_SLOT
 
@@ -94,7 +103,7 @@ def past_files(
         try:
             head = read_head(folder / span.name)
         except SlotLogError as error:
-            tell_once(str(error))
+            tell_left_alone(error)
             continue
         except FileNotFoundError:
             continue  # Another attempt at this batch was faster.
@@ -219,7 +228,7 @@ def _is_whole(folder: Path, span: Span) -> bool:
     except FileNotFoundError:
         return False
     except SlotLogError as error:
-        tell_once(str(error))
+        tell_left_alone(error)
         return False
     return True
 

@@ -97,6 +97,11 @@ def later(times_us: Iterable[int | None]) -> int | None:
     return max((time_us for time_us in times_us if time_us is not None), default=None)
 
 
+def tell_left_alone(error: SlotLogError) -> None:
+    """Log a file that cannot be read, without a cure: who needs the file says so with one."""
+    tell_once(f"{error.fault}; it is left alone")
+
+
 def write_file(folder: Path, head: Head, content: bytes) -> None:
     """Write a file into a bucket's folder; it replaces one of the same name."""
     encoded = json.dumps(
@@ -133,7 +138,7 @@ def read_file(path: Path) -> tuple[Head, bytes]:
     length = _header_length(path, blob)
     body = memoryview(blob)[: -_CHECKSUM.size]
     if zlib.crc32(body) != _CHECKSUM.unpack(blob[-_CHECKSUM.size :])[0]:
-        raise SlotLogError(f"{path} is cut off or damaged: its checksum does not match; {_CURE}")
+        raise SlotLogError(f"{path} is cut off or damaged: its checksum does not match", _CURE)
     begin = _PREFIX.size + length
     return _head(path, blob[_PREFIX.size : begin]), bytes(body[begin:])
 
@@ -144,7 +149,7 @@ def _reading(path: Path, read: Callable[[], T]) -> T:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise SlotLogError(f"cannot read {path}: {error.strerror}; give this user the right to read it") from error
+        raise SlotLogError(f"cannot read {path}: {error.strerror}", "give this user the right to read it") from error
 
 
 _CURE = "restore the file, or start the job anew with an empty folder and a new checkpoint"
@@ -152,11 +157,11 @@ _CURE = "restore the file, or start the job anew with an empty folder and a new 
 
 def _header_length(path: Path, blob: bytes) -> int:
     if len(blob) < _PREFIX.size or not blob.startswith(MAGIC):
-        raise SlotLogError(f"{path} is no file of Panewise's slot log, or it is cut off; {_CURE}")
+        raise SlotLogError(f"{path} is no file of Panewise's slot log, or it is cut off", _CURE)
     _, version, length = _PREFIX.unpack_from(blob)
     if version != FORMAT:
         raise SlotLogError(
-            f"{path} has format {version} and this Panewise reads format {FORMAT}; use the Panewise that runs the job"
+            f"{path} has format {version} and this Panewise reads format {FORMAT}", "use the Panewise that runs the job"
         )
     return int(length)
 
@@ -178,7 +183,7 @@ def _head(path: Path, encoded: bytes) -> Head:
             header.get("is_lossy", False),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SlotLogError(f"{path} is damaged: its header cannot be read; {_CURE}") from error
+        raise SlotLogError(f"{path} is damaged: its header cannot be read", _CURE) from error
     if path.name != head.span.name:
-        raise SlotLogError(f"{path} was renamed: it is {head.span.name} of bucket {head.bucket}; give its name back")
+        raise SlotLogError(f"{path} was renamed: it is {head.span.name} of bucket {head.bucket}", "give its name back")
     return head

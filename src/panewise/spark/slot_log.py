@@ -34,7 +34,16 @@ from panewise.spark.identity import identity_of, what_differs
 from panewise.spark.manifest import write_manifest
 from panewise.spark.packing import Part, pack_parts
 from panewise.spark.slot_compaction import LoggedBase, covering_files, delete, past_files, tidy
-from panewise.spark.slot_file import FORMAT, NO_BATCH, Head, Span, read_head, tell_once, write_file
+from panewise.spark.slot_file import (
+    FORMAT,
+    NO_BATCH,
+    Head,
+    Span,
+    read_head,
+    tell_left_alone,
+    tell_once,
+    write_file,
+)
 from panewise.spark.whole_file import UNFINISHED, make_folder, write_whole
 
 if TYPE_CHECKING:
@@ -137,7 +146,8 @@ def writing(root: Path, log: str, bucket_id: int) -> Iterator[Path]:
         yield folder
     except OSError as error:
         raise UnusableFolderError(
-            f"cannot write the slot log in {folder}: {error}; every worker must be able to write to this folder"
+            f"cannot write the slot log in {folder}: {error.strerror or error}; every worker must be able to write to "
+            f"this folder"
         ) from error
 
 
@@ -207,7 +217,7 @@ def _oldest_by(folder: Path, span: Span) -> int | None:
     except FileNotFoundError:
         return None
     except SlotLogError as error:
-        tell_once(str(error))
+        tell_left_alone(error)
         return None
 
 
@@ -225,7 +235,7 @@ def _is_of(folder: Path, span: Span, bucket_id: int) -> bool:
     except FileNotFoundError:
         return False
     except SlotLogError as error:
-        tell_once(str(error))
+        tell_left_alone(error)
         return False
 
 

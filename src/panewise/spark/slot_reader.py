@@ -23,7 +23,7 @@ from time import sleep, time, time_ns
 from panewise.errors import LostManifestError, SlotLogError
 from panewise.spark.manifest import manifest_path, read_manifest
 from panewise.spark.slot_compaction import covering
-from panewise.spark.slot_file import NO_BATCH, Head, Span, read_file, read_head, tell_once
+from panewise.spark.slot_file import NO_BATCH, Head, Span, read_file, read_head, tell_left_alone
 from panewise.spark.slot_log import SLOTS, bucket_folder, list_spans
 
 SETTLED_NS = 2_000_000_000
@@ -82,6 +82,8 @@ class SlotReader:
         self.bytes_read = 0
         self.lag_s: float | None = None
         """The age of the newest file when it was read."""
+        self.written_s: float | None = None
+        """When the newest of the files that were read was written, in Unix seconds."""
 
     @property
     def unread(self) -> list[str]:
@@ -118,7 +120,7 @@ class SlotReader:
                 f"cannot read {bucket.folder}: {error.strerror}; give this user the right to read it"
             ) from error
         for error_of_file in bucket.unread.values():
-            tell_once(f"{error_of_file}; nothing needs it, and it is left alone")
+            tell_left_alone(error_of_file)
         bucket.changed_ns = changed_ns
         bucket.is_settled = listed_ns - changed_ns > SETTLED_NS
         return bucket.last != before
@@ -178,7 +180,7 @@ class SlotReader:
         except FileNotFoundError:
             return span
         if head.bucket != bucket.number:
-            raise SlotLogError(f"{path} is a file of bucket {head.bucket}; put it back into the folder of that")
+            raise SlotLogError(f"{path} is a file of bucket {head.bucket}", "put it back into the folder of that")
         if span.first <= bucket.last and not self._may_skip_batches:
             raise FellBehindError
         if head.previous != bucket.last and bucket.last != NO_BATCH and not self._may_skip_batches:
@@ -190,6 +192,7 @@ class SlotReader:
         self.files_read += 1
         self.bytes_read += len(content)
         self.lag_s = time() - written_s
+        self.written_s = max(written_s, self.written_s or written_s)
         return None
 
 
