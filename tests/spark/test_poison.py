@@ -19,7 +19,7 @@ import panewise
 from panewise import spark as panewise_spark
 from panewise.spark.batch_metrics import BatchMetrics
 from panewise.spark.counts import OTHERS, overflown_of, overflown_text
-from panewise.spark.prometheus import PrometheusText
+from panewise.spark.prometheus import BatchCollector
 
 pytestmark = pytest.mark.spark
 
@@ -72,6 +72,9 @@ def test_a_sum_that_does_not_fit_is_null_and_the_job_goes_on_after_a_restart_too
     assert [one for one in found if one] == [{"total": 1, "rich": 1}]
 
 
+OF_JOB, OF_QUERY = "panewise_overflown_answers_total", "panewise_query_overflown_answers_total"
+
+
 def test_metrics_name_the_queries(spark: SparkSession, tmp_path: Path):
     (stream,) = WORKLOAD.streams.values()
     write_batches(tmp_path / "events", stream, POISONED)
@@ -80,12 +83,14 @@ def test_metrics_name_the_queries(spark: SparkSession, tmp_path: Path):
     query = writer.queryName("job").trigger(availableNow=True).start()
     query.awaitTermination()
     batches = [BatchMetrics.of(progress) for progress in query.recentProgress]
-    page = PrometheusText()
+    collector = BatchCollector()
     for batch in batches:
-        page.put(batch)
-    assert 'panewise_overflown_answers_total{query="job"} 4\n' in str(page)
-    for name in ("total", "rich"):
-        assert f'panewise_overflown_answers_by_query_total{{query="job",answers_of="{name}"}} 2\n' in str(page)
+        collector.put(batch)
+    samples = [sample for metric in collector.collect() for sample in metric.samples]
+    counted = {sample.labels["job_name"]: sample.value for sample in samples if sample.name == OF_JOB}
+    assert counted == {"job": 4}
+    by_query = {sample.labels["query"]: sample.value for sample in samples if sample.name == OF_QUERY}
+    assert by_query == {"total": 2, "rich": 2}
     assert {name for batch in batches for name in batch.as_dict()["overflown"]} == {"total", "rich"}
 
 

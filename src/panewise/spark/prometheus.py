@@ -153,7 +153,7 @@ class BatchCollector(Collector):
             {(job,): self._lag_s(seen.last) for job, seen in each},
         )
         yield _counter(
-            "overflown_answers_by_query",
+            "query_overflown_answers",
             "Answers that are NULL because a sum does not fit in a BIGINT, by query.",
             {(job, name): count for job, seen in each for name, count in seen.overflown.items()},
             QUERY,
