@@ -218,6 +218,7 @@ METHODS = {
     "add": 1,
     "remove": 1,
     "late_events": 1,
+    "set_aside_events": 1,
     "exact_from": 1,
     "wide": 2,
     "restore": 1,
