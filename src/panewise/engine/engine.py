@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.answers import answers_schema, to_table, wide
-from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver
+from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver, check_callables
 from panewise.engine.explain import explain_engine
 from panewise.engine.ingest import to_batch
 from panewise.engine.lookup import first_values
@@ -77,6 +77,7 @@ class Engine:
     ) -> None:
         self._prices = Prices(rate, groups={} if groups is None else groups, in_bulk=in_bulk)
         self._memory_limit = memory_limit
+        check_callables(set_aside, clock)
         self._set_aside, self._clock = set_aside, clock
         if memory_limit is not None and not (isinstance(memory_limit, Real) and memory_limit > 0):
             raise PanewiseError(f"memory_limit is a positive number of bytes, or None; got {memory_limit!r}")
@@ -437,6 +438,7 @@ class Engine:
 
         Cost: O(what is held).
         """
+        check_callables(set_aside, clock)
         held = read_snapshot(blob)
         engine = cls.__new__(cls)
         engine._workload = held.workload
