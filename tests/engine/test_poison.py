@@ -210,3 +210,11 @@ class TestSetAside:
         engine.push("s", {"t": [25 * SECOND, 5 * SECOND], "k": ["a", "b"], "x": [1, 2]})
         assert taken == ["late"]
         assert engine.set_aside_events("s")["late"] == 1
+
+    @pytest.mark.parametrize("wrong", [{"set_aside": "a file"}, {"clock": 5}])
+    def test_what_cannot_be_called_is_refused_at_once(self, wrong: dict) -> None:
+        (name,) = wrong
+        blob = panewise.Engine(STREAM + ";").snapshot()
+        for make in (lambda: panewise.Engine(STREAM + ";", **wrong), lambda: panewise.Engine.restore(blob, **wrong)):
+            with pytest.raises(panewise.PanewiseError, match=f"{name} is a function"):
+                make()

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.ingest import outside_span
+from panewise.errors import ArgumentError
 from panewise.language.model import Stream
 
 LATE, UNTIMED, FUTURE = "late", "untimed", "future"
@@ -24,6 +25,16 @@ Receiver = Callable[[str, str, pa.Table], None]
 time outside the years 1 to 9999 is no timestamp."""
 Clock = Callable[[], float]
 """The time now, in seconds since 1970."""
+
+
+def check_callables(set_aside: object, clock: object) -> None:
+    """Refuse what cannot be called, before events come."""
+    if set_aside is not None and not callable(set_aside):
+        raise ArgumentError(
+            f"set_aside is a function of a stream's name, a reason and a table, or None; got {set_aside!r}"
+        )
+    if not callable(clock):
+        raise ArgumentError(f"clock is a function that gives seconds since 1970, such as time.time; got {clock!r}")
 
 
 @dataclass

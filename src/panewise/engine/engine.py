@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from panewise.engine.admission import check_memory, check_structures
 from panewise.engine.answers import answers_schema, to_table, wide
-from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver
+from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver, check_callables
 from panewise.engine.explain import explain_engine
 from panewise.engine.ingest import read_events
 from panewise.engine.lookup import first_values
@@ -80,6 +80,7 @@ class Engine:
         self._prices = Prices(rate, groups={} if groups is None else groups, in_bulk=in_bulk)
         self._memory_limit = memory_limit
         self._warned = Warned(strict=bool(strict))
+        check_callables(set_aside, clock)
         self._set_aside, self._clock = set_aside, clock
         if memory_limit is not None and not (isinstance(memory_limit, Real) and memory_limit > 0):
             raise ArgumentError(f"memory_limit is a positive number of bytes, or None; got {memory_limit!r}")
@@ -479,6 +480,7 @@ class Engine:
 
         Cost: O(what is held).
         """
+        check_callables(set_aside, clock)
         held = read_snapshot(blob)
         engine = cls.__new__(cls)
         engine._workload = held.workload

@@ -17,7 +17,7 @@ from panewise.language.model import UNBOUNDED_US, Stream
 from panewise.planning.plan import BITS_PER_WORD, StreamPlan
 from panewise.spark.columns import SPARK_TYPES, named, to_column, to_condition
 from panewise.spark.counts import TOO_FAR_AHEAD_US
-from panewise.windows.clock import UNITS_US
+from panewise.windows.clock import LAST_US, UNITS_US
 
 DEFAULT_FUTURE_BOUND_US = 3_600_000_000
 """FUTURE BOUND of a stream that declares none and is read live: more than clocks differ, and far less than a time in
@@ -138,12 +138,12 @@ def event_time_us(events: DataFrame, stream: Stream) -> Column:
 
 
 def is_too_far_ahead(time_us: Column, bound_us: int) -> Column:
-    """Whether a time is further ahead of the clock than a bound.
+    """Whether a time is further ahead of the clock than a bound; beyond the year 9999 it is no time at all.
 
     The clock is that of the driver when the batch was planned: Spark keeps it in the checkpoint with the batch's
     offsets, so a batch that is repeated decides the same.
     """
-    return time_us > F.unix_micros(F.current_timestamp()) + F.lit(bound_us)
+    return (time_us > F.unix_micros(F.current_timestamp()) + F.lit(bound_us)) & (time_us <= F.lit(LAST_US))
 
 
 def future_bound_us(stream: Stream, *, is_streaming: bool) -> int:
