@@ -20,6 +20,7 @@ from panewise.engine.on_demand.scalars import NULL, Answer
 from panewise.engine.on_demand.sequence import Events
 from panewise.engine.on_demand.served import Served, ServedAggregate, labelled_aggregates
 from panewise.kernels.key_answers import (
+    ANSWER,
     ASKED_WIDTH,
     AVERAGE,
     COUNT,
@@ -33,10 +34,13 @@ from panewise.kernels.key_answers import (
     ROWS,
     SAMPLE,
     SUM,
+    SUMS,
     UNSERVED,
     VARIANCE,
+    answer_function,
     answer_keys,
 )
+from panewise.kernels.key_folds import ELEMENT
 from panewise.kernels.ordering import order_words
 
 Ints = npt.NDArray[np.int64]
@@ -57,7 +61,6 @@ _FUNCTIONS = {
     "STDDEV_SAMP": (DEVIATION, 1),
 }
 """The kernel's number for an aggregate, and how many values are too few for it."""
-_NO_ORDER = np.empty(0, np.int64)
 
 
 class ShortWay:
@@ -87,8 +90,8 @@ class ShortWay:
     def one(self, pending: Events, code: int, coverage: Coverage) -> tuple[int, list[Answer]] | None:
         """How many events the window covers of one group, and its answers; None if this way cannot give them."""
         self._key[0] = code
-        has_pending = pending.has(code)
-        covered = self._answer(pending, has_pending, self._key, _NO_ORDER, coverage, self._values, self._masked)
+        has_pending, bounds = pending.has(code), (coverage.from_number, coverage.to_number)
+        covered = self._answer(pending, has_pending, self._key, *bounds, self._values, self._masked)
         if covered is None:
             return None
         words = self._values.tolist(), self._doubles.tolist(), self._masked.tolist()
@@ -104,11 +107,18 @@ class ShortWay:
         If most groups are requested, they are taken in the order of memory: that needs half of the time.
         """
         groups, size = len(self._served.sequence.table), len(codes)
-        # Codes begin at -1.
-        order = order_words(codes + 1, groups) if size >= max(FEWEST_TOGETHER, groups // 2) else _NO_ORDER
+        bounds, order = (coverage.from_number, coverage.to_number), None
+        if size >= max(FEWEST_TOGETHER, groups // 2):
+            order = order_words(codes + 1, groups)  # codes begin at -1
+            codes = codes[order]
+            if len(coverage.from_number) == size:
+                bounds = coverage.from_number[order], coverage.to_number[order]
         values, masked = _room(len(self._asked), size)
-        if self._answer(pending, pending.elements > 0, codes, order, coverage, values, masked) is None:
+        if self._answer(pending, pending.elements > 0, codes, *bounds, values, masked) is None:
             return None
+        if order is not None:
+            (taken, nulls), (values, masked) = (values, masked), _room(len(self._asked), size)
+            values[:, order], masked[:, order] = taken, nulls
         arrays = [
             np.ma.MaskedArray(row if is_whole else row.view(np.float64), mask if mask.any() else np.ma.nomask)
             for row, mask, is_whole in zip(values, masked, self._is_whole)
@@ -120,8 +130,8 @@ class ShortWay:
         pending: Events,
         has_pending: bool,
         codes: Ints,
-        order: Ints,
-        coverage: Coverage,
+        from_number: Ints,
+        to_number: Ints,
         values: Ints,
         masked: npt.NDArray[np.bool_],
     ) -> int | None:
@@ -134,7 +144,7 @@ class ShortWay:
             self._follow(PENDING, pending)
         went, present, covered = answer_keys(
             final.described.table, pending.described.table, has_pending, self._asked,
-            codes, order, coverage.from_number, coverage.to_number, values, masked,
+            codes, from_number, to_number, values, masked,
         )  # fmt: skip
         if went == UNSERVED:
             return None
@@ -154,6 +164,9 @@ class ShortWay:
         for asked, one in zip(self._asked, self._served.aggregates):
             if one.column is not None:
                 asked[place : place + PART_WIDTH] = part.rows_of(one.column)
+                if asked[FUNCTION] != COUNT:
+                    element = int(part.described.table[asked[place + SUMS], ELEMENT])
+                    asked[ANSWER] = answer_function(int(asked[FUNCTION]), element).address
         self._parts[place] = part, part.described.batches
 
 
