@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -41,13 +41,15 @@ def _make_load(context: Any, address: Any) -> Any:
 
 def _make_call(context: Any, function: Any, numbers: Any) -> Any:
     def call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        words = cgutils.unpack_tuple(builder, arguments[1])
+        words = cgutils.unpack_tuple(builder, arguments[1])  # type: ignore[no-untyped-call]
         kind = ir.FunctionType(_WORD, [_WORD] * len(words))
         return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), words)
 
     return types.int64(types.int64, numbers), call
 
 
+pointer_to: Any = types.CPointer
+"""pointer_to(type): the type of pointers that a C function takes."""
 pointer: Any = intrinsic(_make_pointer)
 """pointer(address): what `carray` takes."""
 address_of: Any = intrinsic(_make_address)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 
-from panewise.kernels.addresses import address_of, call, pointer
+from panewise.kernels.addresses import address_of, call, pointer, pointer_to
 from panewise.kernels.integer_squares import variance_of_integers
 from panewise.kernels.key_folds import DOUBLE, PAIR, WHOLE, find_positions, fold, operation_of
 from panewise.kernels.operations import ADD, combine
@@ -49,13 +49,13 @@ def answer_function(function: int, element: int) -> Any:
     keys, and their ranges among final and pending events, by address; how many values are not NULL; and where answers
     go.
     """
-    ints, word = types.CPointer(types.int64), types.int64
-    values = types.CPointer(types.int64 if element == WHOLE else types.float64)
+    ints, word = pointer_to(types.int64), types.int64
+    values = pointer_to(types.int64 if element == WHOLE else types.float64)
     signature = word(word, word, ints, word, word, word, word, word, word, ints, values)
     return cfunc(signature, cache=True, nogil=True)(_ANSWERS[function, element])
 
 
-@njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@njit(nogil=True)
 def _add_words(
     table: int, row: int, word: int, keys: int, low: int, high: int, folded: Ints, upper: Ints, lower: Ints
 ) -> bool:
@@ -101,7 +101,7 @@ def _sum_ints(
     return ANSWERED
 
 
-@njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@njit(nogil=True)
 def _add_square_words(table: int, rows: Ints, keys: int, low: int, high: int, folded: Ints, words: Ints) -> bool:
     """Add sums of squares of integers, held in one word or in four, to words; False if a range is not served."""
     is_narrow = rows[1] < 0
@@ -218,7 +218,7 @@ _ANSWERS: dict[tuple[int, int], Callable[..., int]] = {
 }
 
 
-@njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@njit(nogil=True)
 def _answer(final: int, pending: int, asked: Ints, keys: int, ranges: Ints, values: Ints, masked: Bools) -> int:
     """One aggregate of all keys, by its bits; masked where it is NULL. Returns the outcome."""
     size, function, went = len(values), asked[FUNCTION], ANSWERED

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.extending import overload
 
-from panewise.kernels.addresses import call, pointer, word_at
+from panewise.kernels.addresses import call, pointer, pointer_to, word_at
 from panewise.kernels.key_numbers import positions_between
 from panewise.kernels.keyed_base_intervals import fold_trees
 from panewise.kernels.keyed_landmark_intervals import fold_landmarks_of_keys
@@ -60,7 +60,7 @@ def operation_of(table: int, row: int) -> int:
     return word_at(table + row * _ROW_BYTES + 8 * OPERATION)  # type: ignore[no-any-return]
 
 
-@njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@njit(nogil=True)
 def find_positions(table: Ints, keys: Ints, from_number: Ints, to_number: Ints, low: Ints, high: Ints) -> None:
     """The positions [low, high) of each key, as `positions_between` has them."""
     pool = table[0]
@@ -83,8 +83,8 @@ _fold_running_pairs_of_keys = njit(inline="always")(fold_running_pairs_of_keys.p
 @lru_cache
 def fold_function(way: int, element: int) -> Any:
     """The compiled function that folds columns of a way and a type of elements; its `address` goes into rows."""
-    ints = types.CPointer(types.int64)
-    elements = types.CPointer((types.int64, types.float64, types.complex128)[element])
+    ints = pointer_to(types.int64)
+    elements = pointer_to((types.int64, types.float64, types.complex128)[element])
     signature = types.int64(ints, ints, types.int64, ints, ints, ints, elements)
     return cfunc(signature, cache=True, nogil=True)(_FOLDS[way])
 
