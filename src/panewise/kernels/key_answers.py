@@ -221,7 +221,7 @@ _ANSWERS: dict[tuple[int, int], Callable[..., int]] = {
 @njit(nogil=True)
 def _answer(final: int, pending: int, asked: Ints, keys: int, ranges: Ints, values: Ints, masked: Bools) -> int:
     """One aggregate of all keys, by its bits; masked where it is NULL. Returns the outcome."""
-    size, function, went = len(values), asked[FUNCTION], ANSWERED
+    size, function = len(values), asked[FUNCTION]
     low = address_of(ranges)
     high, late_low, late_high = low + 8 * size, low + 16 * size, low + 24 * size
     counts, nulls = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -240,8 +240,8 @@ def _answer(final: int, pending: int, asked: Ints, keys: int, ranges: Ints, valu
     if function <= COUNT:
         for j in range(size):
             values[j] = 0 if masked[j] else counts[j]
-        return went
-    went = call(
+        return ANSWERED
+    went: int = call(
         asked[ANSWER],
         (
             final, pending, address_of(asked), size, keys, low, high, late_low, late_high,
