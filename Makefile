@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := spark,java,sketches,plots,demo,docs,dev
 
+# Tests start hundreds of processes. Without bytecode files each compiles all of Panewise's modules, in 0.6 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help env demo test check kills bench dist docs lock
 

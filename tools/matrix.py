@@ -1,6 +1,6 @@
 """The tests against other versions of Spark, of Python and of the libraries below Panewise, as a table.
 
-    python tools/matrix.py spark [4.0 4.1 ...] [--tests batch delta ...] [--short]
+    python tools/matrix.py spark [4.0 4.1 ...] [--tests batch delta ...] [--short] [--make]
     python tools/matrix.py python [3.11 3.12 ...]
     python tools/matrix.py oldest
 
@@ -146,6 +146,8 @@ def run_tests(environment: Environment, tests: Sequence[str]) -> Outcome:
     variables = os.environ | {"PATH": f"{environment.bin}{os.pathsep}{os.environ['PATH']}"}
     variables.pop("PYTHONPATH", None)
     variables.pop("SPARK_HOME", None)
+    # Without bytecode files, each process that a test starts compiles all of Panewise's modules.
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.monotonic()
     ran = subprocess.run([*pytest, f"--junitxml={report}", *tests], cwd=PROJECT, env=variables, check=False)
     if not report.is_file():
@@ -203,6 +205,12 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def spark_environment(version: str, python: str) -> Environment:
+    """The environment of a minor version of Spark."""
+    extras = ("spark", "java", "sketches", "plots", "demo")
+    return Environment(f"spark-{version}", python, extras, (f"pyspark[connect]=={version}.*", *SPARK[version]))
+
+
 def spark_matrix(
     versions: Sequence[str], tests: dict[str, tuple[str, ...]], chosen: Sequence[str], python: str
 ) -> tuple[Table, bool]:
@@ -210,10 +218,7 @@ def spark_matrix(
     heading = ("Spark", "Python", "pandas", *tests)
     table, is_green = Table(heading), True
     for version in versions:
-        beside = SPARK[version]
-        extras = ("spark", "java", "sketches", "plots", "demo")
-        requirements = (f"pyspark[connect]=={version}.*", *beside)
-        environment = Environment(f"spark-{version}", _python(python), extras, requirements)
+        environment = spark_environment(version, _python(python))
         environment.make()
         spark, pandas, delta = environment.versions(("pyspark", "pandas", "delta-spark"))
         cells = []
@@ -319,6 +324,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("matrix", choices=("spark", "python", "oldest"))
     parser.add_argument("versions", nargs="*", help="minor versions; all when none is given")
     parser.add_argument("--short", action="store_true", help="spark: one test of each way only")
+    parser.add_argument("--make", action="store_true", help="spark: make the environments, and run no test")
     parser.add_argument("--tests", nargs="+", metavar="COLUMN", help="spark: these columns of the table only")
     parser.add_argument("--python", default=sys.executable, help="the Python of the environments; this one by default")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also put the table between the marks of a page")
@@ -344,6 +350,10 @@ def main() -> int:
     """Run a matrix; what ends with 0 is green."""
     chosen = _arguments()
     try:
+        if chosen.matrix == "spark" and chosen.make:
+            for version in chosen.versions:
+                spark_environment(version, _python(chosen.python)).make()
+            return 0
         if chosen.matrix == "spark":
             tests = SHORT if chosen.short else BY_FOLDER
             table, is_green = spark_matrix(chosen.versions, tests, _columns(tests, chosen.tests), chosen.python)

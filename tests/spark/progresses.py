@@ -41,7 +41,14 @@ def progress(number: int, **changed: Any) -> dict[str, Any]:
             {"numRowsTotal": 8, "memoryUsedBytes": 1_000, "customMetrics": {"rocksdbSstFileSize": 500}},
             {"numRowsTotal": 2, "memoryUsedBytes": -1, "customMetrics": {}},
         ],
-        "sources": [{"description": "FileStreamSource[file:/flights]", "endOffset": '{"logOffset":3}', "metrics": {}}],
+        "sources": [
+            {
+                "description": "FileStreamSource[file:/flights]",
+                "endOffset": '{"logOffset":3}',
+                "numInputRows": 500_000,
+                "metrics": {},
+            }
+        ],
         "observedMetrics": {"panewise": Row(**COUNTS, **BUCKETS)},
     } | changed
 

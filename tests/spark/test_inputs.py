@@ -111,6 +111,8 @@ def test_events_that_are_all_late_or_untimed_are_told_once_until_others_come() -
     (untimed,) = silence.see(batch(5, 10, untimed_events=10))
     assert "none of the 10 events of batch 5 has a time" in untimed
     assert silence.see(batch(6, 0)) == []
+    (ahead,) = silence.see(batch(7, 10, future_events=9, untimed_events=1))
+    assert "all 10 events of batch 7 are too far ahead of the clock" in ahead
 
 
 def test_a_source_without_events_beside_others_is_told_once() -> None:

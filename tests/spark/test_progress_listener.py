@@ -290,14 +290,14 @@ def check_queries(table: pa.Table, run: str, page: str) -> None:
 
 
 def test_rows_of_counts_have_the_columns_in_order_and_every_row_its_bucket() -> None:
-    rows = output_rows([(b"a", 2), (b"b", 1)], dict.fromkeys(COUNTS_OF_A_BATCH, 5), 4, "[0,1,1,0,0]")
+    rows = output_rows([(b"a", 2), (b"b", 1)], dict.fromkeys(COUNTS_OF_A_BATCH, 5), bucket=4, sizes="[0,1,1,0,0]")
     names = [column.split()[0] for column in OUTPUT.split(", ")]
     assert [list(row) for row in rows] == [names, names]
     assert [(row["answers"], row["bucket"], row["sizes"], row["fed"]) for row in rows] == [
         (2, 4, "[0,1,1,0,0]", 5),
         (1, 4, None, 0),
     ]
-    (alone,) = output_rows([], dict.fromkeys(COUNTS_OF_A_BATCH, 0), 4, "[0,0,0,0,0]")
+    (alone,) = output_rows([], dict.fromkeys(COUNTS_OF_A_BATCH, 0), bucket=4, sizes="[0,0,0,0,0]")
     assert (alone["content"], alone["sizes"]) == (None, "[0,0,0,0,0]")
     assert output_rows([], dict.fromkeys(COUNTS_OF_A_BATCH, 0)) == []
 

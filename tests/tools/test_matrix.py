@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.matrix import MatrixError, Outcome, Table, oldest_allowed
+from tools.matrix import SPARK, MatrixError, Outcome, Table, oldest_allowed, spark_environment
 
 PAGE = "# Versions\n\n<!-- spark matrix: begin -->\n{}<!-- spark matrix: end -->\n\nThe end.\n"
 HEADING = ("Spark", "batch", "stream")
@@ -42,3 +42,10 @@ def test_every_dependency_of_the_core_names_its_oldest_version() -> None:
     bounds = dict(oldest_allowed())
     assert {"numpy", "numba", "pyarrow", "lark", "typer", "rich"} <= bounds.keys()
     assert all(version.replace(".", "").isdecimal() for version in bounds.values())
+
+
+def test_an_environment_of_spark_has_that_version_and_what_belongs_beside_it() -> None:
+    for version, beside in SPARK.items():
+        environment = spark_environment(version, "python3")
+        assert environment.name == f"spark-{version}"
+        assert environment.requirements == (f"pyspark[connect]=={version}.*", *beside)

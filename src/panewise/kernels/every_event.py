@@ -163,8 +163,8 @@ def _sum_ints(before: Ints, new: Ints, windows: Ints, prefix: Ints, out: Ints) -
         full = min(max(-low, 0), count)
         row = out[w]
         row[:covers] = 0
-        if covers < full:
-            row[covers:full] = prefix[high + covers : high + full]
+        for i in range(covers, full):
+            row[i] = prefix[high + i]
         if full < count:
             ends = prefix[high + full : high + count]
             begins = prefix[low + full : low + count]
@@ -223,7 +223,9 @@ def _fold_narrow(
             at = low + first - begin
             width = windows[w, 0] - windows[w, 1]
             level = _lowest_bit(width)
-            row[:] = runs[level, at : at + len(row)]
+            run = runs[level, at : at + len(row)]
+            for i in range(len(row)):
+                row[i] = run[i]
             while width > 1 << level:
                 at += 1 << level
                 width -= 1 << level
@@ -279,7 +281,8 @@ def _fold_blocks_onward(how: Any, elements: Elements, onward: Elements) -> None:
     """The fold from each place to its block's end."""
     for begin in range(0, len(elements), TILE):
         end = begin + TILE
-        onward[begin + BLOCK - 1 : end : BLOCK] = elements[begin + BLOCK - 1 : end : BLOCK]
+        for at in range(begin + BLOCK - 1, end, BLOCK):
+            onward[at] = elements[at]
         for j in range(BLOCK - 2, -1, -1):
             for at in range(begin + j, end, BLOCK):
                 onward[at] = joined(how, elements[at], onward[at + 1])

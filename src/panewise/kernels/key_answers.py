@@ -1,233 +1,257 @@
 """Answers of keys: what a window covers, the columns folded over it, and aggregates made of these, in one call.
 
 The rows of two tables (`kernels.key_folds`) describe the columns: one table for the final events, and one for the
-pending events that follow them. Answers are those of `aggregates.lowering`.
+pending events that follow them. Answers are those of `aggregates.lowering`. There is a function for each kind of
+aggregate, compiled when a query first needs it; requests have its address.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 
+from panewise.kernels.addresses import address_of, call, pointer, pointer_to
 from panewise.kernels.integer_squares import variance_of_integers
-from panewise.kernels.key_folds import ELEMENT, OPERATION, WHOLE, find_positions, fold_doubles, fold_ints, fold_pairs
+from panewise.kernels.key_folds import DOUBLE, PAIR, WHOLE, find_positions, fold, operation_of
 from panewise.kernels.operations import ADD, combine
 from panewise.kernels.pairs import value_of_pair
 from panewise.kernels.squares import variance
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Pairs = npt.NDArray[np.complex128]
-Elements = npt.NDArray[Any]
 
-FUNCTION, SAMPLE, FINAL = range(3)
-"""Places in the request for an aggregate: what it is, how many values are too few for it, and from there on the rows
-of its columns among those of final events; those among pending events follow at `PENDING`."""
+FUNCTION, SAMPLE, ANSWER, FINAL = range(4)
+"""Places in the request for an aggregate: what it is, how many values are too few for it, the address of the function
+that answers it, and from there on the rows of its columns among those of final events; those among pending events
+follow at `PENDING`."""
 SUMS, SQUARES, NULLS, PART_WIDTH = 0, 2, 6, 7
 """Places among the rows of a part, -1 for none: the first component, in one column or in two words; squares, in one
 column, in two of pairs or in four words; and the count of NULLs."""
 PENDING = FINAL + PART_WIDTH
 ASKED_WIDTH = PENDING + PART_WIDTH
 ROWS, COUNT, SUM, AVERAGE, EXTREME, VARIANCE, DEVIATION = range(7)
+"""The aggregates; those up to `COUNT` only count."""
 
 ANSWERED, UNSERVED = 0, -1
 """The outcomes: all is answered, or a column does not serve some range. Above 0: so many sums do not fit in int64."""
 
 
-@njit(nogil=True)
-def _join(operation: int, folded: Elements, late: Elements) -> None:
-    """Combine the folds of final and of pending events."""
-    for j in range(len(folded)):
-        folded[j] = combine(operation, None, folded[j], late[j])
+@lru_cache
+def answer_function(function: int, element: int) -> Any:
+    """The compiled function for an aggregate over columns of a type of elements; counts need none.
+
+    Its arguments: the tables of final and pending events by address, 0 for none; the request; how many keys there are;
+    keys, and their ranges among final and pending events, by address; how many values are not NULL; and where answers
+    go.
+    """
+    ints, word = pointer_to(types.int64), types.int64
+    values = pointer_to(types.int64 if element == WHOLE else types.float64)
+    signature = word(word, word, ints, word, word, word, word, word, word, ints, values)
+    return cfunc(signature, cache=True, nogil=True)(_ANSWERS[function, element])
 
 
 @njit(nogil=True)
-def _count(final: Ints, pending: Ints, has_pending: bool, asked: Ints, keys: Ints, ranges: Ints) -> Ints:
-    """How many values of each key are not NULL."""
-    low, high, late_low, late_high = ranges
-    counts: Ints = high - low + late_high - late_low
-    row, late_row = asked[FINAL + NULLS], asked[PENDING + NULLS]
-    if row >= 0:
-        counts -= fold_ints(final, row, keys, low, high)
-    if has_pending and late_row >= 0:
-        counts -= fold_ints(pending, late_row, keys, late_low, late_high)
-    return counts
-
-
-@njit(nogil=True)
-def _add_words(table: Ints, rows: Ints, keys: Ints, low: Ints, high: Ints, upper: Ints, lower: Ints) -> bool:
+def _add_words(
+    table: int, row: int, word: int, keys: int, low: int, high: int, folded: Ints, upper: Ints, lower: Ints
+) -> bool:
     """Add sums of integers, held in one word or in two, to upper * 2**32 + lower; False if a range is not served."""
-    row, word = rows[SUMS], rows[SUMS + 1]
-    first = fold_ints(table, row, keys, low, high)
-    second = first if word < 0 else fold_ints(table, word, keys, low, high)
-    if len(first) < len(keys) or len(second) < len(keys):
+    size = len(folded)
+    if not fold(table, row, size, keys, low, high, address_of(folded)):
         return False
-    for j in range(len(keys)):
-        upper[j] += first[j] >> 32 if word < 0 else first[j]
-        lower[j] += first[j] & 0xFFFFFFFF if word < 0 else second[j]
-    return True
-
-
-@njit(nogil=True)
-def _add_square_words(table: Ints, rows: Ints, keys: Ints, low: Ints, high: Ints, words: Ints) -> bool:
-    """Add sums of squares of integers, held in one word or in four, to words; False if a range is not served."""
-    if rows[SQUARES + 1] < 0:
-        narrow = fold_ints(table, rows[SQUARES], keys, low, high)
-        if len(narrow) < len(keys):
-            return False
-        words[0] += narrow & 0xFFFFFFFF
-        words[1] += narrow >> 32
+    for j in range(size):
+        upper[j] += folded[j] >> 32 if word < 0 else folded[j]
+        lower[j] += folded[j] & 0xFFFFFFFF if word < 0 else 0
+    if word < 0:
         return True
-    for word in range(4):
-        folded = fold_ints(table, rows[SQUARES + word], keys, low, high)
-        if len(folded) < len(keys):
-            return False
-        words[word] += folded
+    if not fold(table, word, size, keys, low, high, address_of(folded)):
+        return False
+    for j in range(size):
+        lower[j] += folded[j]
     return True
 
 
-@njit(nogil=True)
 def _sum_ints(
-    final: Ints, pending: Ints, has_pending: bool, asked: Ints, keys: Ints, ranges: Ints, counts: Ints, values: Ints,
-    masked: Bools,
+    final: int, pending: int, asked: Any, size: int, keys: int, low: int, high: int, late_low: int, late_high: int,
+    counts: Any, values: Any,
 ) -> int:  # fmt: skip
-    """SUM and AVG of integers, and variances. A SUM that does not fit is masked."""
-    low, high, late_low, late_high = ranges
-    rows, late_rows = asked[FINAL:PENDING], asked[PENDING:]
-    function, sample = asked[FUNCTION], asked[SAMPLE]
-    upper, lower = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
-    is_served = _add_words(final, rows, keys, low, high, upper, lower)
-    if is_served and has_pending:
-        is_served = _add_words(pending, late_rows, keys, late_low, late_high, upper, lower)
-    is_variance = function in (VARIANCE, DEVIATION)
-    words = np.zeros((4, len(keys) if is_variance else 0), np.int64)
-    if is_served and is_variance:
-        is_served = _add_square_words(final, rows, keys, low, high, words)
-        if is_served and has_pending:
-            is_served = _add_square_words(pending, late_rows, keys, late_low, late_high, words)
-    if not is_served:
+    """SUM and AVG of integers. A SUM that does not fit gets a count below 0, which makes it NULL."""
+    folded, upper, lower = np.empty(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    row, word = asked[FINAL + SUMS], asked[FINAL + SUMS + 1]
+    if not _add_words(final, row, word, keys, low, high, folded, upper, lower):
         return UNSERVED
-    doubles = values.view(np.float64)
+    if pending:
+        row, word = asked[PENDING + SUMS], asked[PENDING + SUMS + 1]
+        if not _add_words(pending, row, word, keys, late_low, late_high, folded, upper, lower):
+            return UNSERVED
+    doubles = carray(pointer(address_of(carray(values, size))), size, np.float64)
     overflows = ANSWERED
-    for j in range(len(keys)):
-        if is_variance:
-            if counts[j] > sample:
-                doubles[j] = variance_of_integers(
-                    counts[j], upper[j], lower[j], words[0, j], words[1, j], words[2, j], words[3, j],
-                    sample, function == DEVIATION,
-                )  # fmt: skip
-            continue
+    for j in range(size):
         # The lower word may exceed 32 bits: it is itself a sum.
         carried, rest = upper[j] + (lower[j] >> 32), lower[j] & 0xFFFFFFFF
-        if function == AVERAGE:
+        if asked[FUNCTION] == AVERAGE:
             doubles[j] = (float(carried) * 2.0**32 + float(rest)) / max(counts[j], 1)
             continue
         if carried < -(2**31) or carried >= 2**31:
-            masked[j] = True
+            counts[j] = -1
             overflows += 1
         values[j] = (carried << 32) | rest
     return overflows
 
 
 @njit(nogil=True)
-def _pairs_of(
-    final: Ints, pending: Ints, has_pending: bool, asked: Ints, place: int, keys: Ints, ranges: Ints
-) -> Pairs:
-    """Sums of pairs of final and pending events; an empty array if some range is not served."""
-    low, high, late_low, late_high = ranges
-    folded = fold_pairs(final, asked[FINAL + place], keys, low, high)
-    if has_pending and len(folded) == len(keys):
-        _join(ADD, folded, fold_pairs(pending, asked[PENDING + place], keys, late_low, late_high))
-    return folded
+def _add_square_words(table: int, rows: Ints, keys: int, low: int, high: int, folded: Ints, words: Ints) -> bool:
+    """Add sums of squares of integers, held in one word or in four, to words; False if a range is not served."""
+    is_narrow = rows[1] < 0
+    for word in range(1 if is_narrow else 4):
+        if not fold(table, rows[word], len(folded), keys, low, high, address_of(folded)):
+            return False
+        for j in range(len(folded)):
+            if is_narrow:
+                words[0, j] += folded[j] & 0xFFFFFFFF
+                words[1, j] += folded[j] >> 32
+            else:
+                words[word, j] += folded[j]
+    return True
 
 
-@njit(nogil=True)
-def _sum_pairs(
-    final: Ints, pending: Ints, has_pending: bool, asked: Ints, keys: Ints, ranges: Ints, counts: Ints, values: Floats
-) -> int:
-    """SUM and AVG of doubles, and variances."""
-    function, sample = asked[FUNCTION], asked[SAMPLE]
-    totals = _pairs_of(final, pending, has_pending, asked, SUMS, keys, ranges)
-    if len(totals) < len(keys):
-        return UNSERVED
-    if function in (SUM, AVERAGE):
-        for j in range(len(keys)):
-            divisor = float(max(counts[j], 1)) if function == AVERAGE else 1.0
-            values[j] = value_of_pair(totals[j].real, totals[j].imag, divisor)
-        return ANSWERED
-    squares = _pairs_of(final, pending, has_pending, asked, SQUARES, keys, ranges)
-    rests = _pairs_of(final, pending, has_pending, asked, SQUARES + 1, keys, ranges)
-    if len(squares) < len(keys) or len(rests) < len(keys):
-        return UNSERVED
-    for j in range(len(keys)):
-        if np.isinf(squares[j].real):
-            # Some value is too large or too small to be squared.
+def _vary_ints(
+    final: int, pending: int, asked: Any, size: int, keys: int, low: int, high: int, late_low: int, late_high: int,
+    counts: Any, values: Any,
+) -> int:  # fmt: skip
+    """Variances of integers."""
+    folded, upper, lower = np.empty(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    words, rows = np.zeros((4, size), np.int64), carray(asked, ASKED_WIDTH)
+    for part in range(2 if pending else 1):
+        table, first = (pending, PENDING) if part else (final, FINAL)
+        begin, end = (late_low, late_high) if part else (low, high)
+        row, word = rows[first + SUMS], rows[first + SUMS + 1]
+        if not _add_words(table, row, word, keys, begin, end, folded, upper, lower):
             return UNSERVED
-        if counts[j] > sample:
-            values[j] = variance(
-                counts[j], totals[j].real, totals[j].imag,
-                squares[j].real, squares[j].imag, rests[j].real, rests[j].imag, sample, function == DEVIATION,
+        if not _add_square_words(table, rows[first + SQUARES : first + NULLS], keys, begin, end, folded, words):
+            return UNSERVED
+    doubles = carray(pointer(address_of(carray(values, size))), size, np.float64)
+    for j in range(size):
+        if counts[j] > asked[SAMPLE]:
+            doubles[j] = variance_of_integers(
+                counts[j], upper[j], lower[j], words[0, j], words[1, j], words[2, j], words[3, j],
+                asked[SAMPLE], asked[FUNCTION] == DEVIATION,
             )  # fmt: skip
     return ANSWERED
 
 
-@njit(nogil=True)
-def _extremes(
-    final: Ints, pending: Ints, has_pending: bool, asked: Ints, keys: Ints, ranges: Ints, values: Ints
-) -> int:
-    """MIN and MAX."""
-    low, high, late_low, late_high = ranges
-    row, late_row = asked[FINAL + SUMS], asked[PENDING + SUMS]
-    if final[row, ELEMENT] == WHOLE:
-        folded = fold_ints(final, row, keys, low, high)
-        if len(folded) < len(keys):
-            return UNSERVED
-        if has_pending:
-            _join(final[row, OPERATION], folded, fold_ints(pending, late_row, keys, late_low, late_high))
-        values[:] = folded
-        return ANSWERED
-    doubles = fold_doubles(final, row, keys, low, high)
-    if len(doubles) < len(keys):
+def _sum_pairs(
+    final: int, pending: int, asked: Any, size: int, keys: int, low: int, high: int, late_low: int, late_high: int,
+    counts: Any, values: Any,
+) -> int:  # fmt: skip
+    """SUM and AVG of doubles."""
+    totals, late = np.empty(size, np.complex128), np.empty(size, np.complex128)
+    if not fold(final, asked[FINAL + SUMS], size, keys, low, high, address_of(totals)):
         return UNSERVED
-    if has_pending:
-        _join(final[row, OPERATION], doubles, fold_doubles(pending, late_row, keys, late_low, late_high))
-    values.view(np.float64)[:] = doubles
+    if pending and not fold(pending, asked[PENDING + SUMS], size, keys, late_low, late_high, address_of(late)):
+        return UNSERVED
+    for j in range(size):
+        total = combine(ADD, None, totals[j], late[j]) if pending else totals[j]
+        divisor = float(max(counts[j], 1)) if asked[FUNCTION] == AVERAGE else 1.0
+        values[j] = value_of_pair(total.real, total.imag, divisor)
     return ANSWERED
 
 
+def _vary_pairs(
+    final: int, pending: int, asked: Any, size: int, keys: int, low: int, high: int, late_low: int, late_high: int,
+    counts: Any, values: Any,
+) -> int:  # fmt: skip
+    """Variances of doubles: made of totals, squares and rests."""
+    sums, late = np.empty((3, size), np.complex128), np.empty(size, np.complex128)
+    for part in range(3):
+        place = SUMS if part == 0 else SQUARES + part - 1
+        if not fold(final, asked[FINAL + place], size, keys, low, high, address_of(sums) + 16 * size * part):
+            return UNSERVED
+        if pending:
+            if not fold(pending, asked[PENDING + place], size, keys, late_low, late_high, address_of(late)):
+                return UNSERVED
+            for j in range(size):
+                sums[part, j] = combine(ADD, None, sums[part, j], late[j])
+    for j in range(size):
+        total, square, rest = sums[0, j], sums[1, j], sums[2, j]
+        if np.isinf(square.real):
+            # Some value is too large or too small to be squared.
+            return UNSERVED
+        if counts[j] > asked[SAMPLE]:
+            values[j] = variance(
+                counts[j], total.real, total.imag, square.real, square.imag, rest.real, rest.imag,
+                asked[SAMPLE], asked[FUNCTION] == DEVIATION,
+            )  # fmt: skip
+    return ANSWERED
+
+
+def _find_extremes(
+    final: int, pending: int, asked: Any, size: int, keys: int, low: int, high: int, late_low: int, late_high: int,
+    counts: Any, values: Any,
+) -> int:  # fmt: skip
+    """MIN and MAX."""
+    folded = carray(values, size)
+    late = np.empty(size, folded.dtype)
+    row = asked[FINAL + SUMS]
+    if not fold(final, row, size, keys, low, high, address_of(folded)):
+        return UNSERVED
+    if pending and not fold(pending, asked[PENDING + SUMS], size, keys, late_low, late_high, address_of(late)):
+        return UNSERVED
+    for j in range(size if pending else 0):
+        folded[j] = combine(operation_of(final, row), None, folded[j], late[j])
+    return ANSWERED
+
+
+_ANSWERS: dict[tuple[int, int], Callable[..., int]] = {
+    (SUM, WHOLE): _sum_ints,
+    (AVERAGE, WHOLE): _sum_ints,
+    (VARIANCE, WHOLE): _vary_ints,
+    (DEVIATION, WHOLE): _vary_ints,
+    (SUM, PAIR): _sum_pairs,
+    (AVERAGE, PAIR): _sum_pairs,
+    (VARIANCE, PAIR): _vary_pairs,
+    (DEVIATION, PAIR): _vary_pairs,
+    (EXTREME, WHOLE): _find_extremes,
+    (EXTREME, DOUBLE): _find_extremes,
+}
+
+
 @njit(nogil=True)
-def _answer(
-    final: Ints,
-    pending: Ints,
-    has_pending: bool,
-    asked: Ints,
-    keys: Ints,
-    ranges: Ints,
-    values: Ints,
-    masked: Bools,
-) -> int:
+def _answer(final: int, pending: int, asked: Ints, keys: int, ranges: Ints, values: Ints, masked: Bools) -> int:
     """One aggregate of all keys, by its bits; masked where it is NULL. Returns the outcome."""
-    function, row = asked[FUNCTION], asked[FINAL + SUMS]
-    widths = ranges[1] - ranges[0] + ranges[3] - ranges[2]
-    counts = widths if function == ROWS else _count(final, pending, has_pending, asked, keys, ranges)
-    went, least = ANSWERED, asked[SAMPLE]
-    # A count is never NULL, unless the key does not exist at all.
-    deciding = widths if function in (ROWS, COUNT) else counts
-    for j in range(len(keys)):
-        masked[j] = deciding[j] <= least
-    if function in (ROWS, COUNT):
-        values[:] = counts
-    elif function == EXTREME:
-        went = _extremes(final, pending, has_pending, asked, keys, ranges, values)
-    elif final[row, ELEMENT] == WHOLE:
-        went = _sum_ints(final, pending, has_pending, asked, keys, ranges, counts, values, masked)
-    else:
-        went = _sum_pairs(final, pending, has_pending, asked, keys, ranges, counts, values.view(np.float64))
-    for j in range(len(keys)):
+    size, function = len(values), asked[FUNCTION]
+    low = address_of(ranges)
+    high, late_low, late_high = low + 8 * size, low + 16 * size, low + 24 * size
+    counts, nulls = np.empty(size, np.int64), np.empty(size, np.int64)
+    for j in range(size):
+        counts[j] = ranges[1, j] - ranges[0, j] + ranges[3, j] - ranges[2, j]
+        # A count is never NULL, unless the key does not exist at all.
+        masked[j] = counts[j] <= 0
+    if function != ROWS and asked[FINAL + NULLS] >= 0:
+        fold(final, asked[FINAL + NULLS], size, keys, low, high, address_of(nulls))
+        for j in range(size):
+            counts[j] -= nulls[j]
+    if function != ROWS and pending != 0 and asked[PENDING + NULLS] >= 0:
+        fold(pending, asked[PENDING + NULLS], size, keys, late_low, late_high, address_of(nulls))
+        for j in range(size):
+            counts[j] -= nulls[j]
+    if function <= COUNT:
+        for j in range(size):
+            values[j] = 0 if masked[j] else counts[j]
+        return ANSWERED
+    went: int = call(
+        asked[ANSWER],
+        (
+            final, pending, address_of(asked), size, keys, low, high, late_low, late_high,
+            address_of(counts), address_of(values),
+        ),
+    )  # fmt: skip
+    for j in range(size):
+        masked[j] = counts[j] <= asked[SAMPLE]
         if masked[j]:
             values[j] = 0
     return went
@@ -240,7 +264,6 @@ def answer_keys(
     has_pending: bool,
     asked: Ints,
     keys: Ints,
-    order: Ints,
     from_number: Ints,
     to_number: Ints,
     values: Ints,
@@ -248,15 +271,10 @@ def answer_keys(
 ) -> tuple[int, int, int]:
     """The aggregates of each key over its events with numbers in [from_number, to_number), by their bits.
 
-    `order` has the places of the keys in the order in which they are taken; empty means their own order. The bounds
-    have one element for each key, or one for all. `masked` is true where there is no answer. Returns the outcome, how
-    many keys have such events, and how many such events there are.
+    The bounds have one element for each key, or one for all. `masked` is true where there is no answer. Returns the
+    outcome, how many keys have such events, and how many such events there are.
     """
-    size, is_ordered = len(keys), len(order) > 0
-    if is_ordered:
-        keys = keys[order]
-        if len(from_number) == size:
-            from_number, to_number = from_number[order], to_number[order]
+    size = len(keys)
     ranges = np.zeros((4, size), np.int64)
     find_positions(final, keys, from_number, to_number, ranges[0], ranges[1])
     if has_pending:
@@ -266,16 +284,9 @@ def answer_keys(
         width = ranges[1, j] - ranges[0, j] + ranges[3, j] - ranges[2, j]
         present += width > 0
         covered += width
-    answers = np.empty(size if is_ordered else 0, np.int64)
-    nulls = np.empty(len(answers), np.bool_)
+    late = address_of(pending) if has_pending else 0
     for i in range(len(asked)):
-        if not is_ordered:
-            went = _answer(final, pending, has_pending, asked[i], keys, ranges, values[i], masked[i])
-        else:
-            went = _answer(final, pending, has_pending, asked[i], keys, ranges, answers, nulls)
-            for j in range(size):
-                values[i, order[j]] = answers[j]
-                masked[i, order[j]] = nulls[j]
+        went = _answer(address_of(final), late, asked[i], address_of(keys), ranges, values[i], masked[i])
         if went == UNSERVED:
             return UNSERVED, present, covered
         overflows += went

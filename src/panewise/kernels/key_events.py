@@ -319,5 +319,6 @@ def with_room(found: Ints, used: int, more: int) -> Ints:
     if used + more <= len(found):
         return found
     larger = np.empty(max(2 * len(found), used + more), np.int64)
-    larger[:used] = found[:used]
+    for place in range(used):
+        larger[place] = found[place]
     return larger

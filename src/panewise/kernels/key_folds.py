@@ -2,19 +2,22 @@
 
 A call from Python takes as long as many folds, most of it to pass arrays one by one. So one table of int64 describes
 the columns that share a pool, a row each, with their arrays by address and length; the first row describes the pool.
-Whoever makes a table holds the arrays, so that addresses stay good. Functions here are for use inside kernels.
+A row also has the address of the function that folds its column. There is one for each way and type of elements,
+compiled when a column first needs it. Whoever makes a table holds the arrays, so that addresses stay good.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray, njit, types  # type: ignore[attr-defined]
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
+from numba.extending import overload
 
+from panewise.kernels.addresses import call, pointer, pointer_to, word_at
 from panewise.kernels.key_numbers import positions_between
 from panewise.kernels.keyed_base_intervals import fold_trees
 from panewise.kernels.keyed_landmark_intervals import fold_landmarks_of_keys
@@ -23,118 +26,176 @@ from panewise.kernels.keyed_running_intervals import fold_running_of_keys, fold_
 from panewise.kernels.operations import ADD, MAX
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Pairs = npt.NDArray[np.complex128]
-Elements = npt.NDArray[Any]
 
-WAY, ELEMENT, OPERATION, ARRAYS = range(4)
-"""Places in a row of a table: how its column is folded, the type of its elements, how they combine, and from `ARRAYS`
-on the address and the length of each array."""
+FOLD, ELEMENT, OPERATION, ARRAYS = range(4)
+"""Places in a row of a table: the address of the function that folds its column, the type of its elements, how they
+combine, and from `ARRAYS` on the address and the length of each array."""
 TABLE_WIDTH = ARRAYS + 2 * 5
+_ROW_BYTES = 8 * TABLE_WIDTH
+_ONE, _TWO, _THREE, _FOUR = (ARRAYS + 2 * place for place in range(4))
+_NUMBERS, _OFFSET, _SHIFT, _FIRST, _LENGTH = (ARRAYS + 2 * place for place in range(5))
+"""Where the arrays of a column stand in its row, and those of the pool in the first row."""
 
 RING, TREE, LANDMARKS, RUNNING, RUNNING_PAIRS = range(5)
 """The ways to fold. Their arrays: rings; nodes; elements, suffixes, prefixes, levels; running, base; running, elements,
 special, magnitudes. Those of the pool: numbers, offset, shift, first, length."""
 WHOLE, DOUBLE, PAIR = range(3)
 """The types of elements: int64, float64, complex128."""
-
-
-def _make_pointer(context: Any, address: Any) -> Any:
-    def cast(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), cast
-
-
-_pointer: Any = intrinsic(_make_pointer)
-"""An address as the pointer that `carray` takes."""
+LEAST, GREATEST = -(2**63), 2**63 - 1
 
 
 @njit(inline="always")
-def _ints(table: Ints, row: int, place: int) -> Ints:
-    at = ARRAYS + 2 * place
-    return carray(_pointer(table[row, at]), table[row, at + 1], np.int64)
+def fold(table: int, row: int, size: int, keys: int, low: int, high: int, out: int) -> bool:
+    """Fold a column over the ranges of `size` keys into `out`; False if it does not serve some range.
+
+    The table and all arrays come by address. For use inside kernels.
+    """
+    at = table + row * _ROW_BYTES
+    return call(word_at(at), (table, at, size, keys, low, high, out)) != 0  # type: ignore[no-any-return]
 
 
 @njit(inline="always")
-def _doubles(table: Ints, row: int, place: int) -> Floats:
-    at = ARRAYS + 2 * place
-    return carray(_pointer(table[row, at]), table[row, at + 1], np.float64)
-
-
-@njit(inline="always")
-def _pairs(table: Ints, row: int, place: int) -> Pairs:
-    at = ARRAYS + 2 * place
-    return carray(_pointer(table[row, at]), table[row, at + 1], np.complex128)
-
-
-@njit(inline="always")
-def _shifts(table: Ints) -> npt.NDArray[np.int8]:
-    return carray(_pointer(table[0, ARRAYS + 4]), table[0, ARRAYS + 5], np.int8)
+def operation_of(table: int, row: int) -> int:
+    """How the elements of a column combine."""
+    return word_at(table + row * _ROW_BYTES + 8 * OPERATION)  # type: ignore[no-any-return]
 
 
 @njit(nogil=True)
 def find_positions(table: Ints, keys: Ints, from_number: Ints, to_number: Ints, low: Ints, high: Ints) -> None:
     """The positions [low, high) of each key, as `positions_between` has them."""
-    first, length = _ints(table, 0, 3), _ints(table, 0, 4)
-    numbers, offset = _ints(table, 0, 0), _ints(table, 0, 1)
-    positions_between(numbers, offset, _shifts(table), first, length, keys, from_number, to_number, low, high)
+    pool = table[0]
+    numbers = carray(pointer(pool[_NUMBERS]), pool[_NUMBERS + 1], np.int64)
+    offset = carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64)
+    shift = carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8)
+    first = carray(pointer(pool[_FIRST]), pool[_FIRST + 1], np.int64)
+    length = carray(pointer(pool[_LENGTH]), pool[_LENGTH + 1], np.int64)
+    positions_between(numbers, offset, shift, first, length, keys, from_number, to_number, low, high)
 
 
-@njit(nogil=True)
-def _fold(
-    table: Ints,
-    row: int,
-    identity: Any,
-    elements: Elements,
-    suffixes: Elements,
-    prefixes: Elements,
-    keys: Ints,
-    low: Ints,
-    high: Ints,
-) -> Elements:
-    """Fold a column in a way that suits all types of elements; an empty array if it does not serve some range."""
-    operation, offset, shift = table[row, OPERATION], _ints(table, 0, 1), _shifts(table)
-    if table[row, WAY] == RING:
-        return fold_rings(operation, None, identity, elements, offset, shift, keys, low, high)
-    if table[row, WAY] == TREE:
-        return fold_trees(operation, None, identity, elements, offset, shift, keys, low, high)
-    out, levels = np.empty(len(keys), elements.dtype), _ints(table, row, 3)
-    unserved = fold_landmarks_of_keys(
-        operation, None, identity, suffixes, prefixes, len(elements), levels, offset, shift, keys, low, high, out
-    )
-    return out[:0] if unserved >= 0 else out
+# As part of the functions below, where compiling takes half as long as for two functions of which one calls the other.
+_fold_rings = njit(inline="always")(fold_rings.py_func)
+_fold_trees = njit(inline="always")(fold_trees.py_func)
+_fold_landmarks_of_keys = njit(inline="always")(fold_landmarks_of_keys.py_func)
+_fold_running_of_keys = njit(inline="always")(fold_running_of_keys.py_func)
+_fold_running_pairs_of_keys = njit(inline="always")(fold_running_pairs_of_keys.py_func)
 
 
-@njit(nogil=True)
-def fold_ints(table: Ints, row: int, keys: Ints, low: Ints, high: Ints) -> Ints:
-    """A column of integers over the range of each key; an empty array if it does not serve some range."""
-    one, two, three = _ints(table, row, 0), _ints(table, row, 1), _ints(table, row, 2)
-    if table[row, WAY] == RUNNING:
-        first = _ints(table, 0, 3)
-        return fold_running_of_keys(None, 0, one, two, _ints(table, 0, 1), _shifts(table), first, keys, low, high)
-    operation, limits = table[row, OPERATION], np.iinfo(np.int64)
-    identity = 0 if operation == ADD else limits.min if operation == MAX else limits.max
-    return _fold(table, row, identity, one, two, three, keys, low, high)
+@lru_cache
+def fold_function(way: int, element: int) -> Any:
+    """The compiled function that folds columns of a way and a type of elements; its `address` goes into rows."""
+    ints = pointer_to(types.int64)
+    elements = pointer_to((types.int64, types.float64, types.complex128)[element])
+    signature = types.int64(ints, ints, types.int64, ints, ints, ints, elements)
+    return cfunc(signature, cache=True, nogil=True)(_FOLDS[way])
 
 
-@njit(nogil=True)
-def fold_doubles(table: Ints, row: int, keys: Ints, low: Ints, high: Ints) -> Floats:
-    """The same for doubles."""
-    # Sums of doubles are held as pairs, so these are extremes.
-    identity = -np.inf if table[row, OPERATION] == MAX else np.nan
-    one, two, three = _doubles(table, row, 0), _doubles(table, row, 1), _doubles(table, row, 2)
-    return _fold(table, row, identity, one, two, three, keys, low, high)
+def _identity(operation: int, folded: Any) -> Any:
+    """The neutral element of an operation on elements of some type. For use inside kernels only."""
+    raise NotImplementedError
 
 
-@njit(nogil=True)
-def fold_pairs(table: Ints, row: int, keys: Ints, low: Ints, high: Ints) -> Pairs:
-    """The same for pairs."""
-    one, two, three = _pairs(table, row, 0), _pairs(table, row, 1), _pairs(table, row, 2)
-    if table[row, WAY] == RUNNING_PAIRS:
-        special = carray(_pointer(table[row, ARRAYS + 4]), table[row, ARRAYS + 5], np.int32)
-        magnitudes, length = _pairs(table, row, 3), _ints(table, 0, 4)
-        return fold_running_pairs_of_keys(
-            one, two, special, magnitudes, _ints(table, 0, 1), _shifts(table), length, keys, low, high
-        )
-    return _fold(table, row, complex(0.0, 0.0), one, two, three, keys, low, high)
+@overload(_identity)
+def _identity_of(operation: Any, folded: Any) -> Any:
+    if folded.dtype == types.int64:
+
+        def of_ints(operation: Any, folded: Any) -> Any:
+            return 0 if operation == ADD else LEAST if operation == MAX else GREATEST
+
+        return of_ints
+    if folded.dtype == types.float64:
+
+        def of_doubles(operation: Any, folded: Any) -> Any:
+            # Sums of doubles are held as pairs, so these are extremes.
+            return -np.inf if operation == MAX else np.nan
+
+        return of_doubles
+
+    def of_pairs(operation: Any, folded: Any) -> Any:
+        return complex(0.0, 0.0)
+
+    return of_pairs
+
+
+def _fold_ring(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
+    folded = carray(out, size)
+    found = _fold_rings(
+        row[OPERATION], None, _identity(row[OPERATION], folded),
+        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
+        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
+        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
+        carray(keys, size), carray(low, size), carray(high, size),
+    )  # fmt: skip
+    for i in range(size):
+        folded[i] = found[i]
+    return 1
+
+
+def _fold_tree(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
+    folded = carray(out, size)
+    found = _fold_trees(
+        row[OPERATION], None, _identity(row[OPERATION], folded),
+        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
+        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
+        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
+        carray(keys, size), carray(low, size), carray(high, size),
+    )  # fmt: skip
+    for i in range(size):
+        folded[i] = found[i]
+    return 1
+
+
+def _fold_landmarks(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
+    folded = carray(out, size)
+    unserved = _fold_landmarks_of_keys(
+        row[OPERATION], None, _identity(row[OPERATION], folded),
+        carray(pointer(row[_TWO]), row[_TWO + 1], folded.dtype),
+        carray(pointer(row[_THREE]), row[_THREE + 1], folded.dtype),
+        row[_ONE + 1],
+        carray(pointer(row[_FOUR]), row[_FOUR + 1], np.int64),
+        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
+        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
+        carray(keys, size), carray(low, size), carray(high, size), folded,
+    )  # fmt: skip
+    return 0 if unserved >= 0 else 1
+
+
+def _fold_running(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
+    folded = carray(out, size)
+    found = _fold_running_of_keys(
+        None, _identity(row[OPERATION], folded),
+        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
+        carray(pointer(row[_TWO]), row[_TWO + 1], folded.dtype),
+        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
+        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
+        carray(pointer(pool[_FIRST]), pool[_FIRST + 1], np.int64),
+        carray(keys, size), carray(low, size), carray(high, size),
+    )  # fmt: skip
+    for i in range(size):
+        folded[i] = found[i]
+    return 1
+
+
+def _fold_running_pairs(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
+    folded = carray(out, size)
+    found = _fold_running_pairs_of_keys(
+        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
+        carray(pointer(row[_TWO]), row[_TWO + 1], folded.dtype),
+        carray(pointer(row[_THREE]), row[_THREE + 1], np.int32),
+        carray(pointer(row[_FOUR]), row[_FOUR + 1], folded.dtype),
+        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
+        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
+        carray(pointer(pool[_LENGTH]), pool[_LENGTH + 1], np.int64),
+        carray(keys, size), carray(low, size), carray(high, size),
+    )  # fmt: skip
+    for i in range(size):
+        folded[i] = found[i]
+    return 1
+
+
+_FOLDS: dict[int, Callable[..., int]] = {
+    RING: _fold_ring,
+    TREE: _fold_tree,
+    LANDMARKS: _fold_landmarks,
+    RUNNING: _fold_running,
+    RUNNING_PAIRS: _fold_running_pairs,
+}

@@ -13,7 +13,7 @@ Ints = npt.NDArray[np.int64]
 Shifts = npt.NDArray[np.int8]
 
 
-@njit(inline="always")
+@njit(nogil=True)
 def _first_from(numbers: Ints, at: int, mask: int, low: int, high: int, number: int) -> int:
     """The first of positions low .. high - 1 whose number is `number` or more; `high` where there is none."""
     # Most windows end at the newest event, and many begin before the oldest that is held.

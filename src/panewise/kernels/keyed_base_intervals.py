@@ -121,7 +121,8 @@ def move_trees(
         old_size = 1 << int(old_shift[j])
         new_size = 1 << int(new_shift[j])
         if old_size == new_size:
-            target[new_root : new_root + 2 * new_size] = source[old_root : old_root + 2 * old_size]
+            for place in range(2 * new_size):
+                target[new_root + place] = source[old_root + place]
             continue
         for t in range(first[j], length[j]):
             leaf = source[old_root + old_size + (t & (old_size - 1))]

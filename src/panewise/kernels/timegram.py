@@ -80,7 +80,8 @@ def put(
             slot += 1
         done += size
         if slot % block == 0:
-            counts[slot // block, :] = totals
+            for code in range(len(totals)):
+                counts[slot // block, code] = totals[code]
     stretched = bool(least < lows[0] or greatest > highs[len(edges) - 1])
     lows[0] = least
     highs[len(edges) - 1] = greatest

@@ -42,10 +42,17 @@ class Silence:
         return self._tell("no events", "no event has come yet: is it the right path or topic, and does anybody write?")
 
     def _useless(self, batch: BatchMetrics) -> list[str]:
-        untimed, late = batch.counts["untimed_events"], batch.counts["late_events"]
-        if untimed < batch.rows_in and untimed + late < batch.rows_in:
-            self._told -= {"untimed", "late"}
+        untimed, future = batch.counts["untimed_events"], batch.counts["future_events"]
+        if untimed + future + batch.counts["late_events"] < batch.rows_in:
+            self._told -= {"untimed", "future", "late"}
             return []
+        if future and untimed + future >= batch.rows_in:
+            return self._tell(
+                "future",
+                f"all {batch.rows_in:,} events of batch {batch.number} are too far ahead of the clock, or without a "
+                f"time, and were set aside. Look at the unit and the zone of their times; FUTURE BOUND NONE takes "
+                f"events of any time",
+            )
         if untimed >= batch.rows_in:
             return self._tell(
                 "untimed",

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import panewise
+from panewise.kernels.key_answers import answer_function
+from panewise.kernels.key_folds import fold_function
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, n BIGINT, x DOUBLE) TIMESTAMP BY t WATERMARK 20 SECONDS;"
@@ -132,3 +134,14 @@ def test_groups_that_are_not_there_beside_those_of_partitions() -> None:
         found = engine.lookup_many("q0", [2, 3, 4, 1])
         assert found["SUM(n)"].tolist() == [None, 1, None, 17]
         assert found["COUNT(*)"].tolist() == [None, 1, None, 2]
+
+
+def test_a_lookup_compiles_what_its_query_needs() -> None:
+    answer_function.cache_clear()
+    fold_function.cache_clear()
+    engine = engine_of("SUM(n), AVG(n), COUNT(*) FROM s [RANGE 30 SECONDS] GROUP BY k USING base_intervals")
+    push(engine, [(1, 1, 5, 0.5), (2, 1, 6, 0.5), (2, 2, 7, 0.5)])
+    engine.advance("s", 20 * US)
+    assert engine.lookup_one("q0", 1) == {"SUM(n)": 11, "AVG(n)": 5.5, "COUNT(*)": 2}
+    assert answer_function.cache_info().currsize == 2  # of SUM and of AVG, which are one function
+    assert fold_function.cache_info().currsize == 1

@@ -19,6 +19,7 @@ from panewise.engine.on_demand.scalars import NULL, Answer
 from panewise.engine.on_demand.sequence import Events
 from panewise.engine.on_demand.served import Served, ServedAggregate, labelled_aggregates
 from panewise.kernels.key_answers import (
+    ANSWER,
     ASKED_WIDTH,
     AVERAGE,
     COUNT,
@@ -31,10 +32,13 @@ from panewise.kernels.key_answers import (
     ROWS,
     SAMPLE,
     SUM,
+    SUMS,
     UNSERVED,
     VARIANCE,
+    answer_function,
     answer_keys,
 )
+from panewise.kernels.key_folds import ELEMENT
 from panewise.kernels.ordering import order_words
 
 Ints = npt.NDArray[np.int64]
@@ -55,7 +59,6 @@ _FUNCTIONS = {
     "STDDEV_SAMP": (DEVIATION, 1),
 }
 """The kernel's number for an aggregate, and how many values are too few for it."""
-_NO_ORDER = np.empty(0, np.int64)
 
 
 class ShortWay:
@@ -88,8 +91,8 @@ class ShortWay:
         None if this way cannot give them.
         """
         self._key[0] = code
-        has_pending = pending.has(code)
-        found = self._answer(pending, has_pending, self._key, _NO_ORDER, coverage, self._values, self._masked)
+        has_pending, bounds = pending.has(code), (coverage.from_number, coverage.to_number)
+        found = self._answer(pending, has_pending, self._key, *bounds, self._values, self._masked)
         if found is None:
             return None
         words = self._values.tolist(), self._doubles.tolist(), self._masked.tolist()
@@ -107,12 +110,19 @@ class ShortWay:
         If most groups are requested, they are taken in the order of memory: that needs half of the time.
         """
         groups, size = len(self._served.sequence.table), len(codes)
-        # Codes begin at -1.
-        order = order_words(codes + 1, groups) if size >= max(FEWEST_TOGETHER, groups // 2) else _NO_ORDER
+        bounds, order = (coverage.from_number, coverage.to_number), None
+        if size >= max(FEWEST_TOGETHER, groups // 2):
+            order = order_words(codes + 1, groups)  # codes begin at -1
+            codes = codes[order]
+            if len(coverage.from_number) == size:
+                bounds = coverage.from_number[order], coverage.to_number[order]
         values, masked = _room(len(self._asked), size)
-        found = self._answer(pending, pending.elements > 0, codes, order, coverage, values, masked)
+        found = self._answer(pending, pending.elements > 0, codes, *bounds, values, masked)
         if found is None:
             return None
+        if order is not None:
+            (taken, nulls), (values, masked) = (values, masked), _room(len(self._asked), size)
+            values[:, order], masked[:, order] = taken, nulls
         arrays = [
             np.ma.MaskedArray(row if is_whole else row.view(np.float64), mask if mask.any() else np.ma.nomask)
             for row, mask, is_whole in zip(values, masked, self._is_whole)
@@ -124,8 +134,8 @@ class ShortWay:
         pending: Events,
         has_pending: bool,
         codes: Ints,
-        order: Ints,
-        coverage: Coverage,
+        from_number: Ints,
+        to_number: Ints,
         values: Ints,
         masked: npt.NDArray[np.bool_],
     ) -> tuple[int, int] | None:
@@ -141,7 +151,7 @@ class ShortWay:
             self._follow(PENDING, pending)
         overflows, present, covered = answer_keys(
             final.described.table, pending.described.table, has_pending, self._asked,
-            codes, order, coverage.from_number, coverage.to_number, values, masked,
+            codes, from_number, to_number, values, masked,
         )  # fmt: skip
         if overflows == UNSERVED:
             return None
@@ -159,6 +169,9 @@ class ShortWay:
         for asked, one in zip(self._asked, self._served.aggregates):
             if one.column is not None:
                 asked[place : place + PART_WIDTH] = part.rows_of(one.column)
+                if asked[FUNCTION] != COUNT:
+                    element = int(part.described.table[asked[place + SUMS], ELEMENT])
+                    asked[ANSWER] = answer_function(int(asked[FUNCTION]), element).address
         self._parts[place] = part, part.described.batches
 
 

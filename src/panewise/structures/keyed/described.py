@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from panewise.kernels.key_folds import ARRAYS, TABLE_WIDTH
+from panewise.kernels.key_folds import ARRAYS, TABLE_WIDTH, fold_function
 from panewise.structures.column import Elements
 from panewise.structures.keyed.column import KeyedColumn, PooledColumn
 from panewise.structures.keyed.keyed import KeyedStructure
@@ -38,7 +38,8 @@ class DescribedColumns:
             self._row_of[column] = len(self.table)
             self._held.append([])
             self.table = np.concatenate([self.table, np.zeros((1, TABLE_WIDTH), np.int64)])
-            self.table[-1, :ARRAYS] = column.way()
+            way, element, operation = column.way()
+            self.table[-1, :ARRAYS] = fold_function(way, element).address, element, operation
             self._describe(len(self.table) - 1, column.arrays())
         return self._row_of[column]
 
