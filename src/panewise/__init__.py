@@ -12,6 +12,7 @@ from panewise.errors import PanewiseError, PanewiseWarning, StatementError
 
 if TYPE_CHECKING:
     from panewise.engine.answers import wide
+    from panewise.engine.closed_tables import Answers
     from panewise.engine.engine import Engine
     from panewise.language.model import Query, Stream, Workload
     from panewise.language.reader import read
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Answers": "panewise.engine.closed_tables",
     "END_OF_STREAM": "panewise.windows.clock",
     "Engine": "panewise.engine.engine",
     "LookupClient": "panewise.spark.lookup_client",
@@ -37,6 +39,7 @@ _HOMES = {
 
 __all__ = [
     "END_OF_STREAM",
+    "Answers",
     "Engine",
     "LookupClient",
     "PanewiseError",

@@ -7,6 +7,12 @@ class PanewiseError(Exception):
     """The base of every error that Panewise raises on purpose."""
 
 
+class UnknownNameError(PanewiseError, KeyError):
+    """A name that is not there, asked of something that is read like a dict."""
+
+    __str__ = PanewiseError.__str__
+
+
 class PanewiseWarning(UserWarning):
     """Something that a user should know and may ignore."""
 

@@ -108,6 +108,8 @@ class QueryAnswers:
     """The bounds of an aggregate's answers; an aggregate with exact answers has none."""
     instances: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """The instance of a sliding window that each row belongs to."""
+    is_gone: bool = False
+    """Whether these are groups that no longer have an answer; all their aggregates are NULL."""
 
     def __len__(self) -> int:
         return len(self.starts_us)
@@ -253,7 +255,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
         if isinstance(item.expression, Attribute):
             columns[label] = first.column(item.expression.name)
         else:
-            kind = _result_type(item.expression, stream)
+            kind = result_type(item.expression, stream)
             is_interval = may_be_interval(stream, bound, item.expression)
             values, exact = parts[item].column("value"), parts[item].column("exact")
             has_values = kind is Type.DOUBLE or (is_interval and CATALOGUE[item.expression.function].is_exact)
@@ -281,14 +283,15 @@ def _check_labels(stream: Stream, query: Query) -> None:
             )
 
 
-def _result_type(call: AggregateCall, stream: Stream) -> Type:
+def result_type(call: AggregateCall, stream: Stream) -> Type:
+    """The type of an aggregate's answers."""
     argument = None if call.argument is None else type_of(call.argument, stream.attributes)
     return CATALOGUE[call.function].result_type(argument or Type.BIGINT)
 
 
 def _typed(call: AggregateCall, lowered: Lowered, stream: Stream) -> pa.Array:
     """An aggregate's answers in the type that HAVING compares."""
-    if _result_type(call, stream) is Type.DOUBLE or lowered.exact is None:
+    if result_type(call, stream) is Type.DOUBLE or lowered.exact is None:
         return _values(lowered)
     return _exact(lowered)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date, datetime
 from difflib import get_close_matches
 from numbers import Real
 from os import PathLike
@@ -14,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.answers import answers_schema, to_table, wide
+from panewise.engine.closed_tables import Answers
+from panewise.engine.closing import Closing, Time
 from panewise.engine.explain import explain_engine
 from panewise.engine.ingest import to_batch
 from panewise.engine.lookup import first_values
@@ -34,12 +35,10 @@ from panewise.planning.memory import check_budget
 from panewise.planning.optimize import optimize
 from panewise.planning.plan import DEFAULT_RATE
 from panewise.planning.structure_choice import Rates, choose_structure
-from panewise.windows.clock import FIRST_US, to_microseconds
-
-Time = int | datetime | date | str
+from panewise.windows.clock import to_microseconds
 
 
-class Engine:
+class Engine(Closing):
     """Answers the queries of a workload over events that are pushed in, in this process.
 
     Times are int microseconds since 1970 UTC, datetimes (naive means UTC), dates or ISO text, in the years 1 to 9999.
@@ -51,7 +50,8 @@ class Engine:
             good guess gives them faster.
         groups: About how many values attributes have, by name, for the same purpose.
         in_bulk: Plan for many windows that close at once, as when a past is loaded in few pushes.
-        memory_limit: Refuse a workload that would hold more bytes than this by these numbers.
+        memory_limit: Refuse a workload that would hold more bytes than this by these numbers, and an `advance` whose
+            answers would. For answers the default is the memory of this machine.
 
     Raises:
         StatementError: A statement is wrong; the error has the line, the column and a hint.
@@ -118,9 +118,7 @@ class Engine:
         state = self._stream(stream)
         self._row_queries.push(stream, state.push(to_batch(state.stream, events)))
 
-    def advance(
-        self, stream: str, watermark: Time | None = None, *, changed_only: bool = False, encoded: bool = False
-    ) -> pa.Table:
+    def advance(self, stream: str, watermark: Time | None = None, *, changed_only: bool = False) -> Answers:
         """Move a stream's watermark, and return the answers of the windows that it closes.
 
         Args:
@@ -128,33 +126,24 @@ class Engine:
             watermark: No event before it will come. The default is the newest event's time minus the declared WATERMARK
                 delay; `panewise.END_OF_STREAM` closes everything.
             changed_only: Leave out groups with the same answers as in the window before. A group that no longer has an
-                answer comes once with NULL. The first such call after the engine was made or restored reports all
-                groups.
-            encoded: Return columns of strings as Arrow dictionaries, which take less time and memory for many answers.
+                answer comes once more, with `ended` true. The first such call after the engine was made or restored
+                reports all groups.
 
         Returns:
-            One long table for all queries, with a row for each answer and the columns `query`, `window_start`,
-            `window_end`, the group-by attributes, `aggregate`, `value` and `exact`. `wide` turns it into a table for
-            each query.
+            `Answers`: `.tables` has an Arrow table for each query, `.families` one for queries that share GROUP BY and
+            slide, and `.long()` makes one long table for all queries.
 
         Raises:
             PanewiseError: There is no such stream, the watermark goes back, or a sum overflows.
+            MemoryBudgetError: The answers do not fit into `memory_limit`, or into this machine; nothing was reported.
 
         Cost: O(rows) for each predicate of the trees in which a window ends, and O(answers). O(1) if no window ends.
         """
         state = self._stream(stream)
-        if watermark is not None:
-            watermark_us = to_microseconds(watermark, "the watermark", or_end=True)
-        elif state.newest_us is None:
-            return to_table([], self._schema, encoded=encoded)
-        else:
-            # Before year 1 there is nothing to close, for any declared delay.
-            watermark_us = max(state.newest_us - state.stream.watermark_us, FIRST_US)
-            if state.watermark_us is not None:
-                watermark_us = max(watermark_us, state.watermark_us)
-        answers = state.advance(watermark_us, changed_only=changed_only)
-        self._row_queries.advance(stream, watermark_us)
-        return to_table(answers, self._schema, encoded=encoded)
+        watermark_us = self._watermark_us(state, watermark)
+        if watermark_us is None:
+            return self._answers(state, [], changed_only)
+        return self._advance(state, watermark_us, changed_only)
 
     def rows(self, query: str) -> pa.Table:
         """Fetch the rows of a row query since the last call.
@@ -383,7 +372,7 @@ class Engine:
         """Take one query's answers out of a long table, with a typed column for each SELECT item.
 
         Args:
-            answers: What `advance` or `lookup` returned.
+            answers: What `lookup` returned.
             query: The name of the query.
 
         Returns:

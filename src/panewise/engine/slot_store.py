@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,16 @@ MOST_EDGES = 4
 
 Closing = dict[Window, tuple[int, int]]
 """The first and the last instance of each window that ends."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far a store reaches: where its first and its last slot begin, its rows, and the groups that they are of."""
+
+    first: int
+    last: int
+    rows: int
+    groups: int
 
 
 class SlotStore:
@@ -103,6 +114,15 @@ class SlotStore:
         self._settle()
         self._runs.compact(self._to_rows([]))
         return self._runs.nbytes + self._keys.nbytes + self._shards.nbytes
+
+    def extent(self) -> Extent | None:
+        """How far what is held reaches; None if nothing is held."""
+        self._settle()
+        rows = self._runs.live_rows
+        if not rows:
+            return None
+        unit = self.tree.granularity
+        return Extent(self._runs.lowest_slot * unit, self._runs.highest_slot * unit, rows, len(self._keys))
 
     def fork(self) -> SlotStore:
         """A store that holds the same and goes its own way. Cost: O(runs); rows and keys are shared."""
