@@ -182,10 +182,11 @@ def peak_mb() -> float:
 def run_one(way: str, folder: Path, features: list[str], days: float) -> dict[str, Any]:
     """Run a way here, and tell what it took."""
     import_module("panewise.engine.engine" if way == "panewise" else way)
-    started = time.perf_counter()
+    started, busy = time.perf_counter(), time.process_time()
     details = WAYS[way](folder / "transactions.parquet", folder / f"{way}.parquet", features, days)
     return {
         "seconds": round(time.perf_counter() - started, 2),
+        "cpu_s": round(time.process_time() - busy, 2),
         "peak_mb": round(peak_mb()),
         **{name: round(value, 2) for name, value in details.items()},
     }

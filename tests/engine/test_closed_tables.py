@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from unittest.mock import patch
 
 import numpy as np
@@ -88,6 +90,19 @@ def test_answers_stay_as_they_were_while_the_engine_goes_on() -> None:
     engine.remove("a")
     engine.advance("s", panewise.END_OF_STREAM)
     assert answers.families[FAMILY].equals(expected.families[FAMILY])
+
+
+def test_answers_that_nobody_holds_are_freed_at_once() -> None:
+    gc.disable()
+    try:
+        answers = engine_of().advance("s", 10 * US)
+        assert answers.families[FAMILY].num_rows > 0
+        assert answers.tables["a"].num_rows > 0
+        part = weakref.ref(answers._content)
+        del answers
+        assert part() is None, "a cycle keeps them until the collector runs, and a long closing grows"
+    finally:
+        gc.enable()
 
 
 def test_groups_of_several_trees_and_orders_are_joined() -> None:

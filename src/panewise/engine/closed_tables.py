@@ -40,6 +40,53 @@ class Tables(Mapping[str, pa.Table]):
         return f"Tables({names(self._known)})"
 
 
+@dataclass(frozen=True, eq=False)
+class _Content:
+    """What the tables of answers are made of. It does not know the tables, so that unused ones are freed at once."""
+
+    workload: Workload
+    stream: Stream
+    closed: Sequence[Closed]
+    """What closed, in parts that follow each other in time."""
+    marks_ended: bool
+
+    @cached_property
+    def queries(self) -> dict[str, Query]:
+        """The sliding queries of the stream."""
+        queries = self.workload.queries_of(self.stream.name)
+        return {query.name: query for query in queries if query.window.is_sliding}
+
+    @cached_property
+    def families(self) -> dict[str, Family]:
+        """The families of these queries."""
+        return families_of(self.queries.values())
+
+    @cached_property
+    def _by_query(self) -> list[dict[str, list[QueryAnswers]]]:
+        """The answers of each query, for each part in time."""
+        found: list[dict[str, list[QueryAnswers]]] = [{} for _ in self.closed]
+        for place, closed in enumerate(self.closed):
+            for part in closed.reported:
+                found[place].setdefault(part.query.name, []).append(part)
+        return found
+
+    def query_table(self, name: str) -> pa.Table:
+        """The wide table of a query."""
+        parts = [by_query[name] for by_query in self._by_query if name in by_query] or [[]]
+        query = self.queries[name]
+        return pa.concat_tables(query_table(self.stream, query, some, marks_ended=self.marks_ended) for some in parts)
+
+    def family_table(self, name: str) -> pa.Table:
+        """The wide table of a family."""
+        family = self.families[name]
+        members = {query.name for query in family.queries}
+        held = [closed.of(members) for closed in self.closed]
+        parts = [closed for closed in held if closed.reported] or [Closed([], [])]
+        return pa.concat_tables(
+            family_table(self.stream, family, closed, marks_ended=self.marks_ended) for closed in parts
+        )
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Answers:
     """The answers of one stream's windows that closed.
@@ -48,11 +95,12 @@ class Answers:
     the order of their ends.
     """
 
-    _workload: Workload
-    _stream: Stream
-    _closed: Sequence[Closed]
-    """What closed, in parts that follow each other in time."""
-    _marks_ended: bool
+    _content: _Content
+
+    @staticmethod
+    def of(workload: Workload, stream: Stream, closed: Sequence[Closed], *, marks_ended: bool) -> Answers:
+        """The answers of what closed, in parts that follow each other in time."""
+        return Answers(_Content(workload, stream, closed, marks_ended))
 
     def __repr__(self) -> str:
         from panewise.engine.show import answers_text
@@ -74,7 +122,7 @@ class Answers:
 
         Cost: O(rows) a column, the first time.
         """
-        return Tables("sliding query", list(self._queries), self._query_table)
+        return Tables("sliding query", list(self._content.queries), self._content.query_table)
 
     @cached_property
     def families(self) -> Mapping[str, pa.Table]:
@@ -86,7 +134,7 @@ class Answers:
 
         Cost: O(rows) a column, the first time.
         """
-        return Tables("family", list(self._families), self._family_table)
+        return Tables("family", list(self._content.families), self._content.family_table)
 
     def long(self, *, encoded: bool = False) -> pa.Table:
         """Make one long table for all queries, with a row for each answer.
@@ -100,47 +148,15 @@ class Answers:
 
         Cost: O(answers).
         """
-        parts = [part for closed in self._closed for part in closed.reported]
-        return to_table(parts, answers_schema(self._workload), encoded=encoded)
+        parts = [part for closed in self._content.closed for part in closed.reported]
+        return to_table(parts, answers_schema(self._content.workload), encoded=encoded)
 
     @property
     def num_rows(self) -> int:
         """How many rows the tables of all queries have together. Cost: O(queries)."""
-        return sum(len(part) for closed in self._closed for part in closed.reported)
+        return sum(len(part) for closed in self._content.closed for part in closed.reported)
 
     @property
     def nbytes(self) -> int:
         """The memory of the answers, before tables are made of them. Cost: O(queries)."""
-        return sum(closed.nbytes for closed in self._closed)
-
-    @cached_property
-    def _queries(self) -> dict[str, Query]:
-        queries = self._workload.queries_of(self._stream.name)
-        return {query.name: query for query in queries if query.window.is_sliding}
-
-    @cached_property
-    def _families(self) -> dict[str, Family]:
-        return families_of(self._queries.values())
-
-    @cached_property
-    def _by_query(self) -> list[dict[str, list[QueryAnswers]]]:
-        """The answers of each query, for each part in time."""
-        found: list[dict[str, list[QueryAnswers]]] = [{} for _ in self._closed]
-        for place, closed in enumerate(self._closed):
-            for part in closed.reported:
-                found[place].setdefault(part.query.name, []).append(part)
-        return found
-
-    def _query_table(self, name: str) -> pa.Table:
-        parts = [by_query[name] for by_query in self._by_query if name in by_query] or [[]]
-        query = self._queries[name]
-        return pa.concat_tables(query_table(self._stream, query, some, marks_ended=self._marks_ended) for some in parts)
-
-    def _family_table(self, name: str) -> pa.Table:
-        family = self._families[name]
-        members = {query.name for query in family.queries}
-        held = [closed.of(members) for closed in self._closed]
-        parts = [closed for closed in held if closed.reported] or [Closed([], [])]
-        return pa.concat_tables(
-            family_table(self._stream, family, closed, marks_ended=self._marks_ended) for closed in parts
-        )
+        return sum(closed.nbytes for closed in self._content.closed)

@@ -114,4 +114,5 @@ class Closing(ABC):
         return self._answers(state, closed, changed_only)
 
     def _answers(self, state: StreamState, closed: list[Closed], changed_only: bool) -> Answers:
-        return Answers(self._workload, state.stream, closed, changed_only or state.stream.correct_us > 0)
+        marks_ended = changed_only or state.stream.correct_us > 0
+        return Answers.of(self._workload, state.stream, closed, marks_ended=marks_ended)

@@ -24,7 +24,7 @@ import pyarrow as pa
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
-from panewise.engine.closed import ClosedWindows, Fold, Folded, View
+from panewise.engine.closed import ClosedWindows, Fold, Folded, RepeatedFold, View
 from panewise.engine.combine import partials_schema
 from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, Reading, can_nest
 from panewise.engine.packed_rows import NO_SLOT, PackedRows
@@ -271,7 +271,7 @@ class SlotStore:
         for window, (first, last) in closing.items():
             yield window, self._fold(view, window, first, last)
 
-    def _fold(self, view: View, window: Window, first: int, last: int) -> Fold:
+    def _fold(self, view: View, window: Window, first: int, last: int) -> Folded:
         """The instances first .. last of a window, each with its range of the view's rows."""
         length, slide = lengths_in_slots(window, self.tree.granularity)
         # Enough room in most cases: one instance a key when few close, one a row when many do.
@@ -287,7 +287,7 @@ class SlotStore:
             behind = np.append(low[0], high[:-1])
             self.folded += int((high - np.maximum(low, behind)).sum()) + count
         groups = Groups(self.tree.group_by, self._keys)
-        return Fold(view, view.keys[owner], instances, low, high, self.plan, groups)
+        return RepeatedFold.of(Fold(view, view.keys[owner], instances, low, high, self.plan, groups))
 
     def _holds(self, predicate: int) -> Bools:
         """Which shards satisfy a predicate."""
