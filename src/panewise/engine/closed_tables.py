@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from panewise.engine.answers import QueryAnswers, answers_schema, to_table
+from panewise.engine.answers import QueryAnswers, to_table
 from panewise.engine.families import Family, families_of
 from panewise.engine.wide_tables import Closed, family_table, query_table
 from panewise.errors import UnknownNameError
@@ -49,6 +49,7 @@ class _Content:
     closed: Sequence[Closed]
     """What closed, in parts that follow each other in time."""
     marks_ended: bool
+    long_schema: pa.Schema
 
     @cached_property
     def queries(self) -> dict[str, Query]:
@@ -98,9 +99,11 @@ class Answers:
     _content: _Content
 
     @staticmethod
-    def of(workload: Workload, stream: Stream, closed: Sequence[Closed], *, marks_ended: bool) -> Answers:
+    def of(
+        workload: Workload, stream: Stream, closed: Sequence[Closed], long_schema: pa.Schema, *, marks_ended: bool
+    ) -> Answers:
         """The answers of what closed, in parts that follow each other in time."""
-        return Answers(_Content(workload, stream, closed, marks_ended))
+        return Answers(_Content(workload, stream, closed, marks_ended, long_schema))
 
     def __repr__(self) -> str:
         from panewise.engine.show import answers_text
@@ -149,7 +152,7 @@ class Answers:
         Cost: O(answers).
         """
         parts = [part for closed in self._content.closed for part in closed.reported]
-        return to_table(parts, answers_schema(self._content.workload), encoded=encoded)
+        return to_table(parts, self._content.long_schema, encoded=encoded)
 
     @property
     def num_rows(self) -> int:

@@ -25,6 +25,7 @@ class Closing(ABC):
     """Answers the windows of a workload's streams as they close."""
 
     _workload: Workload
+    _schema: pa.Schema
     _row_queries: RowQueries
     _memory_limit: int | None
 
@@ -115,4 +116,4 @@ class Closing(ABC):
 
     def _answers(self, state: StreamState, closed: list[Closed], changed_only: bool) -> Answers:
         marks_ended = changed_only or state.stream.correct_us > 0
-        return Answers.of(self._workload, state.stream, closed, marks_ended=marks_ended)
+        return Answers.of(self._workload, state.stream, closed, self._schema, marks_ended=marks_ended)

@@ -203,9 +203,11 @@ class StreamState:
                     reported = changed
                     every = beside_changes(self.stream, self.families.values(), changed, answers)
             closed = Closed([*corrections.reported, *reported], [*corrections.every, *every])
-            total += closed.nbytes
-            if most_bytes is not None and total + (0 if is_last else closed.nbytes) > most_bytes:
-                raise too_many_answers(self.stream.name, total, cut_us, most_bytes)
+            if most_bytes is not None and len(cuts) > 1:
+                more = closed.nbytes
+                total += more
+                if total + (0 if is_last else more) > most_bytes:
+                    raise too_many_answers(self.stream.name, total, cut_us, most_bytes)
             yield closed
             corrections, after_us = Closed([], []), cut_us
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -74,17 +74,17 @@ def _arrays(part: QueryAnswers) -> Iterator[Column]:
 
 def query_table(stream: Stream, query: Query, parts: Sequence[QueryAnswers], *, marks_ended: bool) -> pa.Table:
     """The answers of one query: `window_start`, `window_end`, its groups, its SELECT items; `ended` if asked for."""
-    rows = _Rows.of(parts, query.group_by, stream)
-    columns = {_START: _times(rows.starts_us(query)), WINDOW_END: _times(rows.ends_us)}
+    rows = _Rows(parts, query.group_by, stream)
+    columns = {_START: _times(rows.starts_us), WINDOW_END: _times(rows.ends_us)}
     groups = rows.group_columns(stream)
     selected = {item.expression.name for item in query.select if isinstance(item.expression, Attribute)}
     columns |= {name: groups[name] for name in query.group_by if name not in selected}
-    places = [rows.places(part) for part in parts]
+    filling = _Filling(stream, query, rows, parts)
     for item in query.select:
         if isinstance(item.expression, Attribute):
             columns[label_of(item)] = groups[item.expression.name]
         else:
-            columns |= _item_columns(stream, query, item.expression, label_of(item), rows.count, parts, places)
+            columns |= filling.columns(item.expression, label_of(item))
     if marks_ended:
         _mark(columns, query.name, rows, [part for part in parts if not part.is_gone])
     return pa.table(columns)
@@ -96,19 +96,15 @@ def family_table(stream: Stream, family: Family, closed: Closed, *, marks_ended:
     `closed` has the answers of its queries and no others.
     """
     every = [part for part in closed.every if not part.is_gone]
-    rows = _Rows.of(closed.reported, family.group_by, stream)
+    rows = _Rows(closed.reported, family.group_by, stream)
     columns = {WINDOW_END: _times(rows.ends_us), **rows.group_columns(stream)}
     found: dict[str, list[QueryAnswers]] = {query.name: [] for query in family.queries}
     for part in every:
         found[part.query.name].append(part)
-    places = {id(part): rows.places(part) for part in every}
+    fillings = {query.name: _Filling(stream, query, rows, found[query.name]) for query in family.queries}
     for query, item, name in family.columns:
-        parts = found[query.name]
         assert isinstance(item.expression, AggregateCall)
-        filled = _item_columns(
-            stream, query, item.expression, name, rows.count, parts, [places[id(part)] for part in parts]
-        )
-        columns |= filled
+        columns |= fillings[query.name].columns(item.expression, name)
     if marks_ended:
         _mark(columns, family.name, rows, every)
     return pa.table(columns)
@@ -123,7 +119,7 @@ def beside_changes(
         members = {query.name for query in family.queries}
         mine = Closed(changed, every).of(members)
         if mine.reported:
-            rows = _Rows.of(mine.reported, family.group_by, stream)
+            rows = _Rows(mine.reported, family.group_by, stream)
             kept += [part.from_rows(np.flatnonzero(rows.places(part) >= 0)) for part in mine.every]
     return kept
 
@@ -149,51 +145,49 @@ class _Rows:
     """
 
     def __init__(self, parts: Sequence[QueryAnswers], group_by: tuple[str, ...], stream: Stream) -> None:
+        self._parts = [part for part in parts if len(part)]
         self._names = group_by
-        self._keys = _SharedKeys(parts, group_by, stream)
-        self._parts = parts
-        numbers = [_end_numbers(part) for part in parts]
-        self._first = min((int(each.min()) for each in numbers if len(each)), default=0)
-        last = max((int(each.max()) for each in numbers if len(each)), default=-1)
-        self._span = last - self._first + 1
-        total = sum(map(len, numbers))
+        self._keys = _SharedKeys(self._parts, group_by, stream)
+        numbers = [_end_numbers(part) for part in self._parts]
+        self._first = min((int(each.min()) for each in numbers), default=0)
+        self._span = max((int(each.max()) for each in numbers), default=self._first - 1) - self._first + 1
         self._ranks: Ints | None = None
-        if self._span * self._keys.count > _DENSE * total + 1024:
+        """The numbers of the ends, if they are far apart."""
+        if self._span * self._keys.count > _DENSE * sum(map(len, numbers)) + 1024:
             self._ranks = np.unique(np.concatenate(numbers)) if numbers else np.empty(0, np.int64)
             self._span = len(self._ranks)
-        self._known: dict[int, Ints] = {}
-        self._ends = np.zeros(self._span, np.int64)
-        pairs = [self._pairs(part) for part in parts]
-        for part, pair in zip(parts, pairs, strict=True):
-            self._ends[pair // self._keys.count] = part.ends_us
+        self._found: dict[tuple[int, int, int], Ints] = {}
+        """The rows of answers, which queries over the same windows share."""
         self._place: Ints | None = None
+        """The row of each pair, -1 where there is none; None if pairs are far more than rows."""
+        pairs = [self._pairs(part) for part in self._different()]
         if self._ranks is None:
             present = np.zeros(self._span * self._keys.count, np.bool_)
             for pair in pairs:
                 present[pair] = True
             self._rows = np.flatnonzero(present)
-            self._place = np.where(present, np.cumsum(present) - 1, -1)
+            self._place = np.full(len(present), -1, np.int64)
+            self._place[self._rows] = np.arange(len(self._rows))
         else:
             self._rows = np.unique(np.concatenate(pairs)) if pairs else np.empty(0, np.int64)
         self.count = len(self._rows)
         self._end_of, self._group_of = np.divmod(self._rows, self._keys.count)
 
-    @staticmethod
-    def of(parts: Sequence[QueryAnswers], group_by: tuple[str, ...], stream: Stream) -> _Rows:
-        """The rows of some answers."""
-        return _Rows([part for part in parts if len(part)], group_by, stream)
-
     @property
     def ends_us(self) -> Ints:
         """When the window of each row ends."""
-        return self._ends[self._end_of]
+        return self._at_ends("ends_us")
 
-    def starts_us(self, query: Query) -> Ints:
-        """When the window of each row starts, of a query alone."""
-        starts = np.zeros(self._span, np.int64)
-        for part in self._parts:
-            starts[self._pairs(part) // self._keys.count] = part.starts_us
-        return starts[self._end_of]
+    @property
+    def starts_us(self) -> Ints:
+        """When the window of each row starts, if all have the same range."""
+        return self._at_ends("starts_us")
+
+    def _at_ends(self, times: Literal["starts_us", "ends_us"]) -> Ints:
+        by_end = np.zeros(self._span, np.int64)
+        for part in self._different():
+            by_end[self._ends(part)] = getattr(part, times)
+        return by_end[self._end_of]
 
     def group_columns(self, stream: Stream) -> dict[str, pa.Array]:
         """The groups of the rows, in the order of GROUP BY."""
@@ -204,30 +198,47 @@ class _Rows:
         """The row of each answer of a part; -1 for one that has none."""
         if not len(part):
             return np.empty(0, np.int64)
-        if id(part) not in self._known:
-            self._known[id(part)] = self._find(part)
-        return self._known[id(part)]
+        same = _windows_of(part)
+        if same not in self._found:
+            self._found[same] = self._find(self._pairs(part))
+        return self._found[same]
 
-    def _find(self, part: QueryAnswers) -> Ints:
-        pairs = self._pairs(part)
+    def _different(self) -> list[QueryAnswers]:
+        """The parts, one for each set of windows and groups."""
+        return list({_windows_of(part): part for part in self._parts}.values())
+
+    def _find(self, pairs: Ints) -> Ints:
         if not self.count:
             return np.full(len(pairs), -1, np.int64)
         if self._place is not None:
-            return np.where(pairs < 0, -1, self._place[pairs])
+            found = self._place[pairs]
+            return found if pairs.min() >= 0 else np.where(pairs < 0, -1, found)
         found = np.minimum(np.searchsorted(self._rows, pairs), self.count - 1)
         return np.where(self._rows[found] == pairs, found, -1)
 
     def _pairs(self, part: QueryAnswers) -> Ints:
         """The pair of each answer, -1 if no row can have it."""
-        ends, keys = _end_numbers(part), self._keys.numbers(part)
+        ends, keys = self._ends(part), self._keys.numbers(part)
+        pairs = ends * self._keys.count + keys
+        is_known = ends.min() >= 0 and keys.min() >= 0
+        return pairs if is_known else np.where((ends < 0) | (keys < 0), -1, pairs)
+
+    def _ends(self, part: QueryAnswers) -> Ints:
+        """The place of each answer's end among the ends, -1 if it is not there."""
         if self._ranks is None:
-            ends = ends - self._first
-            is_known = (ends >= 0) & (ends < self._span) & (keys >= 0)
-        else:
-            wanted = ends
-            ends = np.minimum(np.searchsorted(self._ranks, wanted), max(0, self._span - 1))
-            is_known = (self._ranks[ends] == wanted) & (keys >= 0)
-        return np.where(is_known, ends * self._keys.count + keys, -1)
+            ends = _end_numbers(part) - self._first
+            is_known = ends.min() >= 0 and ends.max() < self._span
+            return ends if is_known else np.where((ends < 0) | (ends >= self._span), -1, ends)
+        wanted = _end_numbers(part)
+        if not self._span:
+            return np.full(len(wanted), -1, np.int64)
+        ends = np.minimum(np.searchsorted(self._ranks, wanted), self._span - 1)
+        return np.where(self._ranks[ends] == wanted, ends, -1)
+
+
+def _windows_of(part: QueryAnswers) -> tuple[int, int, int]:
+    """What parts have in common that are about the same windows and groups; those of one fold share their arrays."""
+    return id(part.keys), id(part.instances), lengths_of(part.query.window)[0]
 
 
 class _SharedKeys:
@@ -281,55 +292,70 @@ def _end_numbers(part: QueryAnswers) -> Ints:
     return part.instances + length // slide
 
 
-def _item_columns(
-    stream: Stream,
-    query: Query,
-    call: AggregateCall,
-    name: str,
-    count: int,
-    parts: Sequence[QueryAnswers],
-    places: Sequence[Ints],
-) -> dict[str, pa.Array]:
-    """The column of an aggregate, and those of its bounds if it may be answered as an interval."""
-    kind = result_type(call, stream)
-    is_interval = may_be_interval(stream, query, call)
-    has_values = kind is Type.DOUBLE or (is_interval and CATALOGUE[call.function].is_exact)
-    lowered = [part.lowered[call] for part in parts]
-    valid = _placed([each.valid for each in lowered], places, count, np.bool_)
-    if has_values:
-        values = _placed([each.values for each in lowered], places, count, np.float64)
-        columns = {name: _typed(values, valid, pa.float64())}
-    else:
-        exact = _placed([_exact_of(each) for each in lowered], places, count, np.int64)
-        columns = {name: _typed(exact, valid, public_type(kind))}
-    if is_interval:
-        for side, label in enumerate(INTERVAL_COLUMNS):
+class _Filling:
+    """The columns of one query's aggregates: answers at their rows, NULL where there is none."""
+
+    def __init__(self, stream: Stream, query: Query, rows: _Rows, parts: Sequence[QueryAnswers]) -> None:
+        self._stream, self._query, self._count = stream, query, rows.count
+        self._parts = [part for part in parts if len(part)]
+        self._places = [rows.places(part) for part in self._parts]
+        self._kept: list[Ints | None] = []
+        """Which answers have a row; None for all."""
+        for number, places in enumerate(self._places):
+            kept = None if places.min() >= 0 else np.flatnonzero(places >= 0)
+            self._kept.append(kept)
+            self._places[number] = places if kept is None else places[kept]
+        self._is_whole = self._covers_every_row()
+
+    def _covers_every_row(self) -> bool:
+        if len(self._places) == 1:
+            return len(self._places[0]) == self._count
+        covered = np.zeros(self._count, np.bool_)
+        for places in self._places:
+            covered[places] = True
+        return bool(covered.all())
+
+    def columns(self, call: AggregateCall, name: str) -> dict[str, pa.Array]:
+        """The column of an aggregate, and those of its bounds if it may be answered as an interval."""
+        kind = result_type(call, self._stream)
+        is_interval = may_be_interval(self._stream, self._query, call)
+        has_values = kind is Type.DOUBLE or (is_interval and CATALOGUE[call.function].is_exact)
+        lowered = [part.lowered[call] for part in self._parts]
+        absent = self._absent(lowered)
+        if has_values:
+            values = self._placed([each.values for each in lowered], np.float64)
+            columns = {name: _typed(values, absent, pa.float64())}
+        else:
+            exact = self._placed([_exact_of(each) for each in lowered], np.int64)
+            columns = {name: _typed(exact, absent, public_type(kind))}
+        for side, label in enumerate(INTERVAL_COLUMNS if is_interval else ()):
             ends = [
                 part.bounds.get(call, (each.values, each.values))[side]
-                for part, each in zip(parts, lowered, strict=True)
+                for part, each in zip(self._parts, lowered, strict=True)
             ]
-            columns[f"{name} {label}"] = _typed(_placed(ends, places, count, np.float64), valid, pa.float64())
-    return columns
+            columns[f"{name} {label}"] = _typed(self._placed(ends, np.float64), absent, pa.float64())
+        return columns
 
+    def _absent(self, lowered: Sequence[Lowered]) -> Bools | None:
+        """The rows whose answer is NULL; None if no row's is."""
+        if self._is_whole and all(each.valid.all() for each in lowered):
+            return None
+        return ~self._placed([each.valid for each in lowered], np.bool_)
 
-def _placed(values: Sequence[Column], places: Sequence[Ints], count: int, kind: npt.DTypeLike) -> Column:
-    """Values at their rows; zero where there is none."""
-    out = np.zeros(count, kind)
-    for some, rows in zip(values, places, strict=True):
-        if len(rows) and rows.min() < 0:
-            known = rows >= 0
-            out[rows[known]] = some[known]
-        else:
-            out[rows] = some
-    return out
+    def _placed(self, values: Sequence[Column], kind: npt.DTypeLike) -> Column:
+        """Values at their rows; zero where there is none."""
+        out = np.empty(self._count, kind) if self._is_whole else np.zeros(self._count, kind)
+        for some, kept, places in zip(values, self._kept, self._places, strict=True):
+            out[places] = some if kept is None else some[kept]
+        return out
 
 
 def _exact_of(lowered: Lowered) -> Ints:
     return np.zeros(len(lowered.values), np.int64) if lowered.exact is None else lowered.exact
 
 
-def _typed(values: Column, valid: Bools, kind: pa.DataType) -> pa.Array:
-    array = pa.array(values) if valid.all() else pa.array(values, mask=~valid)
+def _typed(values: Column, absent: Bools | None, kind: pa.DataType) -> pa.Array:
+    array = pa.array(values, mask=absent)
     return array if array.type == kind else array.cast(kind)
 
 
