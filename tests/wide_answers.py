@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +13,10 @@ from panewise.language.expressions import AggregateCall, Attribute
 from panewise.language.model import Query, Workload
 from panewise.language.printer import label_of
 
-Rows = dict[tuple[Any, ...], dict[str, Any]]
-"""The values of a window and group by the names of SELECT."""
+Rows = list[tuple[tuple[Any, ...], dict[str, Any]]]
+"""Windows and groups, and their values by the names of SELECT. Windows over rows may have the same times."""
+Values = Counter[tuple[Any, ...]]
+"""Windows and groups with a name of SELECT and its value."""
 
 
 def plain(value: Any) -> Any:
@@ -29,8 +32,8 @@ def assert_same_wide(answers: Answers, workload: Workload) -> None:
     for query in sliding:
         table = answers.tables[query.name]
         assert_in_order(table)
-        assert wide_rows(table, query) == long.get(query.name, {}), query.name
-        assert table.num_rows == len(long.get(query.name, {}))
+        values = Counter((*place, *item) for place, items in wide_rows(table, query) for item in items.items())
+        assert values == long.get(query.name, Counter()), query.name
     for name, family in families_of(sliding).items():
         assert_in_order(answers.families[name])
         assert_same_family(answers.families[name], family, answers)
@@ -42,31 +45,29 @@ def assert_in_order(table: pa.Table) -> None:
     assert ends == sorted(ends), "the windows are not in the order of their ends"
 
 
-def long_rows(table: pa.Table, workload: Workload) -> dict[str, Rows]:
-    found: dict[str, Rows] = {}
+def long_rows(table: pa.Table, workload: Workload) -> dict[str, Values]:
+    found: dict[str, Values] = {}
     for row in table.to_pylist():
         query = workload.queries[row["query"]]
         place = row["window_start"], row["window_end"], *(plain(row[name]) for name in query.group_by)
-        items = found.setdefault(query.name, {}).setdefault(place, {})
-        assert row["aggregate"] not in items, "an answer is there twice"
-        items[row["aggregate"]] = plain(row["value"] if row["exact"] is None else row["exact"])
+        value = plain(row["value"] if row["exact"] is None else row["exact"])
+        found.setdefault(query.name, Counter())[*place, row["aggregate"], value] += 1
     return found
 
 
 def wide_rows(table: pa.Table, query: Query) -> Rows:
-    found: Rows = {}
+    found: Rows = []
     columns = {name: as_plain(table.column(name)) for name in table.column_names}
     names = {item.expression.name: label_of(item) for item in query.select if isinstance(item.expression, Attribute)}
     labels = [label_of(item) for item in query.select if isinstance(item.expression, AggregateCall)]
-    groups = [columns[names.get(name, name)] for name in query.group_by]
     starts, ends = (table.column(name).to_pylist() for name in ("window_start", "window_end"))
-    typed_groups = [table.column(names.get(name, name)).to_pylist() for name in query.group_by]
+    groups = [table.column(names.get(name, name)).to_pylist() for name in query.group_by]
     for row in range(table.num_rows):
-        place = starts[row], ends[row], *(plain(group[row]) for group in typed_groups)
-        found[place] = {label: columns[label][row] for label in labels}
+        place = starts[row], ends[row], *(plain(group[row]) for group in groups)
+        items = {label: columns[label][row] for label in labels}
+        found.append((place, items))
         if "ended" in columns and columns["ended"][row]:
-            assert all(value is None for value in found[place].values())
-    assert len(groups) == len(query.group_by)
+            assert all(value is None for value in items.values())
     return found
 
 
@@ -88,7 +89,7 @@ def assert_same_family(table: pa.Table, family: Any, answers: Answers) -> None:
     reported = set()
     for query in family.queries:
         names = {label_of(item): name for other, item, name in family.columns if other.name == query.name}
-        for (_, end, *group), items in wide_rows(answers.tables[query.name], query).items():
+        for (_, end, *group), items in wide_rows(answers.tables[query.name], query):
             by_name = dict(zip(query.group_by, group, strict=True))
             place = end, *(by_name[name] for name in family.group_by)
             reported.add(place)

@@ -1,4 +1,4 @@
-"""Answers: one long table for all queries, and one query's answers wide.
+"""Answers as they are computed, the long table for all queries, and one query's rows of it as a wide table.
 
 Columns: `query`, `window_start`, `window_end`, every group-by attribute of the workload (NULL where the query does not
 group by it), `aggregate` (its text or alias), `value` (DOUBLE) and `exact` (BIGINT; set where the answer is an integer
@@ -216,7 +216,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     With WITHIN such an aggregate is DOUBLE.
 
     Args:
-        answers: What `Engine.advance`, `Engine.lookup` or a Spark job returned, for all queries or for some.
+        answers: A long table of `Engine.lookup`, `Answers.long` or a Spark job, for all queries or for some.
         workload: The workload that was answered.
         query: The name of the query.
 
@@ -234,7 +234,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     needed = FIXED_COLUMNS.union(workload.queries[query].group_by)
     if not (isinstance(answers, pa.Table) and needed <= set(answers.column_names)):
         raise PanewiseError(
-            f"query {query}: give the answers that advance() or lookup() returned, not {type(answers).__name__}"
+            f"query {query}: give a long table, as lookup() and Answers.long() return it, not {type(answers).__name__}"
         )
     bound = workload.queries[query]
     stream = workload.streams[bound.stream]

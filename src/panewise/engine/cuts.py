@@ -26,7 +26,9 @@ def cuts_of(trees: Sequence[TreeState], after_us: int | None, until_us: int) -> 
     slides = [lengths_of(window)[1] for state in trees for window in state.windows]
     if not slides or (after_us is not None and until_us - after_us <= FEW_ENDS * min(slides)):
         return [until_us]
-    held = [(state, extent) for state in trees if (extent := state.store.extent()) is not None]
+    # The queries of some trees still wait.
+    at_work = [state for state in trees if state.windows]
+    held = [(state, extent) for state in at_work if (extent := state.store.extent()) is not None]
     if not held:
         return [until_us]
     first_us = min(extent.first for _, extent in held)

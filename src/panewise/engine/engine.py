@@ -172,8 +172,8 @@ class Engine(Closing):
                 tuples in the order of GROUP BY. The default is all groups.
 
         Returns:
-            A table like that of `advance`. A group that does not exist gives no row. A row query answers with its
-            newest complete window, or with the rows that it holds INTO a window.
+            A table like `Answers.long`. A group that does not exist gives no row. A row query answers with its newest
+            complete window, or with the rows that it holds INTO a window.
 
         Raises:
             PanewiseError: There is no such query, it slides, or the keys do not fit its GROUP BY.
@@ -372,7 +372,7 @@ class Engine(Closing):
         """Take one query's answers out of a long table, with a typed column for each SELECT item.
 
         Args:
-            answers: What `lookup` returned.
+            answers: What `lookup` or `Answers.long` returned.
             query: The name of the query.
 
         Returns:
