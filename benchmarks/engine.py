@@ -167,7 +167,7 @@ def ingest(statements: str, keys: int, events: int, batch: int, seed: int) -> In
         with push:
             engine.push("s", table)
         with advance:
-            answers += engine.advance("s").num_rows
+            answers += engine.advance("s").long().num_rows
     trees = engine.statistics()["streams"]["s"]["trees"]
     rows = sum(tree["fragments"] for tree in trees)
     held = sum(tree["bytes"] for tree in trees)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 from tests.oracle import Answer
+from tests.wide_answers import assert_same_wide
 
+from panewise.engine.closed_tables import Answers
 from panewise.language.model import Workload
 from panewise.language.printer import label_of
 
@@ -23,9 +25,12 @@ def microseconds(value: Any) -> Any:
     return value
 
 
-def to_answers(table: pa.Table, workload: Workload) -> list[Answer]:
-    """The rows of an answers table."""
-    return [to_answer(row, workload) for row in table.to_pylist()]
+def to_answers(answers: Answers | pa.Table, workload: Workload) -> list[Answer]:
+    """The rows of a long table; of an engine's answers, whose wide tables must then say the same."""
+    if isinstance(answers, Answers):
+        assert_same_wide(answers, workload)
+        answers = answers.long()
+    return [to_answer(row, workload) for row in answers.to_pylist()]
 
 
 def to_answer(row: dict[str, Any], workload: Workload) -> Answer:

@@ -43,7 +43,7 @@ def closed_by_engine(workload: Workload, table: pa.Table) -> list[oracle.Answer]
     size = table.num_rows // 3 + 1
     for begin in range(0, table.num_rows, size):
         engine.push(stream, table.slice(begin, size))
-    return to_answers(engine.advance(stream, panewise.END_OF_STREAM), workload)
+    return to_answers(engine.advance(stream, panewise.END_OF_STREAM).long(), workload)
 
 
 @pytest.mark.parametrize("origin_us", [0, -3_000_000_000_000_000])

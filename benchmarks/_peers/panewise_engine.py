@@ -22,7 +22,7 @@ def run(job: Job, folders: Folders, queries: list[Query], text: str, answers: Pa
     target = answers / "all.parquet"
     if job.settings["mode"] == "batch":
         engine.push(job.stream.name, pq.read_table(folders.batch))
-        closed = engine.advance(job.stream.name, panewise.END_OF_STREAM, encoded=True)
+        closed = engine.advance(job.stream.name, panewise.END_OF_STREAM).long(encoded=True)
         pq.write_table(closed, target, use_dictionary=_of_strings(closed))
         return
     writer = None
@@ -30,7 +30,7 @@ def run(job: Job, folders: Folders, queries: list[Query], text: str, answers: Pa
     for place, file in enumerate(files):
         engine.push(job.stream.name, pq.read_table(file))
         last = place == len(files) - 1
-        closed = engine.advance(job.stream.name, *([panewise.END_OF_STREAM] if last else []), encoded=True)
+        closed = engine.advance(job.stream.name, *([panewise.END_OF_STREAM] if last else [])).long(encoded=True)
         writer = writer or pq.ParquetWriter(target, closed.schema, use_dictionary=_of_strings(closed))
         writer.write_table(closed)
     assert writer is not None

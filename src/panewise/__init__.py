@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from panewise.cli.exit_codes import JobFailedError
     from panewise.cli.job_table import JobError
     from panewise.engine.answers import wide
+    from panewise.engine.closed_tables import Answers
     from panewise.engine.engine import Engine
     from panewise.engine.next_closing import NextClosing
     from panewise.extras import MissingPackageError
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Answers": "panewise.engine.closed_tables",
     "END_OF_STREAM": "panewise.windows.clock",
     "Engine": "panewise.engine.engine",
     "JobError": "panewise.cli.job_table",
@@ -90,6 +92,7 @@ _HOMES = {
 __all__ = [
     "END_OF_STREAM",
     "AnswerOverflowError",
+    "Answers",
     "ArgumentError",
     "CacheWarning",
     "CalibrationError",

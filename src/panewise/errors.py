@@ -25,8 +25,10 @@ class KeysError(ArgumentError):
     """Keys of a lookup that do not fit the query's GROUP BY."""
 
 
-class UnknownNameError(PanewiseError):
+class UnknownNameError(PanewiseError, KeyError):
     """There is no stream, query, attribute or structure by that name, or one that should be new is there already."""
+
+    __str__ = PanewiseError.__str__
 
 
 class QueryKindError(PanewiseError):

@@ -118,7 +118,7 @@ def run(engine: Any, steps: list[Step]) -> list[Any]:
         if kind == "push":
             engine.push("s", columns(given))
         elif kind == "advance":
-            tables.append(engine.advance("s", given))
+            tables.append(engine.advance("s", given).long())
         else:
             getattr(engine, kind)(given)
     return tables

@@ -117,7 +117,9 @@ def test_answers_are_within_the_error_stated() -> None:
     workload = engine.workload
     check(table, workload, oracle.lookup(workload.queries["now"], "t", rows, now), rows)
     watermark = 25 * MINUTE
-    table = pa.concat_tables([engine.advance("s", watermark), engine.advance("s", panewise.END_OF_STREAM)])
+    table = pa.concat_tables(
+        [engine.advance("s", watermark).long(), engine.advance("s", panewise.END_OF_STREAM).long()]
+    )
     expected = [
         answer
         for name in ("whole", "grouped", "rows")
@@ -156,7 +158,7 @@ def test_the_most_frequent_values_are_within_the_error_stated() -> None:
             engine.push("s", events.slice(low, high - low))
             engine = panewise.Engine.restore(engine.snapshot())
         looked = engine.lookup("now")
-        answers.append((looked, engine.advance("s", panewise.END_OF_STREAM)))
+        answers.append((looked, engine.advance("s", panewise.END_OF_STREAM).long()))
     # The same again: nothing is left to chance.
     assert answers[0][0].equals(answers[1][0])
     assert answers[0][1].equals(answers[1][1])
@@ -206,7 +208,7 @@ def test_a_query_with_frequent_values_is_read_again_as_it_is_printed() -> None:
 def test_wide_answers_are_typed_and_have_bounds() -> None:
     engine = panewise.Engine(WORKLOAD)
     engine.push("s", some_events(3000))
-    table = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "grouped")
+    table = engine.advance("s", panewise.END_OF_STREAM).tables["grouped"]
     assert [(field.name, str(field.type)) for field in table.schema][2:] == [
         ("k", "string"),
         ("APPROX_QUANTILE(n, 0.5)", "double"),
@@ -226,8 +228,8 @@ def test_nothing_and_null() -> None:
     assert [count[name] for name in ("exact", "low", "high")] == [0, 0.0, 0.0]
     engine.push("s", {"t": [1], "k": ["a"], "x": [None], "n": [200], "u": [None]})
     assert [row["exact"] for row in engine.lookup("now").to_pylist()] == [None, 0]
-    answers = engine.advance("s", panewise.END_OF_STREAM)
-    found = {row["aggregate"]: row["value"] for row in engine.advance("s", panewise.END_OF_STREAM).to_pylist()}
+    answers = engine.advance("s", panewise.END_OF_STREAM).long()
+    found = {row["aggregate"]: row["value"] for row in engine.advance("s", panewise.END_OF_STREAM).long().to_pylist()}
     assert not found
     first = {row["aggregate"]: (row["value"], row["low"]) for row in answers.to_pylist() if row["query"] == "whole"}
     assert first == {"APPROX_QUANTILE(x, 0.9)": (None, None), "APPROX_COUNT_DISTINCT(u)": (0, 0), "COUNT(x)": (0, 0)}
@@ -239,7 +241,7 @@ def test_having_compares_the_answer_given() -> None:
         "HAVING APPROX_COUNT_DISTINCT(u) >= 2 AND APPROX_QUANTILE(n, 0.5) < 5"
     )
     engine.push("s", {"t": [0, 1, 2], "k": ["a", "a", "b"], "x": [0.0] * 3, "n": [1, 9, 1], "u": ["p", "q", "p"]})
-    assert [row["k"] for row in engine.advance("s", panewise.END_OF_STREAM).to_pylist()] == ["a"]
+    assert [row["k"] for row in engine.advance("s", panewise.END_OF_STREAM).long().to_pylist()] == ["a"]
 
 
 @settings(max_examples=50, deadline=None)

@@ -179,9 +179,9 @@ def test_the_end_of_the_stream_withdraws_what_a_late_watermark_would() -> None:
     for watermark in (100 * US, panewise.END_OF_STREAM):
         engine = panewise.Engine(text)
         engine.push("s", {"t": [0, 20 * US], "k": ["a", "b"], "x": [1.0, 1.0]})
-        rows = engine.advance("s", watermark, changed_only=True).to_pylist()
+        rows = engine.advance("s", watermark, changed_only=True).long().to_pylist()
         told.append(sorted((row["window_start"].second, row["k"], row["value"] or 0) for row in rows))
-        assert engine.advance("s", watermark, changed_only=True).num_rows == 0
+        assert engine.advance("s", watermark, changed_only=True).long().num_rows == 0
     assert told[0] == told[1] == [(0, "a", 1.0), (5, "a", 0), (20, "b", 1.0), (25, "b", 0)]
 
 
@@ -192,7 +192,7 @@ def test_aggregates_of_having_are_no_answers() -> None:
     )
     times = np.array([0, 5, 6, 10, 11, 12]) * US
     engine.push("s", {"t": times, "k": ["a"] * 6, "x": [7.0] * 6})
-    rows = engine.advance("s", 15 * US, changed_only=True).to_pylist()
+    rows = engine.advance("s", 15 * US, changed_only=True).long().to_pylist()
     assert [(row["window_start"].second, row["value"]) for row in rows] == [(0, 7.0)]
 
 
@@ -203,20 +203,20 @@ def test_bounds_are_part_of_an_answer(aggregate: str) -> None:
     few, many = np.arange(3.0), np.linspace(-1000, 1002, 5000)
     for start, some in ((0, few), (5, few), (10, many), (15, few)):
         engine.push("s", {"t": np.full(len(some), start * US), "k": ["a"] * len(some), "x": some})
-    rows = engine.advance("s", 20 * US, changed_only=True).to_pylist()
+    rows = engine.advance("s", 20 * US, changed_only=True).long().to_pylist()
     assert [row["window_start"].second for row in rows] == [0, 10, 15]
 
 
 def test_a_quiet_stream_reports_nothing_and_a_group_that_is_gone_once() -> None:
     engine = panewise.Engine(panewise.read((STREAM + TEXT).split("CREATE QUERY b")[0]))
     engine.push("s", {"t": np.arange(0, 40) * US, "k": ["a"] * 40, "x": np.ones(40)})
-    first = engine.advance("s", 20 * US, changed_only=True)
+    first = engine.advance("s", 20 * US, changed_only=True).long()
     # COUNT(*) grows with the first windows, and stays.
     assert first.column("window_end").to_pylist()[-1].second == 6
-    assert engine.advance("s", 40 * US, changed_only=True).num_rows == 0
-    gone = engine.advance("s", 60 * US, changed_only=True).to_pylist()
+    assert engine.advance("s", 40 * US, changed_only=True).long().num_rows == 0
+    gone = engine.advance("s", 60 * US, changed_only=True).long().to_pylist()
     assert [row["value"] for row in gone if row["aggregate"] == "COUNT(*)"] == [4.0, 2.0, None]
-    assert engine.advance("s", 80 * US, changed_only=True).num_rows == 0
+    assert engine.advance("s", 80 * US, changed_only=True).long().num_rows == 0
     restored = panewise.Engine.restore(engine.snapshot())
     restored.push("s", {"t": [81 * US], "k": ["a"], "x": [1.0]})
-    assert restored.advance("s", 82 * US, changed_only=True).num_rows == 2
+    assert restored.advance("s", 82 * US, changed_only=True).long().num_rows == 2

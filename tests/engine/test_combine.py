@@ -67,8 +67,8 @@ def test_all_groups_and_predicates(batch: int, first_key: int) -> None:
     for start in range(0, len(events), batch):
         part = events[start : start + batch]
         engine.push("s", {name: [event[name] for event in part] for name in part[0]})
-        answers += engine.advance("s").to_pylist()
-    answers += engine.advance("s", panewise.END_OF_STREAM).to_pylist()
+        answers += engine.advance("s").long().to_pylist()
+    answers += engine.advance("s", panewise.END_OF_STREAM).long().to_pylist()
     found = {
         (row["query"], row["window_start"].second, row["k"], row["r"], row["aggregate"]): row["value"]
         for row in answers

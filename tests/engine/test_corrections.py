@@ -82,12 +82,12 @@ def test_only_answers_that_a_late_event_touches_come_again() -> None:
     engine.push("s", {"t": times, "k": ["a", "b"] * 6, "x": np.arange(12)})
     engine.advance("s", 12 * US)
     engine.push("s", {"t": [9 * US, 3 * US], "k": ["a", "a"], "x": [0, 50]})
-    again = [row for row in engine.advance("s", 12 * US).to_pylist() if row["query"] == "a"]
+    again = [row for row in engine.advance("s", 12 * US).long().to_pylist() if row["query"] == "a"]
     assert {row["k"] for row in again} == {"a"}
     assert sorted({row["window_start"].second for row in again}) == [4, 6]
     assert [row["value"] for row in again if row["aggregate"] == "COUNT(*)"] == [4.0, 4.0]
     assert engine.late_events("s") == 1
-    assert engine.advance("s", 12 * US).num_rows == 0
+    assert engine.advance("s", 12 * US).long().num_rows == 0
     assert engine.statistics()["streams"]["s"]["correcting_events"] == 1
 
 
@@ -96,7 +96,7 @@ def test_changes_are_told_from_corrected_answers() -> None:
     engine.push("s", {"t": [1 * US, 3 * US], "k": ["a", "a"], "x": [1, 1]})
     engine.advance("s", 6 * US, changed_only=True)
     engine.push("s", {"t": [2 * US, 7 * US], "k": ["a", "a"], "x": [9, 0]})
-    rows = engine.advance("s", 8 * US, changed_only=True).to_pylist()
+    rows = engine.advance("s", 8 * US, changed_only=True).long().to_pylist()
     # The window from 0 is corrected, and the window from 2 has the same answers as the corrected one.
     assert [
         (row["window_start"].second, row["aggregate"], row["value"]) for row in rows if row["window_start"].second < 4
@@ -113,10 +113,10 @@ def test_only_what_differs_is_corrected() -> None:
     )
     engine = panewise.Engine(text)
     engine.push("s", {"t": [8 * US, 9 * US], "k": ["a", "b"], "x": [5, 5]})
-    assert engine.advance("s", 10 * US).num_rows == 2
+    assert engine.advance("s", 10 * US).long().num_rows == 2
     # The MAX of a stays 5, that of b does not, and h never had an answer.
     engine.push("s", {"t": [8 * US, 9 * US], "k": ["a", "b"], "x": [3, 6]})
-    rows = engine.advance("s", 10 * US).to_pylist()
+    rows = engine.advance("s", 10 * US).long().to_pylist()
     assert [(row["query"], row["k"], row["value"]) for row in rows] == [("m", "b", 6.0)]
 
 
@@ -127,7 +127,7 @@ def test_a_window_from_before_a_query_was_there_is_not_corrected() -> None:
     engine.add("CREATE QUERY more AS SELECT MAX(x) FROM s [RANGE 6 SECONDS SLIDE 2 SECONDS] GROUP BY k;")
     engine = panewise.Engine.restore(engine.snapshot())
     engine.push("s", {"t": [9 * US], "k": ["a"], "x": [7]})
-    rows = engine.advance("s", 14 * US).to_pylist()
+    rows = engine.advance("s", 14 * US).long().to_pylist()
     assert {row["window_end"].second for row in rows if row["query"] == "more"} == {14}
     assert {row["window_end"].second for row in rows if row["query"] == "a"} == {10, 12, 14}
 
@@ -148,5 +148,5 @@ def test_a_correction_that_failed_comes_when_the_query_is_gone() -> None:
     engine = panewise.Engine.restore(engine.snapshot())
     engine.push("s", {"t": [9 * US], "k": ["a"], "x": [1]})
     engine.remove("total")
-    rows = engine.advance("s", 11 * US).to_pylist()
+    rows = engine.advance("s", 11 * US).long().to_pylist()
     assert [(row["query"], row["value"]) for row in rows] == [("m", 3.0)]

@@ -48,7 +48,7 @@ class TestEvents:
             "CREATE QUERY q AS SELECT SUM(x), AVG(y) FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k;"
         )
         engine.push("s", make(COLUMNS))
-        wide = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "q")
+        wide = engine.advance("s", panewise.END_OF_STREAM).tables["q"]
         assert wide.sort_by("SUM(x)").select(["k", "SUM(x)", "AVG(y)"]).to_pylist() == [
             {"k": "a", "SUM(x)": 1, "AVG(y)": 1.0},
             {"k": None, "SUM(x)": 2, "AVG(y)": 2.0},
@@ -73,7 +73,7 @@ class TestEvents:
             }
         )
         engine.push("s", events)
-        assert engine.advance("s", panewise.END_OF_STREAM).column("value").to_pylist() == [7.0, 1.0]
+        assert engine.advance("s", panewise.END_OF_STREAM).long().column("value").to_pylist() == [7.0, 1.0]
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -93,7 +93,7 @@ class TestEvents:
         columns = {name: values for name, values in (COLUMNS | change).items() if values is not None}
         with pytest.raises(EventsError, match=message):
             engine.push("s", columns)
-        assert engine.advance("s", panewise.END_OF_STREAM).num_rows == 0
+        assert engine.advance("s", panewise.END_OF_STREAM).long().num_rows == 0
 
     def test_a_near_name_is_offered(self) -> None:
         with pytest.raises(EventsError, match="did you mean your column 'tt'"):
@@ -105,29 +105,29 @@ class TestEvents:
 
     def test_no_events_at_all(self) -> None:
         engine = engine_of(COUNT, "CREATE QUERY c AS SELECT COUNT(*), MAX(x) FROM s [RANGE 1 MINUTE];")
-        assert engine.advance("s").num_rows == 0
+        assert engine.advance("s").long().num_rows == 0
         assert engine.lookup("c").select(["window_start", "value"]).to_pylist() == [
             {"window_start": None, "value": 0.0},
             {"window_start": None, "value": None},
         ]
         engine.push("s", rows())
-        assert engine.advance("s", panewise.END_OF_STREAM).num_rows == 0
+        assert engine.advance("s", panewise.END_OF_STREAM).long().num_rows == 0
 
 
 class TestWatermark:
     def test_the_declared_delay_is_the_default(self) -> None:
         engine = engine_of(COUNT)
         engine.push("s", rows(1, 14.9))
-        assert engine.advance("s").num_rows == 0
+        assert engine.advance("s").long().num_rows == 0
         engine.push("s", rows(15))
-        assert exact(engine.advance("s")) == [1]
+        assert exact(engine.advance("s").long()) == [1]
 
     def test_late_events_are_dropped_and_counted(self) -> None:
         engine = engine_of(COUNT)
         engine.advance("s", 5 * SECOND)
         engine.push("s", rows(4.9, 5, 6, 1))
         assert engine.late_events("s") == 2
-        assert exact(engine.advance("s", panewise.END_OF_STREAM)) == [2]
+        assert exact(engine.advance("s", panewise.END_OF_STREAM).long()) == [2]
 
     def test_it_never_goes_back(self) -> None:
         engine = engine_of(COUNT)
@@ -138,14 +138,14 @@ class TestWatermark:
             engine.advance("s", 9 * SECOND)
         engine.push("s", rows(10))
         engine.advance("s")
-        assert exact(engine.advance("s", 20 * SECOND)) == [1]
+        assert exact(engine.advance("s", 20 * SECOND).long()) == [1]
 
     def test_a_window_is_reported_once(self) -> None:
         engine = engine_of(COUNT)
         engine.push("s", rows(1))
-        assert engine.advance("s", 10 * SECOND).num_rows == 1
-        assert engine.advance("s", 10 * SECOND).num_rows == 0
-        assert engine.advance("s", panewise.END_OF_STREAM).num_rows == 0
+        assert engine.advance("s", 10 * SECOND).long().num_rows == 1
+        assert engine.advance("s", 10 * SECOND).long().num_rows == 0
+        assert engine.advance("s", panewise.END_OF_STREAM).long().num_rows == 0
 
 
 class TestOverflow:
@@ -157,19 +157,19 @@ class TestOverflow:
         with pytest.raises(AnswerOverflowError, match="query big: the sum of a window does not fit in a BIGINT"):
             engine.advance("s", 10 * SECOND)
         engine.remove("big")
-        assert exact(engine.advance("s", 10 * SECOND)) == [2]
+        assert exact(engine.advance("s", 10 * SECOND).long()) == [2]
 
     def test_partial_sums_may_exceed_64_bits_as_long_as_the_window_does_not(self) -> None:
         engine = engine_of(self.QUERY)
         for x in (2**63 - 1, 2**63 - 1, -(2**63), -(2**63), 5):
             engine.push("s", rows(1, x=x))
-        assert exact(engine.advance("s", 10 * SECOND)) == [3]
+        assert exact(engine.advance("s", 10 * SECOND).long()) == [3]
 
     def test_only_the_windows_own_sum_counts(self) -> None:
         engine = engine_of(self.QUERY)
         for second in range(0, 100, 10):
             engine.push("s", rows(second, x=2**63 - 1))
-        assert exact(engine.advance("s", panewise.END_OF_STREAM)) == [2**63 - 1] * 10
+        assert exact(engine.advance("s", panewise.END_OF_STREAM).long()) == [2**63 - 1] * 10
 
 
 class TestChangingQueries:
@@ -180,7 +180,7 @@ class TestChangingQueries:
         engine.push("s", rows(1, 11))
         engine.add(self.ADDED)
         assert engine.exact_from("later") is None
-        counts = engine.wide(engine.advance("s", 20 * SECOND), "later")
+        counts = engine.advance("s", 20 * SECOND).tables["later"]
         assert counts.column("COUNT(*)").to_pylist() == [1, 2]
 
     def test_a_query_that_needs_more_reports_only_windows_that_it_saw_whole(self) -> None:
@@ -189,7 +189,7 @@ class TestChangingQueries:
         engine.add("CREATE QUERY later AS SELECT SUM(x) FROM s [RANGE 10 SECONDS SLIDE 2 SECONDS];")
         assert engine.exact_from("later") == 5 * SECOND + 1
         engine.push("s", rows(5.5, 6, 7))
-        found = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "later")
+        found = engine.advance("s", panewise.END_OF_STREAM).tables["later"]
         assert found.column("window_start").to_pylist()[0] == pd.Timestamp("1970-01-01 00:00:06", tz="UTC")
         assert found.column("SUM(x)").to_pylist() == [2]
 
@@ -201,7 +201,7 @@ class TestChangingQueries:
         engine.add(self.ADDED)
         assert engine.exact_from("later") == 20 * SECOND
         engine.push("s", rows(31))
-        found = engine.wide(engine.advance("s", 40 * SECOND), "later")
+        found = engine.advance("s", 40 * SECOND).tables["later"]
         assert found.column("COUNT(*)").to_pylist() == [2]
 
     def test_statements_are_all_run_or_none(self) -> None:
@@ -233,7 +233,7 @@ class TestChangingQueries:
         engine.remove("l")
         assert engine._streams["s"].log is None
         assert engine._streams["s"].generations == []
-        assert engine.advance("s", panewise.END_OF_STREAM).num_rows == 0
+        assert engine.advance("s", panewise.END_OF_STREAM).long().num_rows == 0
         with pytest.raises(panewise.PanewiseError, match="no query named 'n'; there are: none"):
             engine.remove("n")
 
@@ -273,7 +273,7 @@ class TestLookups:
         for second in (2, 3):
             engine.advance("s", second * SECOND)
         engine.push("s", rows(4))
-        found = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "r")
+        found = engine.advance("s", panewise.END_OF_STREAM).tables["r"]
         assert found.column("window_start").to_pylist() == [pd.Timestamp(1, unit="s", tz="UTC")]
 
     @pytest.mark.parametrize("keeps_rows_already", [True, False])
@@ -284,7 +284,7 @@ class TestLookups:
         engine.add("CREATE QUERY r AS SELECT COUNT(*), MIN(t) FROM s [ROWS 3 SLIDE 1];")
         assert engine.exact_from("r") == (3 if keeps_rows_already else 0)
         engine.push("s", rows(4, 5, 6, 7))
-        found = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "r")
+        found = engine.advance("s", panewise.END_OF_STREAM).tables["r"]
         assert found.column("COUNT(*)").to_pylist() == [3, 3]
         assert found.column("window_start").to_pylist() == [pd.Timestamp(s, unit="s", tz="UTC") for s in (4, 5)]
 
@@ -310,7 +310,7 @@ class TestSnapshots:
         assert list(engine.workload.queries) == ["n", "later"]
         assert engine.exact_from("later") == SECOND + 1
         engine.push("s", rows(7, y=5.0))
-        table = engine.advance("s", panewise.END_OF_STREAM)
+        table = engine.advance("s", panewise.END_OF_STREAM).long()
         assert engine.wide(table, "n").column("COUNT(*)").to_pylist() == [2]
         assert engine.wide(table, "later").column("MAX(y)").to_pylist() == [5.0]
 
@@ -321,7 +321,7 @@ def test_wide_answers_have_the_types_and_names_of_the_select() -> None:
         "FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k;"
     )
     engine.push("s", rows(1, 2))
-    table = engine.advance("s", panewise.END_OF_STREAM)
+    table = engine.advance("s", panewise.END_OF_STREAM).long()
     wide = panewise.wide(table, engine.workload, "q")
     assert set(wide.column_names) == {"window_start", "window_end", "who", "last", "SUM(x)", "AVG(y)"}
     assert wide.schema.field("last").type == pa.timestamp("us", "UTC")
@@ -346,7 +346,7 @@ def test_attributes_may_have_the_names_of_inner_columns() -> None:
         f"GROUP BY {', '.join(names)};"
     )
     engine.push("s", {"t": [1], **{name: [number + 1] for number, name in enumerate(names)}})
-    (row,) = engine.advance("s", panewise.END_OF_STREAM).to_pylist()
+    (row,) = engine.advance("s", panewise.END_OF_STREAM).long().to_pylist()
     assert [row[name] for name in names] == [1, 2, 3, 4, 5, 6, 7]
     assert row["exact"] == 1
 
@@ -360,7 +360,7 @@ def test_names_that_hide_other_columns_are_refused_and_swapped_names_are_not() -
             engine_of(f"CREATE QUERY q AS SELECT COUNT(*) AS {alias} {window};")
     engine = engine_of(f"CREATE QUERY q AS SELECT k AS z, COUNT(*) AS k {window};")
     engine.push("s", rows(1))
-    (row,) = engine.wide(engine.advance("s", panewise.END_OF_STREAM), "q").to_pylist()
+    (row,) = engine.advance("s", panewise.END_OF_STREAM).tables["q"].to_pylist()
     assert (row["z"], row["k"]) == ("a", 1)
 
 
@@ -368,7 +368,7 @@ def test_nanoseconds_belong_to_the_microsecond_that_they_lie_in() -> None:
     engine = engine_of("CREATE QUERY q AS SELECT COUNT(*), MIN(t) FROM s [RANGE 1 SECOND SLIDE 1 SECOND];")
     times = pa.array([-1, 999], pa.timestamp("ns"))
     engine.push("s", {"t": times, "k": ["a", "a"], "x": [1, 1], "y": [1.0, 1.0]})
-    table = engine.advance("s", panewise.END_OF_STREAM)
+    table = engine.advance("s", panewise.END_OF_STREAM).long()
     assert engine.wide(table, "q").column("MIN(t)").cast(pa.int64()).to_pylist() == [-1, 0]
 
 
@@ -379,7 +379,7 @@ def test_more_predicates_than_bits_in_a_word() -> None:
     ]
     engine = engine_of(*queries)
     engine.push("s", {"t": list(range(100)), "k": ["a"] * 100, "x": list(range(100)), "y": [0.0] * 100})
-    answers = {row["query"]: row["exact"] for row in engine.advance("s", panewise.END_OF_STREAM).to_pylist()}
+    answers = {row["query"]: row["exact"] for row in engine.advance("s", panewise.END_OF_STREAM).long().to_pylist()}
     assert answers == {f"q{n}": min(n + 1, 100) for n in range(150)}
 
 
@@ -399,11 +399,11 @@ def test_encoded_answers_are_the_same_with_strings_as_dictionaries() -> None:
     plain, encoded = engine_of(MANY), engine_of(MANY)
     for engine in (plain, encoded):
         engine.push("s", THREE_HOURS)
-    expected = plain.advance("s", panewise.END_OF_STREAM)
-    given = encoded.advance("s", panewise.END_OF_STREAM, encoded=True)
+    expected = plain.advance("s", panewise.END_OF_STREAM).long()
+    given = encoded.advance("s", panewise.END_OF_STREAM).long(encoded=True)
     assert [str(given.schema.field(name).type.value_type) for name in ("query", "k", "aggregate")] == ["string"] * 3
     assert given.cast(expected.schema).equals(expected)
-    nothing = encoded.advance("s", panewise.END_OF_STREAM, encoded=True)
+    nothing = encoded.advance("s", panewise.END_OF_STREAM).long(encoded=True)
     assert (nothing.num_rows, nothing.schema) == (0, given.schema)
 
 
@@ -415,7 +415,7 @@ def test_plans_for_windows_that_close_in_bulk_give_the_same_answers_and_survive_
     for engine in (usual, bulk):
         engine.push("s", THREE_HOURS)
         by = [(name, "ascending") for name in ("query", "window_start", "k", "aggregate")]
-        answers.append(engine.advance("s", panewise.END_OF_STREAM).sort_by(by))
+        answers.append(engine.advance("s", panewise.END_OF_STREAM).long().sort_by(by))
     assert answers[0].equals(answers[1])
 
 
@@ -426,7 +426,7 @@ def answered(window: str, select: str, having: str, events: dict) -> pa.Table:
     """The answers by k of a query at the end of the stream."""
     engine = engine_of(f"CREATE QUERY q AS SELECT {select} FROM s {window} GROUP BY k HAVING {having};")
     engine.push("s", events)
-    closed = engine.advance("s", panewise.END_OF_STREAM)
+    closed = engine.advance("s", panewise.END_OF_STREAM).long()
     return closed if "SLIDE" in window else engine.lookup("q")
 
 

@@ -108,8 +108,8 @@ def answers(flights: pa.Table) -> pa.Table:
     length = -(-flights.num_rows // PUSHES)
     for begin in range(0, flights.num_rows, length):
         engine.push("flights", flights.slice(begin, length))
-        closed.append(engine.advance("flights"))
-    closed.append(engine.advance("flights", panewise.END_OF_STREAM))
+        closed.append(engine.advance("flights").long())
+    closed.append(engine.advance("flights", panewise.END_OF_STREAM).long())
     assert engine.late_events("flights") == 0
     assert all(part.num_rows for part in closed)
     return pa.concat_tables(closed)

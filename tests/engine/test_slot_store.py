@@ -56,6 +56,6 @@ def test_memory_follows_the_live_keys() -> None:
         start = round_number * 10_000_000
         keys = np.arange(1000) + 1000 * round_number
         engine.push("s", {"t": np.full(1000, start), "k": keys})
-        assert engine.advance("s", start + 10_000_000).num_rows == 1000
+        assert engine.advance("s", start + 10_000_000).long().num_rows == 1000
         assert store.live_rows == 0
     assert store.live_keys <= 1000

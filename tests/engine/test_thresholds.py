@@ -41,6 +41,6 @@ def test_groups_that_pass(having: str) -> None:
     numbers = [{4: BIG, 5: BIG // 3 + 1}.get(key, key) if key != 5 else BIG + 1 if place == len(rows) - 1 else 0
                for place, (key, _) in enumerate(rows)]  # fmt: skip
     engine.push("s", {"t": [0] * len(rows), "k": [k for k, _ in rows], "x": [x for _, x in rows], "n": numbers})
-    answers = engine.wide(engine.advance("s", US), "q").to_pydict()
+    answers = engine.advance("s", US).tables["q"].to_pydict()
     assert answers["k"] == HAVING[having]
     assert answers["SUM(n)"] == [{1: 2, 2: 4, 3: 6, 4: BIG, 5: BIG + 1}[key] for key in HAVING[having]]

@@ -336,7 +336,7 @@ def test_spark_has_the_same_columns() -> None:
 
 def columns_of(queries: str) -> list[str]:
     engine = panewise.Engine(STREAM + queries)
-    return engine.advance("t", 5).column_names
+    return engine.advance("t", 5).long().column_names
 
 
 def test_low_and_high_are_columns_if_some_query_has_within() -> None:
@@ -346,13 +346,13 @@ def test_low_and_high_are_columns_if_some_query_has_within() -> None:
     engine = panewise.Engine(STREAM + plain)
     engine.add("CREATE QUERY b AS SELECT MAX(v), COUNT(*) FROM t [RANGE 2 SECONDS SLIDE 1 SECOND] WITHIN 0.1")
     engine.push("t", {"at": [1, 2], "s": ["x", "y"], "v": [3, None], "p": [1.5, None]})
-    table = engine.advance("t", panewise.END_OF_STREAM)
+    table = engine.advance("t", panewise.END_OF_STREAM).long()
     assert table.column_names == [*fixed, "low", "high"]
     assert table.num_rows == 6
     assert table.column("low").to_pylist() == table.column("high").to_pylist() == table.column("value").to_pylist()
     assert set(engine.wide(table, "b").column_names) == {"window_start", "window_end", "MAX(v)", "COUNT(*)"}
     engine.remove("b")
-    assert engine.advance("t", panewise.END_OF_STREAM).column_names == fixed
+    assert engine.advance("t", panewise.END_OF_STREAM).long().column_names == fixed
 
 
 def test_attributes_called_low_and_high() -> None:
@@ -361,7 +361,7 @@ def test_attributes_called_low_and_high() -> None:
     whole = "CREATE QUERY w AS SELECT MAX(p) FROM t [RANGE 1 SECOND SLIDE 1 SECOND]"
     engine = panewise.Engine(stream + grouped + whole)
     engine.push("t", {"at": [1], "low": ["a"], "high": ["b"], "p": [1.0]})
-    rows = {row["query"]: row for row in engine.advance("t", panewise.END_OF_STREAM).to_pylist()}
+    rows = {row["query"]: row for row in engine.advance("t", panewise.END_OF_STREAM).long().to_pylist()}
     assert (rows["g"]["low"], rows["g"]["high"], rows["w"]["low"]) == ("a", "b", None)
     with pytest.raises(
         panewise.PanewiseError, match="groups by 'high', which is the name of a column of answers where a query"

@@ -130,4 +130,4 @@ def test_streaming(spark: SparkSession, folder: Path, flights: pa.Table, expecte
 def test_engine(flights: pa.Table, expected: dict[str, pa.Table]) -> None:
     engine = panewise.Engine(WORKLOAD)
     engine.push("flights", flights)
-    assert_same(engine.advance("flights", panewise.END_OF_STREAM), expected)
+    assert_same(engine.advance("flights", panewise.END_OF_STREAM).long(), expected)

@@ -337,7 +337,7 @@ def test_changed_answers_only(seed: int, shift: int, tmp_path: Path) -> None:
     for number, batch in enumerate([*(rows[first : first + 40] for first in range(0, 240, 40)), []]):
         watermark_us = spark.watermark_ms * 1000
         if watermark_us:
-            answers = engine.advance(stream.name, watermark_us, changed_only=True)
+            answers = engine.advance(stream.name, watermark_us, changed_only=True).long()
             expected += to_answers(answers, workload)
         engine.push(stream.name, _table(workload, batch))
         spark.run_batch({stream.name: batch}, shift=shift * number)
@@ -356,7 +356,7 @@ def test_a_batch_job_reports_changes_as_the_end_of_a_stream_does(seed: int, tmp_
     spark.run_as_batch_job({stream.name: rows})
     engine = panewise.Engine(workload)
     engine.push(stream.name, _table(workload, rows))
-    expected = to_answers(engine.advance(stream.name, panewise.END_OF_STREAM, changed_only=True), workload)
+    expected = to_answers(engine.advance(stream.name, panewise.END_OF_STREAM, changed_only=True).long(), workload)
     assert any(answer.value is None for answer in expected)
     oracle.assert_same_answers(to_answers(spark.table(), workload), expected)
 

@@ -40,7 +40,7 @@ def engine_answers(workload: panewise.Workload, batches: list[list[dict]], water
     engine = panewise.Engine(workload)
     for batch in batches:
         engine.push(stream.name, public_table(stream, batch))
-    return sorted(to_answers(engine.advance(stream.name, watermark), workload))
+    return sorted(to_answers(engine.advance(stream.name, watermark).long(), workload))
 
 
 def test_a_stream_that_stops_and_starts_again_misses_nothing_and_repeats_nothing(spark: SparkSession, tmp_path: Path):
@@ -80,7 +80,7 @@ def test_groups_that_are_rolled_up_from_one_base_and_windows_of_several_trees(sp
     assert sorted(to_answers(frame.toArrow(), workload)) == expected
     engine = panewise.Engine(workload, groups=groups)
     engine.push("s", public_table(stream, rows))
-    assert sorted(to_answers(engine.advance("s", panewise.END_OF_STREAM), workload)) == expected
+    assert sorted(to_answers(engine.advance("s", panewise.END_OF_STREAM).long(), workload)) == expected
 
 
 def test_buckets_that_get_no_more_events_are_answered_when_the_watermark_moves(spark: SparkSession, tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Answers: one long table for all queries, and one query's answers wide.
+"""Answers as they are computed, the long table for all queries, and one query's rows of it as a wide table.
 
 Columns: `query`, `window_start`, `window_end`, every group-by attribute of the workload (NULL where the query does not
 group by it), `aggregate` (its text or alias), `value` (DOUBLE) and `exact` (BIGINT; set where the answer is an integer
@@ -110,6 +110,8 @@ class QueryAnswers:
     """The instance of a sliding window that each row belongs to."""
     overflows: int = 0
     """How many answers are NULL because they do not fit in 64 bits, those that HAVING read and left out included."""
+    is_gone: bool = False
+    """Whether these are groups that no longer have an answer; all their aggregates are NULL."""
 
     def __len__(self) -> int:
         return len(self.starts_us)
@@ -222,7 +224,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     With WITHIN such an aggregate is DOUBLE.
 
     Args:
-        answers: What `Engine.advance`, `Engine.lookup` or a Spark job returned, for all queries or for some.
+        answers: A long table of `Engine.lookup`, `Answers.long` or a Spark job, for all queries or for some.
         workload: The workload that was answered.
         query: The name of the query.
 
@@ -240,7 +242,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     needed = FIXED_COLUMNS.union(workload.queries[query].group_by)
     if not (isinstance(answers, pa.Table) and needed <= set(answers.column_names)):
         raise ArgumentError(
-            f"query {query}: give the answers that advance() or lookup() returned, not {type(answers).__name__}"
+            f"query {query}: give a long table, as lookup() and Answers.long() return it, not {type(answers).__name__}"
         )
     bound = workload.queries[query]
     stream = workload.streams[bound.stream]
@@ -261,7 +263,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
         if isinstance(item.expression, Attribute):
             columns[label] = first.column(item.expression.name)
         else:
-            kind = _result_type(item.expression, stream)
+            kind = result_type(item.expression, stream)
             is_interval = may_be_interval(stream, bound, item.expression)
             values, exact = parts[item].column("value"), parts[item].column("exact")
             has_values = kind is Type.DOUBLE or (is_interval and CATALOGUE[item.expression.function].is_exact)
@@ -289,14 +291,15 @@ def _check_labels(stream: Stream, query: Query) -> None:
             )
 
 
-def _result_type(call: AggregateCall, stream: Stream) -> Type:
+def result_type(call: AggregateCall, stream: Stream) -> Type:
+    """The type of an aggregate's answers."""
     argument = None if call.argument is None else type_of(call.argument, stream.attributes)
     return CATALOGUE[call.function].result_type(argument or Type.BIGINT)
 
 
 def _typed(call: AggregateCall, lowered: Lowered, stream: Stream) -> pa.Array:
     """An aggregate's answers in the type that HAVING compares."""
-    if _result_type(call, stream) is Type.DOUBLE or lowered.exact is None:
+    if result_type(call, stream) is Type.DOUBLE or lowered.exact is None:
         return _values(lowered)
     return _exact(lowered)
 

@@ -10,6 +10,7 @@ Cost: a sort of the rows that close. Space: one row per query and group that eve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,12 @@ class Changes:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._known: dict[str, _LastAnswers] = {}
+
+    def fork(self) -> Changes:
+        """The same answers, which may go another way from now on. Cost: O(groups) a query."""
+        twin = Changes(self._stream)
+        twin._known = {name: last.fork() for name, last in self._known.items()}
+        return twin
 
     def forget(self, query: str) -> None:
         """Forget a query."""
@@ -96,6 +103,12 @@ class _LastAnswers:
         self._words = no_words(self.query, 0)
         self._last = NOWHERE
         """The newest instance that has closed."""
+
+    def fork(self) -> _LastAnswers:
+        """The same answers; numbers of groups are shared, as they only grow."""
+        twin = copy(self)
+        twin._instances, twin._words = self._instances.copy(), self._words.copy()
+        return twin
 
     def changed(self, part: QueryAnswers | None, last: int, bounds: Bounds) -> Iterator[QueryAnswers]:
         """What changed, and what is gone; `part` becomes what is known."""

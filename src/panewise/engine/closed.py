@@ -2,7 +2,8 @@
 
 `Lowering` turns folded components into answers, each once for all queries that share it. `Folded` is what all ways of
 folding share: the closed (key, instance) pairs of one window and predicate. `Fold` is one way: it knows the range of
-rows that each pair covers in a `View`, the rows that pass the predicate. `panewise.engine.nested` is another. Columns
+rows that each pair covers in a `View`, the rows that pass the predicate; if ranges repeat, `RepeatedFold` folds each
+once. `panewise.engine.nested` is another. Columns
 are picked, and components folded, when a query first needs them. Columns are kept for other queries with the same
 predicate, folded components for those that also have the same window.
 """
@@ -190,6 +191,65 @@ class Fold(Folded):
                 return (fold_extreme(view.column(names[0]), low, high, kind is Kind.MAX),)
             case _:
                 return tuple(fold_sum_int(view.prefix(name), low, high) for name in names)
+
+
+@dataclass
+class RepeatedFold(Folded):
+    """Instances of which several in a row cover the same rows: their answers are made once.
+
+    Where events are rare beside the slide, that is most of them.
+    """
+
+    ranges: Fold
+    """The different ranges of rows, each as one instance."""
+    range_of: Ints
+    """The range of each instance; it never falls."""
+    keys: Ints
+    instances: Ints
+    plan: StreamPlan
+    groups: Groups
+    _lowered: dict[tuple[str, int | None, float | None], Lowered] = field(default_factory=dict)
+
+    @staticmethod
+    def of(fold: Fold) -> Folded:
+        """The same instances, with ranges kept apart if they repeat often."""
+        is_new = np.ones(len(fold), np.bool_)
+        is_new[1:] = (fold.low[1:] != fold.low[:-1]) | (fold.high[1:] != fold.high[:-1])
+        first = np.flatnonzero(is_new)
+        if 2 * len(first) > len(fold):
+            return fold
+        return RepeatedFold(
+            fold.chosen(first), np.cumsum(is_new) - 1, fold.keys, fold.instances, fold.plan, fold.groups
+        )
+
+    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
+        """The folded columns of a component, one value per instance, of some instances or of all."""
+        used, places = self._used(rows)
+        return tuple(column[places] for column in self.ranges.component(component, used))
+
+    def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
+        used, places = self._used(rows)
+        return self.ranges.lowered(aggregate, used).take(places)
+
+    def _used(self, rows: Ints | None) -> tuple[Ints | None, Ints]:
+        """The ranges that some instances need, and the place of each instance among them."""
+        if rows is None:
+            return None, self.range_of
+        ranges = self.range_of[rows]
+        is_new = np.ones(len(ranges), np.bool_)
+        is_new[1:] = ranges[1:] != ranges[:-1]
+        return ranges[is_new], np.cumsum(is_new) - 1
+
+    def chosen(self, rows: Ints) -> RepeatedFold:
+        """Some of the instances; `rows` rise."""
+        used, places = self._used(rows)
+        assert used is not None
+        return RepeatedFold(
+            self.ranges.chosen(used), places, self.keys[rows], self.instances[rows], self.plan, self.groups
+        )
+
+    def expect(self, rows: Ints) -> None:
+        """Nothing to prepare: each range is folded on its own."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ changes the window before and not the answer that was left out, that answer is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +20,11 @@ import numpy.typing as npt
 from panewise.engine.answers import Groups, QueryAnswers
 from panewise.engine.changes import last_instance, time_bounds
 from panewise.engine.closed import ClosedWindows
+from panewise.engine.families import Family
 from panewise.engine.generation import TreeState
 from panewise.engine.reported import no_words, withdrawn, words_of
 from panewise.language.model import Query
+from panewise.windows.slots import lengths_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -43,6 +45,48 @@ def corrected_answers(
     for name, closed in _closed(state, touched, closed_us):
         assert closed_us is not None
         yield from _differing(before.get(name), closed, touched[name], closed_us, changed_only)
+
+
+def answers_beside(
+    trees: Iterable[TreeState],
+    families: Iterable[Family],
+    corrected: Iterable[QueryAnswers],
+    reports_after: Mapping[str, int | None],
+) -> list[QueryAnswers]:
+    """The answers of all queries at the windows and groups at which a query of their family was corrected.
+
+    The late events are in the stores. A query that alone makes up its family has them at hand.
+    """
+    wanted: dict[str, list[_Places]] = {}
+    for family in families:
+        members = {query.name for query in family.queries}
+        for part in (part for part in corrected if part.query.name in members):
+            for query in family.queries:
+                places = _same_ends(part, query, reports_after.get(query.name))
+                if len(places):
+                    wanted.setdefault(query.name, []).append(places)
+    return [part for state in trees for part in _answers_at(state, wanted)]
+
+
+def _same_ends(part: QueryAnswers, query: Query, after_us: int | None) -> _Places:
+    """The windows of a query that end where some answers' do, of the same groups, if the query reported them."""
+    mine, slide = lengths_of(part.query.window)
+    instances = part.instances + (mine - lengths_of(query.window)[0]) // slide
+    rows = np.arange(len(part)) if after_us is None else np.flatnonzero(part.ends_us > after_us)
+    return _Places(query, part.groups, part.keys[rows], instances[rows])
+
+
+def _answers_at(state: TreeState, wanted: Mapping[str, list[_Places]]) -> Iterator[QueryAnswers]:
+    """The answers of a tree's queries at some places."""
+    asked = [places for name in state.queries for places in wanted.get(name, ())]
+    if not asked:
+        return
+    ends = np.concatenate([time_bounds(places.query.window, places.instances)[1] for places in asked])
+    for closed in state.close(int(ends.min()) - 1, int(ends.max())):
+        for places in wanted.get(closed.planned.query.name, ()):
+            found = _answers(closed, places)
+            if found is not None:
+                yield found
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date, datetime
 from numbers import Real
 from os import PathLike
 from typing import Any
@@ -16,6 +15,8 @@ import pyarrow as pa
 from panewise.engine.admission import check_memory, check_structures
 from panewise.engine.answers import answers_schema, to_table, wide
 from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver, check_callables
+from panewise.engine.closed_tables import Answers
+from panewise.engine.closing import Closing, Time
 from panewise.engine.explain import explain_engine
 from panewise.engine.ingest import read_events
 from panewise.engine.lookup import first_values
@@ -35,12 +36,10 @@ from panewise.language.model import Workload
 from panewise.language.reader import apply, read
 from panewise.planning.cost import Prices
 from panewise.planning.plan import DEFAULT_RATE
-from panewise.windows.clock import FIRST_US, to_microseconds
-
-Time = int | datetime | date | str
+from panewise.windows.clock import to_microseconds
 
 
-class Engine:
+class Engine(Closing):
     """Answers the queries of a workload over events that are pushed in, in this process.
 
     Times are int microseconds since 1970 UTC, datetimes (naive means UTC), dates or ISO text, in the years 1 to 9999.
@@ -52,7 +51,8 @@ class Engine:
             good guess gives them faster.
         groups: About how many values attributes have, by name, for the same purpose.
         in_bulk: Plan for many windows that close at once, as when a past is loaded in few pushes.
-        memory_limit: Refuse a workload that would hold more bytes than this by these numbers.
+        memory_limit: Refuse a workload that would hold more bytes than this by these numbers, and an `advance` whose
+            answers would. For answers the default is the memory of this machine.
         strict: Refuse times that cannot be meant, instead of warning of them.
         set_aside: Called with a stream's name, a reason and an Arrow table (times in microseconds) for events that no
             window counts: `untimed`, `future` (see FUTURE BOUND) or `late`. Without it, untimed events are refused.
@@ -140,9 +140,7 @@ class Engine:
         self._row_queries.push(stream, state.push(usable))
         self._warned.push(state, times, state.late - late)
 
-    def advance(
-        self, stream: str, watermark: Time | None = None, *, changed_only: bool = False, encoded: bool = False
-    ) -> pa.Table:
+    def advance(self, stream: str, watermark: Time | None = None, *, changed_only: bool = False) -> Answers:
         """Move a stream's watermark, and return the answers of the windows that it closes.
 
         Args:
@@ -150,40 +148,30 @@ class Engine:
             watermark: No event before it will come. The default is the newest event's time minus the declared WATERMARK
                 delay; `panewise.END_OF_STREAM` closes everything.
             changed_only: Leave out groups with the same answers as in the window before. A group that no longer has an
-                answer comes once with NULL. The first such call after the engine was made or restored reports all
-                groups.
-            encoded: Return columns of strings as Arrow dictionaries, which take less time and memory for many answers.
+                answer comes once more, with `ended` true. The first such call after the engine was made or restored
+                reports all groups.
 
         Returns:
-            One long table for all queries, with a row for each answer and the columns `query`, `window_start`,
-            `window_end`, the group-by attributes, `aggregate`, `value` and `exact`. `wide` turns it into a table for
-            each query.
+            `Answers`: `.tables` has an Arrow table for each query, `.families` one for queries that share GROUP BY and
+            slide, and `.long()` makes one long table for all queries.
 
         Raises:
             UnknownNameError: There is no such stream.
             TimeError: The watermark is no time.
             WatermarkError: The watermark goes back.
             AnswerOverflowError: A sum does not fit in a BIGINT, of a query with ON OVERFLOW ERROR.
+            MemoryBudgetError: The answers do not fit into `memory_limit`, or into this machine; nothing was reported.
 
         Cost: O(rows) for each predicate of the trees in which a window ends, and O(answers). O(1) if no window ends.
         """
         state = self._stream(stream)
-        if watermark is not None:
-            watermark_us = to_microseconds(watermark, "the watermark", or_end=True)
-            self._warned.time(state, watermark, watermark_us, "the watermark")
-        elif state.newest_us is None:
-            self._warned.advance(state, 0)
-            return to_table([], self._schema, encoded=encoded)
+        watermark_us = self._watermark_us(state, watermark)
+        if watermark_us is None:
+            answers = self._answers(state, [], changed_only)
         else:
-            # Before year 1 there is nothing to close, for any declared delay.
-            watermark_us = max(state.newest_us - state.stream.watermark_us, FIRST_US)
-            if state.watermark_us is not None:
-                watermark_us = max(watermark_us, state.watermark_us)
-        answers = state.advance(watermark_us, changed_only=changed_only)
-        self._row_queries.advance(stream, watermark_us)
-        table = to_table(answers, self._schema, encoded=encoded)
-        self._warned.advance(state, table.num_rows)
-        return table
+            answers = self._advance(state, watermark_us, changed_only)
+        self._warned.advance(state, answers.num_rows)
+        return answers
 
     def next_closing(self, stream: str) -> NextClosing:
         """Tell which window of a stream closes next, or why none can.
@@ -236,8 +224,8 @@ class Engine:
                 tuples in the order of GROUP BY. The default is all groups.
 
         Returns:
-            A table like that of `advance`. A group that does not exist gives no row. A row query answers with its
-            newest complete window, or with the rows that it holds INTO a window.
+            A table like `Answers.long`. A group that does not exist gives no row. A row query answers with its newest
+            complete window, or with the rows that it holds INTO a window.
 
         Raises:
             PanewiseError: There is no such query, it slides, or the keys do not fit its GROUP BY.
@@ -443,7 +431,7 @@ class Engine:
         """Take one query's answers out of a long table, with a typed column for each SELECT item.
 
         Args:
-            answers: What `advance` or `lookup` returned.
+            answers: What `lookup` or `Answers.long` returned.
             query: The name of the query.
 
         Returns:

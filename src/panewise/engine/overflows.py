@@ -34,10 +34,7 @@ class Overflows:
 
     def take(self, answers: Iterable[QueryAnswers]) -> None:
         """Count those of some answers; raises before anything is counted if a query asks for an error."""
-        found = [(one.query, one.overflows) for one in answers if one.overflows]
-        for query, _ in found:
-            _refuse(query)
-        for query, count in found:
+        for query, count in found_in(answers):
             self.add(query, count)
 
     def add(self, query: Query, count: int) -> None:
@@ -60,6 +57,14 @@ class Overflows:
         """Forget a query that was removed: another one may take its name."""
         self._counts.pop(name, None)
         self._told.pop(name, None)
+
+
+def found_in(answers: Iterable[QueryAnswers]) -> list[tuple[Query, int]]:
+    """The queries that have such answers among these, and how many; raises if one of them asks for an error."""
+    found = [(one.query, one.overflows) for one in answers if one.overflows]
+    for query, _ in found:
+        _refuse(query)
+    return found
 
 
 def _refuse(query: Query) -> None:

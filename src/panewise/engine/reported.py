@@ -54,4 +54,4 @@ def withdrawn(query: Query, bounds_us: tuple[Ints, Ints], groups: Groups, keys: 
     """Rows of NULL for groups that no longer have an answer in some instances of a window."""
     nothing = Lowered(np.zeros(len(keys)), None, np.zeros(len(keys), np.bool_))
     lowered = dict.fromkeys(selected_aggregates(query), nothing)
-    return QueryAnswers(query, *bounds_us, keys, groups, lowered, instances=instances)
+    return QueryAnswers(query, *bounds_us, keys, groups, lowered, instances=instances, is_gone=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import pyarrow as pa
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
-from panewise.engine.closed import ClosedWindows, Fold, Folded, View
+from panewise.engine.closed import ClosedWindows, Fold, Folded, RepeatedFold, View
 from panewise.engine.combine import partials_schema
 from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, Reading, can_nest
 from panewise.engine.packed_rows import NO_SLOT, PackedRows
@@ -47,6 +48,16 @@ MOST_EDGES = 4
 
 Closing = dict[Window, tuple[int, int]]
 """The first and the last instance of each window that ends."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far a store reaches: where its first and its last slot begin, its rows, and the groups that they are of."""
+
+    first: int
+    last: int
+    rows: int
+    groups: int
 
 
 class SlotStore:
@@ -103,6 +114,15 @@ class SlotStore:
         self._settle()
         self._runs.compact(self._to_rows([]))
         return self._runs.nbytes + self._keys.nbytes + self._shards.nbytes
+
+    def extent(self) -> Extent | None:
+        """How far what is held reaches; None if nothing is held."""
+        self._settle()
+        rows = self._runs.live_rows
+        if not rows:
+            return None
+        unit = self.tree.granularity
+        return Extent(self._runs.lowest_slot * unit, self._runs.highest_slot * unit, rows, len(self._keys))
 
     def fork(self) -> SlotStore:
         """A store that holds the same and goes its own way. Cost: O(runs); rows and keys are shared."""
@@ -251,7 +271,7 @@ class SlotStore:
         for window, (first, last) in closing.items():
             yield window, self._fold(view, window, first, last)
 
-    def _fold(self, view: View, window: Window, first: int, last: int) -> Fold:
+    def _fold(self, view: View, window: Window, first: int, last: int) -> Folded:
         """The instances first .. last of a window, each with its range of the view's rows."""
         length, slide = lengths_in_slots(window, self.tree.granularity)
         # Enough room in most cases: one instance a key when few close, one a row when many do.
@@ -267,7 +287,7 @@ class SlotStore:
             behind = np.append(low[0], high[:-1])
             self.folded += int((high - np.maximum(low, behind)).sum()) + count
         groups = Groups(self.tree.group_by, self._keys)
-        return Fold(view, view.keys[owner], instances, low, high, self.plan, groups)
+        return RepeatedFold.of(Fold(view, view.keys[owner], instances, low, high, self.plan, groups))
 
     def _holds(self, predicate: int) -> Bools:
         """Which shards satisfy a predicate."""

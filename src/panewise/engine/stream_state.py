@@ -11,19 +11,23 @@ import pyarrow as pa
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.aside import LATE, Aside
 from panewise.engine.changes import Changes, last_instance, time_bounds
-from panewise.engine.corrections import corrected_answers
+from panewise.engine.corrections import answers_beside, corrected_answers
+from panewise.engine.cuts import cuts_of
 from panewise.engine.event_log import EventLog, Retention
+from panewise.engine.families import Family, families_of
 from panewise.engine.generation import Generation, TreeState, decided, time_answers
 from panewise.engine.having import HavingIndexes
 from panewise.engine.lookup import lookup_answers, lookup_arrays
 from panewise.engine.on_demand.shared import Keys, SharedStructures
 from panewise.engine.on_demand.short_way import Arrays
-from panewise.engine.overflows import Overflows
+from panewise.engine.overflows import Overflows, found_in
+from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.engine.within import TimeGrams
 from panewise.errors import PanewiseError, WatermarkError
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
 from panewise.planning.having import plan_having
+from panewise.planning.memory import too_many_answers
 from panewise.planning.plan import Clock
 from panewise.planning.structure_choice import Rates, choose_structure, within_plan
 from panewise.windows import RowWindow, Window
@@ -72,6 +76,7 @@ class StreamState:
         self._row_times = np.empty(0, np.int64)
         """The times of the final rows from position `_row_times_from` on, as long as a row window may start there."""
         self._row_times_from = 0
+        self._families: dict[str, Family] | None = None
         self.add(queries)
 
     def push(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -114,67 +119,124 @@ class StreamState:
                 if generation.has(Clock.TIME):
                     generation.append(batch, Clock.TIME, times, late=True)
 
-    def advance(self, watermark_us: int, *, changed_only: bool = False) -> list[QueryAnswers]:
-        """Move the watermark, and answer the windows that it closes, or only what changed in them.
+    def cuts(self, watermark_us: int) -> list[int]:
+        """Where to stop on the way to a watermark, so that what closes at once stays small."""
+        return cuts_of(list(self._trees(Clock.TIME)), self.closed_us, watermark_us)
 
-        When an answer fails (a sum that does not fit, of a query with ON OVERFLOW ERROR), the watermark has moved but
-        nothing counts as reported: remove the query that failed and advance again, to the same watermark, and the
-        other answers come.
+    def advance(self, until_us: int, *, changed_only: bool = False, most_bytes: int | None = None) -> list[Closed]:
+        """Move the watermark, if it is not there yet, and answer the windows up to it, or only what changed in them.
+
+        When an answer fails (a sum that does not fit, of a query with ON OVERFLOW ERROR), or the answers need more than
+        `most_bytes`, the watermark has moved but nothing counts as reported: remove the query that failed and advance
+        again, to the same watermark, and the other answers come.
         """
-        if self.watermark_us is not None and watermark_us < self.watermark_us:
-            raise WatermarkError(
-                f"stream {self.stream.name}: the watermark stands at {show_time(self.watermark_us)} and cannot go back "
-                f"to {show_time(watermark_us)}"
-            )
-        self.watermark_us = watermark_us
-        if watermark_us != END_OF_STREAM:
-            self.marked_us = watermark_us
+        # One who follows the closing may have advanced further meanwhile.
+        until_us = until_us if self.closed_us is None else max(until_us, self.closed_us)
+        self.watermark_us = until_us if self.watermark_us is None else max(until_us, self.watermark_us)
+        if self.watermark_us != END_OF_STREAM:
+            self.marked_us = self.watermark_us
         if self.log is not None:
-            self._finalize_rows(watermark_us)
+            self._finalize_rows(self.watermark_us)
         rows = self.log.final_count if self.log is not None else 0
+        cuts = self.cuts(until_us)
+        changes = self.changes
+        if changes is None:
+            changes = Changes(self.stream) if changed_only else None
+        elif len(cuts) > 1:
+            changes = changes.fork()
         try:
-            corrections = [
-                answer
-                for state in self._trees(Clock.TIME)
-                for answer in corrected_answers(state, self.closed_us, self.reports_after_us, changed_only=changed_only)
-            ]
-            answers = [
-                answer
-                for state in self._trees(Clock.TIME)
-                for answer in time_answers(state, self.closed_us, watermark_us)
-            ]
-            for state in self._trees(Clock.ROWS):
-                answers += self._row_answers(state, rows)
-            self.overflows.take([*corrections, *answers])
+            corrections = self._corrections(changed_only)
+            overflown = found_in(corrections.reported)
+            closed = list(self._closing(cuts, rows, corrections, changes, changed_only, most_bytes, overflown))
         except PanewiseError:
             for state in self._trees(Clock.TIME):
                 state.undo_late()
             raise
         for state in self._trees(Clock.TIME):
             state.settle_late()
-        self.closed_us = watermark_us
+        for query, count in overflown:
+            self.overflows.add(query, count)
+        self.closed_us = until_us
         self.closed_rows = rows
-        if changed_only and self.changes is None:
-            self.changes = Changes(self.stream)
-        if self.changes is not None:
-            self.changes.correct(corrections)
-            # Once changes are followed, every answer must be seen; otherwise the next one would be compared with an old
-            # one.
-            changed = self._changed(self.changes, answers)
-            answers = changed if changed_only else answers
+        self.changes = changes
         self._hand_over()
         self._let_go()
-        return corrections + answers
+        return closed
 
-    def _changed(self, changes: Changes, answers: list[QueryAnswers]) -> list[QueryAnswers]:
+    def check_watermark(self, watermark_us: int) -> None:
+        """Refuse a watermark that goes back."""
+        if self.watermark_us is not None and watermark_us < self.watermark_us:
+            raise WatermarkError(
+                f"stream {self.stream.name}: the watermark stands at {show_time(self.watermark_us)} and cannot go back "
+                f"to {show_time(watermark_us)}"
+            )
+
+    def _corrections(self, changed_only: bool) -> Closed:
+        """The answers that late events correct, and those of their families at the same places."""
+        trees = list(self._trees(Clock.TIME))
+        corrected = [
+            answer
+            for state in trees
+            for answer in corrected_answers(state, self.closed_us, self.reports_after_us, changed_only=changed_only)
+        ]
+        if not corrected:
+            return Closed([], [])
+        beside = answers_beside(trees, self.families.values(), corrected, self.reports_after_us)
+        return Closed(corrected, beside)
+
+    def _closing(
+        self,
+        cuts: list[int],
+        rows: int,
+        corrections: Closed,
+        changes: Changes | None,
+        changed_only: bool,
+        most_bytes: int | None,
+        overflown: list[tuple[Query, int]],
+    ) -> Iterator[Closed]:
+        """The answers up to each cut, and with the first of them the corrections. Those that do not fit are noted."""
+        after_us, total = self.closed_us, 0
+        if changes is not None:
+            changes.correct(corrections.reported)
+        for cut_us in cuts:
+            is_last = cut_us == cuts[-1]
+            answers = [part for state in self._trees(Clock.TIME) for part in time_answers(state, after_us, cut_us)]
+            if is_last:
+                answers += [part for state in self._trees(Clock.ROWS) for part in self._row_answers(state, rows)]
+            overflown += found_in(answers)
+            reported = every = answers
+            if changes is not None:
+                # Once changes are followed, every answer must be seen; otherwise the next one would be compared with
+                # an old one.
+                changed = self._changed(changes, answers, cut_us, rows if is_last else self.closed_rows)
+                if changed_only:
+                    reported = changed
+                    every = beside_changes(self.stream, self.families.values(), changed, answers)
+            closed = Closed([*corrections.reported, *reported], [*corrections.every, *every])
+            if most_bytes is not None and len(cuts) > 1:
+                more = closed.nbytes
+                total += more
+                if total + (0 if is_last else more) > most_bytes:
+                    raise too_many_answers(self.stream.name, total, cut_us, most_bytes)
+            yield closed
+            corrections, after_us = Closed([], []), cut_us
+
+    @property
+    def families(self) -> dict[str, Family]:
+        """The families of the sliding queries at work."""
+        if self._families is None:
+            at_work = (planned.query for clock in Clock for s in self._trees(clock) for planned in s.queries.values())
+            self._families = families_of(at_work)
+        return self._families
+
+    def _changed(
+        self, changes: Changes, answers: list[QueryAnswers], closed_us: int, closed_rows: int
+    ) -> list[QueryAnswers]:
         queries = {
             name: planned.query for clock in Clock for s in self._trees(clock) for name, planned in s.queries.items()
         }
-        assert self.closed_us is not None
         last = {
-            name: last_instance(
-                query.window, self.closed_rows if isinstance(query.window, RowWindow) else self.closed_us
-            )
+            name: last_instance(query.window, closed_rows if isinstance(query.window, RowWindow) else closed_us)
             for name, query in queries.items()
         }
         return changes.only(answers, last, queries, self._bounds)
@@ -212,6 +274,7 @@ class StreamState:
 
     def add(self, queries: list[Query]) -> None:
         """Start answering more queries."""
+        self._families = None
         remaining = []
         for query in queries:
             if not query.window.is_sliding:
@@ -233,6 +296,7 @@ class StreamState:
     def remove(self, name: str) -> None:
         """Stop answering a query; `free` then drops what only it needed."""
         self.overflows.forget(name)
+        self._families = None
         if self.on_demand.pop(name, None) is not None:
             del self.since_us[name]
             self.having.remove(name)

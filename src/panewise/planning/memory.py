@@ -8,10 +8,14 @@ what `Engine.statistics` counts: how well values pack, and how often they repeat
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from math import expm1
+from pathlib import Path
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
@@ -26,6 +30,7 @@ from panewise.planning.structure_choice import Rates, shape_of
 from panewise.planning.windowed import RowPlan
 from panewise.structures import BY_NAME
 from panewise.windows import TimeWindow, Window
+from panewise.windows.clock import show_time
 from panewise.windows.slots import lengths_of
 
 ROW_BYTES = 8
@@ -101,6 +106,25 @@ def check_budget(plan: Plan, limit: int) -> None:
         f"the workload would hold about {show_bytes(total)}, and may hold {show_bytes(limit)}: {largest}. Shorten the "
         f"longest windows, group by fewer attributes, give a coarser SLIDE, or allow more memory"
     )
+
+
+def too_many_answers(stream: str, held: int, until_us: int, limit: int) -> MemoryBudgetError:
+    """The error of an advance whose answers, held up to a time, do not all fit."""
+    return MemoryBudgetError(
+        f"stream {stream}: the answers of this advance do not fit into {show_bytes(limit)}: those of windows up to "
+        f"{show_time(until_us)} take {show_bytes(held)}, and more would follow. Nothing was reported. Take the answers "
+        f"as they come with closing(), send them to files with write(), advance in smaller steps, or allow more memory"
+    )
+
+
+@cache
+def machine_bytes() -> int:
+    """The memory that this machine or container has."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [2**62]
+    # Without a container there is no such file, and one without a limit says "max".
+    with suppress(OSError, ValueError):
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(limits)
 
 
 def show_bytes(number: float) -> str:
