@@ -159,13 +159,11 @@ class FolderError(PanewiseError):
 
 
 class SlotLogError(FolderError):
-    """A file of the shared folder that is missing, damaged, or of another job.
-
-    `fault` is what is wrong with it, without the `cure` for those who need the file.
-    """
+    """A file of the shared folder that is missing, damaged, or of another job."""
 
     def __init__(self, fault: str, cure: str = "") -> None:
         self.fault = fault
+        """What is wrong with the file, without the cure for those who need it."""
         super().__init__(f"{fault}; {cure}" if cure else fault)
 
 

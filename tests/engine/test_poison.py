@@ -25,7 +25,8 @@ CREATE QUERY counted AS SELECT COUNT(*) FROM s [RANGE 1 HOUR];
 POISON = {"t": [SECOND, 2 * SECOND, 3 * SECOND], "k": ["a", "a", "b"], "x": [HUGE, HUGE, 7]}
 
 
-def values(table: pa.Table) -> dict[tuple[str, str | None, str], int | None]:
+def values(answers: pa.Table | panewise.Answers) -> dict[tuple[str, str | None, str], int | None]:
+    table = answers.long() if isinstance(answers, panewise.Answers) else answers
     return {(row["query"], row["k"], row["aggregate"]): row["exact"] for row in table.to_pylist()}
 
 

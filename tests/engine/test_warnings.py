@@ -252,8 +252,8 @@ def test_the_next_closing_is_where_the_first_answer_comes() -> None:
         assert engine.advance("s", upcoming.end_us - 1).num_rows == 0
         answers = engine.advance("s", upcoming.end_us)
         if answers.num_rows:
-            assert upcoming.query in answers.column("query").to_pylist()
-            assert set(answers.column("window_end").cast(pa.int64()).to_pylist()) == {upcoming.end_us}
+            assert upcoming.query in answers.long().column("query").to_pylist()
+            assert set(answers.long().column("window_end").cast(pa.int64()).to_pylist()) == {upcoming.end_us}
     engine.advance("s", panewise.END_OF_STREAM)
     assert engine.next_closing("s").query is None
     assert "has ended" in engine.next_closing("s").why
