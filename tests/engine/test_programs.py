@@ -177,12 +177,15 @@ class Program(RuleBasedStateMachine):
         return found
 
     def replay(self, name: str, reported, wanted, before: int | None, *, is_first: bool, changed_only: bool) -> None:
-        """Window by window. Windows over rows may report what changed, but never that a group has no answer."""
+        """Window by window. Of windows over rows, each report is an answer that is wanted, or withdraws one."""
         assert self.reports is not None
         window = self.engine.workload.queries[name].window
         if type(window).__name__ != "TimeWindow":
-            there = {place_of(one) for one in wanted}
-            assert {place_of(one) for one in reported} <= there
+            there = {place_of(one): one.value for one in wanted}
+            for one in reported:
+                # A withdrawn group has no answer in its window.
+                assert place_of(one) in there or one.value is None
+                assert one.value is not None or there.get(place_of(one)) is None
             return
         reports = self.reports.setdefault(name, Reports())
         newest = (self.run.watermark - window.left_us) // window.slide_us * window.slide_us + window.left_us
