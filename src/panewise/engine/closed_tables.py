@@ -13,7 +13,7 @@ from panewise.engine.families import Family, families_of
 from panewise.engine.wide_tables import Closed, family_table, query_table
 from panewise.errors import UnknownNameError
 from panewise.language.model import Query, Stream, Workload
-from panewise.notebook import names
+from panewise.notebook import MOST_ROWS, block, counted, folded, names, table
 
 
 class Tables(Mapping[str, pa.Table]):
@@ -106,14 +106,15 @@ class Answers:
         return Answers(_Content(workload, stream, closed, marks_ended, long_schema))
 
     def __repr__(self) -> str:
-        from panewise.engine.show import answers_text
-
-        return answers_text(self)
+        return f"Answers({counted(len(self.tables), 'query', 'queries')}, {counted(self.num_rows, 'row')})"
 
     def _repr_html_(self) -> str:
-        from panewise.engine.show import answers_html
-
-        return answers_html(self)
+        """The families with their rows, and the first rows of each. Cost: O(rows), as families are made."""
+        parts = (
+            folded(f"{name}: {counted(found.num_rows, 'row')}", _first_rows(found))
+            for name, found in self.families.items()
+        )
+        return block(repr(self), *parts)
 
     @cached_property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -163,3 +164,8 @@ class Answers:
     def nbytes(self) -> int:
         """The memory of the answers, before tables are made of them. Cost: O(queries)."""
         return sum(closed.nbytes for closed in self._content.closed)
+
+
+def _first_rows(found: pa.Table) -> str:
+    rows = found.slice(0, MOST_ROWS).to_pylist()
+    return table(found.column_names, (row.values() for row in rows), found.num_rows)

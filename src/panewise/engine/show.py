@@ -1,19 +1,16 @@
-"""An engine and its answers as people see them: a line of text, and HTML for notebooks."""
+"""An engine as people see it: a line of text, and HTML for notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from panewise.engine.aside import FUTURE, UNTIMED
-from panewise.engine.closed_tables import Answers
 from panewise.engine.explain import overflow_lines, plan_at_work
 from panewise.engine.stream_state import StreamState
 from panewise.language.model import Workload
 from panewise.language.show import queries_table
-from panewise.notebook import MOST_ROWS, block, counted, folded, line, table
+from panewise.notebook import block, counted, folded, line, table
 from panewise.planning.memory import show_bytes
 from panewise.planning.show import picture_html
 from panewise.windows.clock import END_OF_STREAM, show_time
@@ -83,22 +80,3 @@ def _held_rows(statistics: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
             yield name, what, ", ".join(held["group_by"]), held["queries"], held["elements"], held["bytes"]
     for name, rows in statistics["row_queries"].items():
         yield name, "index and rows", "", 1, "", rows["bytes"]
-
-
-def answers_text(answers: Answers) -> str:
-    """What answers there are, in a line. Cost: O(queries)."""
-    return f"Answers({counted(len(answers.tables), 'query', 'queries')}, {counted(answers.num_rows, 'row')})"
-
-
-def answers_html(answers: Answers) -> str:
-    """The families with their rows, and the first rows of each. Cost: O(rows), as families are made."""
-    parts = [
-        folded(f"{name}: {counted(found.num_rows, 'row')}", _first_rows(found))
-        for name, found in answers.families.items()
-    ]
-    return block(answers_text(answers), *parts)
-
-
-def _first_rows(found: pa.Table) -> str:
-    rows = found.slice(0, MOST_ROWS).to_pylist()
-    return table(found.column_names, (row.values() for row in rows), found.num_rows)
