@@ -61,11 +61,13 @@ def test_options_that_panewise_adds() -> None:
 def test_a_broker_that_answers(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:1, PLAINTEXT://127.0.0.1:{server.getsockname()[1]}"
-        check_sink(read(tmp_path, KAFKA.replace("SERVERS", address)))
+        job = read(tmp_path, KAFKA.replace("SERVERS", address))
+        check_sink(job, "[sink]", job.sink)
 
 
 def test_the_sink_of_a_cluster_is_left_to_its_executors(tmp_path: Path) -> None:
-    check_sink(read(tmp_path, KAFKA.replace("SERVERS", "127.0.0.1:1") + '[spark]\nmaster = "yarn"'))
+    job = read(tmp_path, KAFKA.replace("SERVERS", "127.0.0.1:1") + '[spark]\nmaster = "yarn"')
+    check_sink(job, "[sink]", job.sink)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ SERVERS = [
 def test_mistakes_of_the_sink(tmp_path: Path, old: str, new: str, message: str) -> None:
     job = read(tmp_path, KAFKA.replace(old, new))
     with pytest.raises(JobError, match=re.escape(message)):
-        check_sink(job)
+        check_sink(job, "[sink]", job.sink)
 
 
 @pytest.mark.parametrize(
