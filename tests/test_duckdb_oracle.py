@@ -21,6 +21,9 @@ from panewise.engine.columns import arrow_type
 from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query, Stream, Workload
 
+# Some times lie before 1900 on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")
+
 
 def without_sketches(workload: Workload) -> Workload:
     """The queries that DuckDB can answer too."""

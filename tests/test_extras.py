@@ -88,6 +88,7 @@ for name in spark.__all__:
         f"panewise.spark.ProgressListener needs pyspark, protobuf, pandas and prometheus_client, which are {cure}",
         f"panewise.spark.prometheus needs prometheus_client, which is {cure}",
         f"panewise.spark.answers needs pyspark, protobuf, pandas and prometheus_client, which are {cure}",
+        f"panewise.spark.set_aside needs pyspark, protobuf, pandas and prometheus_client, which are {cure}",
     ]
     assert done.returncode == 0, done.stderr
 

@@ -136,7 +136,7 @@ def test_a_correction_that_failed_comes_when_the_query_is_gone() -> None:
     """Late events stay late until an advance has reported what they change."""
     text = TEXT.split("CREATE QUERY a")[0] + (
         "CREATE QUERY m AS SELECT COUNT(*) FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k;"
-        "CREATE QUERY total AS SELECT SUM(x) FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k;"
+        "CREATE QUERY total AS SELECT SUM(x) FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k ON OVERFLOW ERROR;"
     )
     engine = panewise.Engine(text)
     engine.push("s", {"t": [8 * US], "k": ["a"], "x": [2**62]})

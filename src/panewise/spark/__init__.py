@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from panewise.extras import require
 
 if TYPE_CHECKING:
+    from panewise.spark.aside_rows import set_aside
     from panewise.spark.batch_metrics import BatchMetrics
     from panewise.spark.java import JavaRuntime, ensure_java
     from panewise.spark.job import check_workload
@@ -35,7 +36,7 @@ _HOMES = {
     "check_workload": "panewise.spark.job",
     "choose_worker_python": "panewise.spark.worker_python",
     "ensure_java": "panewise.spark.java",
-    "set_aside": "panewise.spark.set_aside",
+    "set_aside": "panewise.spark.aside_rows",
 }
 
 _NEED_PYSPARK = frozenset({"ProgressListener", "answers", "set_aside"})

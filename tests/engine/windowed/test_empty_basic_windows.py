@@ -59,6 +59,7 @@ def test_windows_that_are_answered_together_are_those_answered_one_by_one(query:
     assert engine.rows("q").equals(together)
 
 
+@pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")
 def test_a_join_jumps_over_empty_basic_windows() -> None:
     engine = panewise.Engine(
         f"{STREAMS} CREATE QUERY j AS SELECT s.k, z.k AS other "
