@@ -11,7 +11,8 @@ from tests.oracle import Answer
 from tests.wide_answers import assert_same_wide
 
 from panewise.engine.closed_tables import Answers
-from panewise.language.model import Workload
+from panewise.language.expressions import AggregateCall, Attribute
+from panewise.language.model import Query, Workload
 from panewise.language.printer import label_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,8 +26,14 @@ def microseconds(value: Any) -> Any:
     return value
 
 
-def to_answers(answers: Answers | pa.Table, workload: Workload) -> list[Answer]:
-    """The rows of a long table; of an engine's answers, whose wide tables must then say the same."""
+def to_answers(answers: Answers | pa.Table, workload: Workload, looked_up: str | None = None) -> list[Answer]:
+    """The rows of a long table, or of the table of a query that was looked up.
+
+    An engine's answers are those of its long table; its wide tables must then say the same.
+    """
+    if looked_up is not None:
+        assert isinstance(answers, pa.Table)
+        return [to_answer(row, workload) for row in lookup_rows(answers, workload.queries[looked_up])]
     if isinstance(answers, Answers):
         assert_same_wide(answers, workload)
         answers = answers.long()
@@ -39,10 +46,39 @@ def to_answer(row: dict[str, Any], workload: Workload) -> Answer:
     group = tuple((name, microseconds(row[name])) for name in query.group_by)
     for name in workload.group_by_attributes:
         if name not in query.group_by:
-            assert row[name] is None
+            assert row.get(name) is None
     value = row["value"] if row["exact"] is None else row["exact"]
     item = labels.index(row["aggregate"])
     return Answer(query.name, microseconds(row["window_start"]), microseconds(row["window_end"]), group, item, value)
+
+
+def lookup_rows(table: pa.Table, query: Query) -> list[dict[str, Any]]:
+    """The table of a lookup as rows of a long one: each with one aggregate, its value and its bounds."""
+    names = {item.expression.name: label_of(item) for item in query.select if isinstance(item.expression, Attribute)}
+    labels = [label_of(item) for item in query.select if isinstance(item.expression, AggregateCall)]
+    bounds = [f"{label} {side}" for label in labels for side in ("low", "high")]
+    groups = [names.get(name, name) for name in query.group_by]
+    shown = {"window_start", "window_end", *groups, *names.values(), *labels}
+    assert shown <= set(table.column_names) <= shown | set(bounds)
+    found = []
+    for row in table.to_pylist():
+        place = {name: row[name] for name in ("window_start", "window_end")}
+        place |= {name: row[label] for name, label in zip(query.group_by, groups, strict=True)}
+        for label in labels:
+            value = microseconds(row[label])
+            is_exact = table.schema.field(label).type != pa.float64()
+            found.append(
+                {
+                    "query": query.name,
+                    **place,
+                    "aggregate": label,
+                    "value": None if value is None else float(value),
+                    "exact": int(value) if is_exact and value is not None else None,
+                    "low": row.get(f"{label} low", value),
+                    "high": row.get(f"{label} high", value),
+                }
+            )
+    return found
 
 
 def of_query(answers: Iterable[Answer], name: str) -> list[Answer]:

@@ -73,7 +73,7 @@ def test_lookups(seed: int, origin_us: int) -> None:
     times = sorted(row[stream.timestamp] for row in rows)
     for at in (times[20], times[40] + 1, times[-1]):
         for name, query in workload.queries.items():
-            found = to_answers(engine.lookup(name, at=at), workload)
+            found = to_answers(engine.lookup(name, at=at), workload, name)
             oracle.assert_same_answers(found, duck.looked_up(query, at), name)
 
 

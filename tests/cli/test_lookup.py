@@ -45,7 +45,7 @@ def folder(writer: LogWriter) -> Path:
 def test_a_group_with_an_answer(folder: Path) -> None:
     done = runner.invoke(app, ["lookup", str(folder), "total", "--key", "k=a", "--json"])
     assert (done.exit_code, done.stderr) == (ExitCode.DONE, "")
-    assert [json.loads(line)["exact"] for line in done.stdout.splitlines()] == [6 + 7]
+    assert [json.loads(line)["SUM(x)"] for line in done.stdout.splitlines()] == [6 + 7]
 
 
 @pytest.mark.parametrize("key", ["k=b", "k=never seen"])

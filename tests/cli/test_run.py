@@ -291,7 +291,7 @@ def test_batch(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert answers(folder) == expected(last_end=65)
     with panewise.LookupClient(folder / "out" / "lookups") as client:
-        assert client.lookup("last", keys={"sensor": "b"}).column("value").to_pylist() == [59.0 + 57.0 + 55.0]
+        assert client.lookup("last", keys={"sensor": "b"}).column("SUM(value)").to_pylist() == [59.0 + 57.0 + 55.0]
         assert client.lookup("overall").num_rows == 1
     said = json.loads(done.stdout)
     assert (said["event"], said["answers"]) == ("done", len(expected(last_end=65)))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
-from tests.answers import to_answer
+from tests.answers import lookup_rows, to_answer
 
 import panewise
 from panewise import extras
@@ -61,9 +61,9 @@ def plain(events: pa.Table) -> list[dict]:
     return events.set_column(0, "t", events.column("t").cast(pa.int64())).to_pylist()
 
 
-def check(table: pa.Table, workload: panewise.Workload, expected: list[oracle.Answer], events: list[dict]) -> None:
+def check(found: list[dict], workload: panewise.Workload, expected: list[oracle.Answer], events: list[dict]) -> None:
     """Every answer is present: approximate ones within three times the error, the others exact."""
-    rows = {to_answer(row, workload)[:5]: row for row in table.to_pylist()}
+    rows = {to_answer(row, workload)[:5]: row for row in found}
     assert rows.keys() == {answer[:5] for answer in expected}
     for answer in expected:
         row = rows[answer[:5]]
@@ -112,10 +112,10 @@ def test_answers_are_within_the_error_stated() -> None:
         at = stop
         if stop == 5000:
             engine = panewise.Engine.restore(engine.snapshot())
-    table = engine.lookup("now")
+    looked = lookup_rows(engine.lookup("now"), engine.workload.queries["now"])
     now = rows[-1]["t"]
     workload = engine.workload
-    check(table, workload, oracle.lookup(workload.queries["now"], "t", rows, now), rows)
+    check(looked, workload, oracle.lookup(workload.queries["now"], "t", rows, now), rows)
     watermark = 25 * MINUTE
     table = pa.concat_tables(
         [engine.advance("s", watermark).long(), engine.advance("s", panewise.END_OF_STREAM).long()]
@@ -125,12 +125,14 @@ def test_answers_are_within_the_error_stated() -> None:
         for name in ("whole", "grouped", "rows")
         for answer in oracle.closed_answers(workload.queries[name], "t", rows, None)
     ]
-    check(table, workload, expected, rows)
+    check(table.to_pylist(), workload, expected, rows)
 
 
-def check_top(table: pa.Table, workload: panewise.Workload, expected: list[oracle.Answer], events: list[dict]) -> None:
+def check_top(
+    found: list[dict], workload: panewise.Workload, expected: list[oracle.Answer], events: list[dict]
+) -> None:
     """Bounds always hold: for the exact answer, and for the count of the named value."""
-    rows = {to_answer(row, workload)[:5]: row for row in table.to_pylist()}
+    rows = {to_answer(row, workload)[:5]: row for row in found}
     assert rows.keys() == {answer[:5] for answer in expected}
     for answer in expected:
         row = rows[answer[:5]]
@@ -163,12 +165,13 @@ def test_the_most_frequent_values_are_within_the_error_stated() -> None:
     assert answers[0][0].equals(answers[1][0])
     assert answers[0][1].equals(answers[1][1])
     rows, workload = plain(events), engine.workload
-    check_top(answers[0][0], workload, oracle.lookup(workload.queries["now"], "t", rows, rows[-1]["t"]), rows)
+    looked = lookup_rows(answers[0][0], workload.queries["now"])
+    check_top(looked, workload, oracle.lookup(workload.queries["now"], "t", rows, rows[-1]["t"]), rows)
     for name in ("whole", "rows"):
         table = answers[0][1].filter(pc.equal(answers[0][1].column("query"), name))
-        check_top(table, workload, oracle.closed_answers(workload.queries[name], "t", rows, None), rows)
+        check_top(table.to_pylist(), workload, oracle.closed_answers(workload.queries[name], "t", rows, None), rows)
     table = answers[0][1].filter(pc.equal(answers[0][1].column("query"), "grouped"))
-    check_top(table, workload, oracle.closed_answers(workload.queries["grouped"], "t", rows, None), rows)
+    check_top(table.to_pylist(), workload, oracle.closed_answers(workload.queries["grouped"], "t", rows, None), rows)
     whole = answers[0][1].filter(pc.equal(answers[0][1].column("query"), "whole")).to_pylist()
     assert any(row["low"] < row["high"] for row in whole if row["aggregate"] == "APPROX_TOP_K(n, 3)[1] count")
 
@@ -176,7 +179,7 @@ def test_the_most_frequent_values_are_within_the_error_stated() -> None:
 def test_the_most_frequent_values_wide() -> None:
     engine = panewise.Engine(f"{STREAM} CREATE QUERY q AS SELECT APPROX_TOP_K(t, 2) AS at FROM s [RANGE 1 HOUR]")
     engine.push("s", {"t": [7, 7, 9], "k": ["a"] * 3, "x": [0.0] * 3, "n": [1] * 3, "u": [None] * 3})
-    (row,) = engine.wide(engine.lookup("q"), "q").to_pylist()
+    (row,) = engine.lookup("q").to_pylist()
     shown = {name: value for name, value in row.items() if name.startswith("at") and not name.endswith(("low", "high"))}
     assert list(shown) == ["at[1]", "at[1] count", "at[2]", "at[2] count"]
     assert [getattr(value, "microsecond", value) for value in shown.values()] == [7, 2, 9, 1]
@@ -223,11 +226,12 @@ def test_wide_answers_are_typed_and_have_bounds() -> None:
 
 def test_nothing_and_null() -> None:
     engine = panewise.Engine(WORKLOAD)
-    quantile, count = engine.lookup("now").to_pylist()
+    query = engine.workload.queries["now"]
+    quantile, count = lookup_rows(engine.lookup("now"), query)
     assert [quantile[name] for name in ("value", "low", "high")] == [None, None, None]
     assert [count[name] for name in ("exact", "low", "high")] == [0, 0.0, 0.0]
     engine.push("s", {"t": [1], "k": ["a"], "x": [None], "n": [200], "u": [None]})
-    assert [row["exact"] for row in engine.lookup("now").to_pylist()] == [None, 0]
+    assert [row["exact"] for row in lookup_rows(engine.lookup("now"), query)] == [None, 0]
     answers = engine.advance("s", panewise.END_OF_STREAM).long()
     found = {row["aggregate"]: row["value"] for row in engine.advance("s", panewise.END_OF_STREAM).long().to_pylist()}
     assert not found

@@ -86,7 +86,7 @@ def test_the_engine_agrees_with_the_oracle(program) -> None:
                 else:
                     table = engine.lookup(query.name, at)
                 oracle.assert_same_answers(
-                    to_answers(table, workload), oracle.lookup(query, stream.timestamp, accepted, at)
+                    to_answers(table, workload, query.name), oracle.lookup(query, stream.timestamp, accepted, at)
                 )
             case ("snapshot",):
                 engine = panewise.Engine.restore(engine.snapshot())

@@ -58,7 +58,9 @@ def test_lookups_agree_with_the_oracle(data: st.DataObject) -> None:
         at = watermark + data.draw(st.integers(0, 12))
         for query in workload.queries.values():
             expected = oracle.lookup(query, "at", accepted, at)
-            oracle.assert_same_answers(to_answers(engine.lookup(query.name, at), workload), expected, query.name)
+            oracle.assert_same_answers(
+                to_answers(engine.lookup(query.name, at), workload, query.name), expected, query.name
+            )
 
 
 def test_only_the_events_of_passing_groups_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +79,7 @@ def test_only_the_events_of_passing_groups_are_read(monkeypatch: pytest.MonkeyPa
         "t", {"at": np.arange(1, 7).astype("datetime64[us]"), "sym": symbols, "v": [4, 1, 4, 2, 3, 1], "p": [1.0] * 6}
     )
     engine.advance("t", 10)
-    assert engine.wide(engine.lookup("sums", 10), "sums").to_pylist()[0]["SUM(v)"] == 11
+    assert engine.lookup("sums", 10).to_pylist()[0]["SUM(v)"] == 11
     assert read == [[0, 2, 4]]
 
 
@@ -162,7 +164,7 @@ def test_a_lookup_in_the_past_misses_no_event_that_where_keeps() -> None:
         },
     )
     engine.advance("t", 29)
-    assert engine.wide(engine.lookup("q", 12), "q").to_pylist()[0]["COUNT(*)"] == 10
+    assert engine.lookup("q", 12).to_pylist()[0]["COUNT(*)"] == 10
 
 
 @pytest.mark.parametrize("having", ["COUNT(v) < 2", "COUNT(v) <= 0", "COUNT(v) >= 0", "COUNT(v) > -1"])

@@ -73,7 +73,7 @@ def check_on_demand(groups: dict[str, list], functions: list[str], using: str = 
     for watermark in (0, at // 2 + 1, at + 2 * SECOND):
         engine.advance("s", watermark)
         then = max(at, watermark)
-        found = to_answers(engine.lookup("q", at=then), workload)
+        found = to_answers(engine.lookup("q", at=then), workload, "q")
         oracle.assert_same_answers(found, expected_at(expected, then))
         for answer in expected:
             one = engine.lookup_one("q", *(value for _, value in answer.group), at=then)

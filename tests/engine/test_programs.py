@@ -216,8 +216,9 @@ class Program(RuleBasedStateMachine):
         wanted = {name: {"k": key[0], "g": key[1]}[name] for name in query.group_by}
         self.run.look(query.name, None, [key])
         try:
-            one = to_answers(self.engine.lookup(query.name, keys=wanted), self.engine.workload)
-            other = to_answers(self.engine.lookup(query.name, keys=[tuple(wanted.values())]), self.engine.workload)
+            one = to_answers(self.engine.lookup(query.name, keys=wanted), self.engine.workload, query.name)
+            by_tuple = self.engine.lookup(query.name, keys=[tuple(wanted.values())])
+            other = to_answers(by_tuple, self.engine.workload, query.name)
         except HistoryError:
             return
         oracle.assert_same_answers(one, other, wanted)

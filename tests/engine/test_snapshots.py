@@ -54,7 +54,7 @@ def expected_answers(engine: panewise.Engine, events: list[dict], until: int, af
 def check_lookups(engine: panewise.Engine, events: list[dict], at: int) -> None:
     for name, query in engine.workload.queries.items():
         if not query.window.is_sliding:
-            answers = to_answers(engine.lookup(name, at), engine.workload)
+            answers = to_answers(engine.lookup(name, at), engine.workload, name)
             oracle.assert_same_answers(answers, oracle.lookup(query, "t", events, at), query)
 
 

@@ -80,13 +80,13 @@ def check_rows(
                 gone += 1
                 continue
             assert table.schema == job.answers_schema
-            oracle.assert_same_answers(to_answers(table, job.workload), wanted, print_query(query))
+            oracle.assert_same_answers(to_answers(table, job.workload, query.name), wanted, print_query(query))
             groups = {answer.group for answer in wanted}
             keys = [tuple(value for _, value in group) for group in sorted(groups, key=repr)[::2]]
             if keys and not any(isinstance(value, float) for key in keys for value in key):
                 some = client.lookup(query.name, keys=keys, at=at_us)
                 there = [one for one in wanted if tuple(value for _, value in one.group) in keys]
-                oracle.assert_same_answers(to_answers(some, job.workload), there, print_query(query))
+                oracle.assert_same_answers(to_answers(some, job.workload, query.name), there, print_query(query))
                 many = client.lookup_many(query.name, keys, at=at_us)
                 assert all(len(column) == len(keys) for column in many.values())
     return gone

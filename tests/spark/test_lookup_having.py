@@ -82,11 +82,11 @@ def check(client: LookupClient, writer: LogWriter, at_us: int | None = None) -> 
     for query in writer.workload.queries.values():
         wanted = oracle.lookup(query, writer.stream.timestamp, writer.accepted, instant_us)
         try:
-            found = to_answers(client.lookup(query.name, at=at_us), writer.workload)
+            found = to_answers(client.lookup(query.name, at=at_us), writer.workload, query.name)
         except HistoryError:
             assert at_us is not None
             continue
-        folded = to_answers(client.lookup(query.name, keys=keys, at=at_us), writer.workload)
+        folded = to_answers(client.lookup(query.name, keys=keys, at=at_us), writer.workload, query.name)
         oracle.assert_same_answers(found, wanted, query)
         oracle.assert_same_answers(folded, wanted, query)
     client.check_invariants()

@@ -140,13 +140,13 @@ def test_lookups_of_sums_that_do_not_fit(spark: SparkSession, tmp_path: Path):
     with panewise.LookupClient(tmp_path / "lookups") as client:
         for query in ("now", "last"):
             table = client.lookup(query)
-            assert dict(zip(table["k"].to_pylist(), table["exact"].to_pylist())) == {"a": None, "b": 7}
-            assert client.lookup(query, keys={"k": "a"})["exact"].to_pylist() == [None]
+            assert dict(zip(table["k"].to_pylist(), table["SUM(x)"].to_pylist())) == {"a": None, "b": 7}
+            assert client.lookup(query, keys={"k": "a"})["SUM(x)"].to_pylist() == [None]
             assert client.lookup_many(query, ["a", "b"])["SUM(x)"].tolist() == [None, 7]
         assert client.statistics()["overflown_answers"] == {"now": 3, "last": 3}
         for _ in range(40):
             assert client.lookup("many")["k"].to_pylist() == ["b"]
-        assert client.lookup("strict", keys={"k": "b"})["exact"].to_pylist() == [7]
+        assert client.lookup("strict", keys={"k": "b"})["SUM(x)"].to_pylist() == [7]
         with pytest.raises(panewise.PanewiseError, match=r"query strict: .* ON OVERFLOW ERROR"):
             client.lookup("strict")
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-import panewise
 from panewise.aggregates.types import Type
 from panewise.cli.exit_codes import ExitCode
 from panewise.cli.nearest import did_you_mean
 from panewise.cli.progress import duration_text
+from panewise.engine.wide_columns import group_columns
 from panewise.errors import KeysError, PanewiseError, TimeError, UnknownNameError
 from panewise.spark.lookup_client import LookupClient
 from panewise.windows import RowWindow
@@ -92,8 +92,10 @@ def _idle(client: LookupClient, query: str, answers: pa.Table, asked: dict[str, 
         return ["no window has closed yet"]
     if asked is None:
         return [] if answers.num_rows else ["no group has an answer: none has events in the window, or passes HAVING"]
+    columns = group_columns(client.workload.streams[bound.stream], bound)
     names = [name for name in bound.group_by if name in asked]
-    found = {tuple(_comparable(row[name]) for name in names) for row in answers.select(names).to_pylist()}
+    shown = (answers.column(columns[name]).to_pylist() for name in names)
+    found = {tuple(map(_comparable, group)) for group in zip(*shown)}
     wanted = dict.fromkeys(zip(*(asked[name] for name in names)))
     return [
         f"{', '.join(f'{name}={value}' for name, value in zip(names, group))} is idle: it has no events in the window, "
@@ -189,17 +191,16 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _show(client: LookupClient, query: str, answers: pa.Table, console: Console) -> None:
     """One query's answers as a table, with their window above it if they share one."""
-    wide = panewise.wide(answers, client.workload, query)
     bound = client.workload.queries[query]
     if isinstance(bound.window, RowWindow):
         # Each substream has its own rows, so it has its own times.
         console.print(f"{query}: {_progress(client)}", highlight=False, soft_wrap=True)
-        shown = wide
+        shown = answers
     else:
-        start, end = wide.column("window_start")[0].as_py(), wide.column("window_end")[0].as_py()
+        start, end = answers.column("window_start")[0].as_py(), answers.column("window_end")[0].as_py()
         console.print(f"{query}: {start} to {end}; {_progress(client)}", highlight=False, soft_wrap=True)
-        shown = wide.drop_columns(["window_start", "window_end"])
-    groups = [name for name in bound.group_by if name in shown.column_names]
+        shown = answers.drop_columns(["window_start", "window_end"])
+    groups = list(group_columns(client.workload.streams[bound.stream], bound).values())
     if groups:
         shown = shown.sort_by([(name, "ascending") for name in groups])
     table = Table()

@@ -186,8 +186,8 @@ def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
     inexact = np.repeat([answer.exact is None for answer in lowered], [len(answer.values) for answer in lowered])
     columns = {
         "query": _dictionary(place, pa.array([part.query.name for part, _ in owners])),
-        "window_start": _timestamps(np.concatenate([part.starts_us for part, _ in owners])),
-        "window_end": _timestamps(np.concatenate([part.ends_us for part, _ in owners])),
+        "window_start": timestamps(np.concatenate([part.starts_us for part, _ in owners])),
+        "window_end": timestamps(np.concatenate([part.ends_us for part, _ in owners])),
         "aggregate": _dictionary(place, pa.array([label_of(item) for _, item in owners])),
         "value": pa.array(np.concatenate([answer.values for answer in lowered]), mask=absent),
         "exact": pa.array(np.concatenate([_integers(answer) for answer in lowered]), mask=absent | inexact),
@@ -326,5 +326,7 @@ def _dictionary(places: npt.NDArray[np.int32], values: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(behind[places], mask=~valid[places]), values.drop_null())
 
 
-def _timestamps(times_us: Ints) -> pa.Array:
-    return pa.array(times_us, mask=times_us == NO_TIME).cast(TIMESTAMP)
+def timestamps(times_us: Ints) -> pa.Array:
+    """A column of times, NULL where there is none."""
+    absent = times_us == NO_TIME
+    return pa.array(times_us, mask=absent if absent.any() else None).view(TIMESTAMP)

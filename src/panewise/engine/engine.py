@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.admission import check_memory, check_structures
-from panewise.engine.answers import answers_schema, to_table, wide
+from panewise.engine.answers import answers_schema
 from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver, check_callables
 from panewise.engine.closed_tables import Answers
 from panewise.engine.closing import Closing, Time
@@ -30,6 +30,7 @@ from panewise.engine.snapshot import read_snapshot, write_snapshot
 from panewise.engine.statistics import stream_statistics
 from panewise.engine.stream_state import StreamState
 from panewise.engine.warned import Warned
+from panewise.engine.wide_tables import lookup_table
 from panewise.engine.windowed.row_queries import RowQueries
 from panewise.errors import ArgumentError, KeysError, QueryKindError, UnknownNameError
 from panewise.language.model import Workload
@@ -224,7 +225,9 @@ class Engine(Closing):
                 tuples in the order of GROUP BY. The default is all groups.
 
         Returns:
-            A table like `Answers.long`. A group that does not exist gives no row. A row query answers with its newest
+            A table like those of `Answers.tables`: `window_start`, `window_end`, the groups, and a typed column for
+            each SELECT item; a row for each group that has an answer. An answer that may be an interval (WITHIN, or an
+            approximate aggregate) has two more columns, `... low` and `... high`. A row query answers with its newest
             complete window, or with the rows that it holds INTO a window.
 
         Raises:
@@ -245,11 +248,11 @@ class Engine(Closing):
         if keys is not None:
             one = keys if isinstance(keys, dict) else keys[0] if isinstance(keys, list) and len(keys) == 1 else None
             key = None if one is None else single.key_of(one)
-            found = self._find_one(single, state, at_us, key) if key else None
+            found = self._find_one(single, state, at_us, key) if key and single.has_table else None
             if found is not None and key is not None:
                 return single.table(found, key)
             columns = key_columns(state.stream, bound, keys)
-        return to_table([state.lookup(bound, at_us, columns)], self._schema)
+        return lookup_table(state.stream, state.lookup(bound, at_us, columns))
 
     def lookup_one(self, query: str, key: object = (), at: Time | None = None) -> Values | None:
         """Answer one group of an on-demand query as plain values, in the least time a lookup can take.
@@ -427,24 +430,6 @@ class Engine(Closing):
         """
         return explain_engine(self._workload, self._streams, analyze=analyze)
 
-    def wide(self, answers: pa.Table, query: str) -> pa.Table:
-        """Take one query's answers out of a long table, with a typed column for each SELECT item.
-
-        Args:
-            answers: What `lookup` or `Answers.long` returned.
-            query: The name of the query.
-
-        Returns:
-            `window_start`, `window_end`, the groups, and the SELECT items under their names; a row per window and
-            group.
-
-        Raises:
-            PanewiseError: There is no such query.
-
-        Cost: O(rows of the long table), and sorting those of the query.
-        """
-        return wide(answers, self._workload, query)
-
     def snapshot(self) -> bytes:
         """Pack everything that the engine holds into bytes for `restore`.
 
@@ -505,10 +490,10 @@ class Engine(Closing):
     def _single(self, name: str) -> SingleLookups:
         """What an on-demand query prepares for lookups of one group."""
         single = self._singles.get(text_of(name, "a query"))
-        if single is None or single.schema is not self._schema:
+        if single is None:
             bound = on_demand_query(self._workload, name)
             state = self._stream(bound.stream)
-            self._singles[name] = single = SingleLookups(state.stream, bound, self._schema, state.structures)
+            self._singles[name] = single = SingleLookups(state.stream, bound, state.structures)
         return single
 
     def _find_one(

@@ -36,7 +36,7 @@ class OrderedLog(EventLog):
 
 
 class RowEngine(Engine):
-    """Answers lookups of queries over one stream; `schema` is that of the answers.
+    """Answers lookups of queries over one stream.
 
     A query sees the rows from its time in `since_us` on, or all of them.
     """
@@ -45,7 +45,6 @@ class RowEngine(Engine):
         self,
         stream: Stream,
         queries: Sequence[Query],
-        schema: pa.Schema,
         prices: Prices,
         since_us: Mapping[str, int | None],
     ) -> None:
@@ -58,7 +57,6 @@ class RowEngine(Engine):
         self._state.add(list(queries))
         self._state.since_us |= since_us
         self._workload = Workload({stream.name: stream}, {query.name: query for query in queries})
-        self._schema = schema
         # Rows and watermarks are those of a job, not of somebody who could be warned.
         self._warned = Warned(is_quiet=True)
 

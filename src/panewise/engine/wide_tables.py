@@ -16,17 +16,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
-from panewise.aggregates.types import Type
-from panewise.engine.answers import INTERVAL_COLUMNS, TIMESTAMP, Groups, QueryAnswers, public_type, result_type
+from panewise.engine.answers import Groups, QueryAnswers, public_type, timestamps
 from panewise.engine.families import ENDED, WINDOW_END, Family
 from panewise.engine.tables import KeyTable
+from panewise.engine.wide_columns import (
+    WINDOW_START,
+    AggregateColumn,
+    GroupColumn,
+    aggregate_columns,
+    query_columns,
+    query_schema,
+)
 from panewise.errors import NamesClashError
-from panewise.language.expressions import AggregateCall, Attribute
+from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query, Stream
-from panewise.language.printer import label_of
-from panewise.planning.within import may_be_interval
 from panewise.windows.slots import lengths_of
 
 Ints = npt.NDArray[np.int64]
@@ -35,7 +39,6 @@ Column = npt.NDArray[Any]
 
 _DENSE = 8
 """Up to this many pairs of an end and a group for each row, rows are found in an array of all pairs."""
-_START = "window_start"
 
 
 @dataclass(frozen=True)
@@ -75,19 +78,32 @@ def _arrays(part: QueryAnswers) -> Iterator[Column]:
 def query_table(stream: Stream, query: Query, parts: Sequence[QueryAnswers], *, marks_ended: bool) -> pa.Table:
     """The answers of one query: `window_start`, `window_end`, its groups, its SELECT items; `ended` if asked for."""
     rows = _Rows(parts, query.group_by, stream)
-    columns = {_START: _times(rows.starts_us), WINDOW_END: _times(rows.ends_us)}
-    groups = rows.group_columns(stream)
-    selected = {item.expression.name for item in query.select if isinstance(item.expression, Attribute)}
-    columns |= {name: groups[name] for name in query.group_by if name not in selected}
-    filling = _Filling(stream, query, rows, parts)
-    for item in query.select:
-        if isinstance(item.expression, Attribute):
-            columns[label_of(item)] = groups[item.expression.name]
-        else:
-            columns |= filling.columns(item.expression, label_of(item))
+    columns = _query_columns(stream, query, rows, parts)
     if marks_ended:
         _mark(columns, query.name, rows, [part for part in parts if not part.is_gone])
     return pa.table(columns)
+
+
+def lookup_table(stream: Stream, answers: QueryAnswers) -> pa.Table:
+    """The answers of one lookup, like those of a query whose windows close; in the order in which they were found."""
+    query = answers.query
+    if not len(answers):
+        return query_schema(stream, query).empty_table()
+    return pa.table(_query_columns(stream, query, _LookupRows(answers), [answers]))
+
+
+def _query_columns(
+    stream: Stream, query: Query, rows: _Rows | _LookupRows, parts: Sequence[QueryAnswers]
+) -> dict[str, pa.Array]:
+    columns = {WINDOW_START: timestamps(rows.starts_us), WINDOW_END: timestamps(rows.ends_us)}
+    groups = rows.group_columns(stream)
+    filling = _Filling(rows, parts)
+    for column in query_columns(stream, query):
+        if isinstance(column, GroupColumn):
+            columns[column.name] = groups[column.attribute]
+        else:
+            columns[column.name] = filling.column(column)
+    return columns
 
 
 def family_table(stream: Stream, family: Family, closed: Closed, *, marks_ended: bool) -> pa.Table:
@@ -97,14 +113,15 @@ def family_table(stream: Stream, family: Family, closed: Closed, *, marks_ended:
     """
     every = [part for part in closed.every if not part.is_gone]
     rows = _Rows(closed.reported, family.group_by, stream)
-    columns = {WINDOW_END: _times(rows.ends_us), **rows.group_columns(stream)}
+    columns = {WINDOW_END: timestamps(rows.ends_us), **rows.group_columns(stream)}
     found: dict[str, list[QueryAnswers]] = {query.name: [] for query in family.queries}
     for part in every:
         found[part.query.name].append(part)
-    fillings = {query.name: _Filling(stream, query, rows, found[query.name]) for query in family.queries}
+    fillings = {query.name: _Filling(rows, found[query.name]) for query in family.queries}
     for query, item, name in family.columns:
         assert isinstance(item.expression, AggregateCall)
-        columns |= fillings[query.name].columns(item.expression, name)
+        for column in aggregate_columns(stream, query, item.expression, name):
+            columns[column.name] = fillings[query.name].column(column)
     if marks_ended:
         _mark(columns, family.name, rows, every)
     return pa.table(columns)
@@ -292,11 +309,29 @@ def _end_numbers(part: QueryAnswers) -> Ints:
     return part.instances + length // slide
 
 
+class _LookupRows:
+    """The rows of a lookup: one for each answer, in their order."""
+
+    def __init__(self, answers: QueryAnswers) -> None:
+        self.count = len(answers)
+        self.starts_us, self.ends_us = answers.starts_us, answers.ends_us
+        self._answers = answers
+
+    def group_columns(self, stream: Stream) -> dict[str, pa.Array]:
+        """The groups of the rows."""
+        values = self._answers.groups.decode(self._answers.keys)
+        return {name: array.cast(public_type(stream.attributes[name])) for name, array in values.items()}
+
+    def places(self, part: QueryAnswers) -> Ints:
+        """The row of each answer."""
+        return np.arange(len(part))
+
+
 class _Filling:
     """The columns of one query's aggregates: answers at their rows, NULL where there is none."""
 
-    def __init__(self, stream: Stream, query: Query, rows: _Rows, parts: Sequence[QueryAnswers]) -> None:
-        self._stream, self._query, self._count = stream, query, rows.count
+    def __init__(self, rows: _Rows | _LookupRows, parts: Sequence[QueryAnswers]) -> None:
+        self._count = rows.count
         self._parts = [part for part in parts if len(part)]
         self._places = [rows.places(part) for part in self._parts]
         self._kept: list[Ints | None] = []
@@ -315,26 +350,22 @@ class _Filling:
             covered[places] = True
         return bool(covered.all())
 
-    def columns(self, call: AggregateCall, name: str) -> dict[str, pa.Array]:
-        """The column of an aggregate, and those of its bounds if it may be answered as an interval."""
-        kind = result_type(call, self._stream)
-        is_interval = may_be_interval(self._stream, self._query, call)
-        has_values = kind is Type.DOUBLE or (is_interval and CATALOGUE[call.function].is_exact)
+    def column(self, column: AggregateColumn) -> pa.Array:
+        """A column of an aggregate."""
+        call = column.call
         lowered = [part.lowered[call] for part in self._parts]
         absent = self._absent(lowered)
-        if has_values:
-            values = self._placed([each.values for each in lowered], np.float64)
-            columns = {name: _typed(values, absent, pa.float64())}
-        else:
-            exact = self._placed([_exact_of(each) for each in lowered], np.int64)
-            columns = {name: _typed(exact, absent, public_type(kind))}
-        for side, label in enumerate(INTERVAL_COLUMNS if is_interval else ()):
-            ends = [
-                part.bounds.get(call, (each.values, each.values))[side]
-                for part, each in zip(self._parts, lowered, strict=True)
-            ]
-            columns[f"{name} {label}"] = _typed(self._placed(ends, np.float64), absent, pa.float64())
-        return columns
+        match column.content:
+            case "values":
+                values = [each.values for each in lowered]
+            case "exact":
+                return _typed(self._placed([_exact_of(each) for each in lowered], np.int64), absent, column.kind)
+            case side:
+                values = [
+                    part.bounds.get(call, (each.values, each.values))[side == "high"]
+                    for part, each in zip(self._parts, lowered, strict=True)
+                ]
+        return _typed(self._placed(values, np.float64), absent, column.kind)
 
     def _absent(self, lowered: Sequence[Lowered]) -> Bools | None:
         """The rows whose answer is NULL; None if no row's is."""
@@ -357,7 +388,3 @@ def _exact_of(lowered: Lowered) -> Ints:
 def _typed(values: Column, absent: Bools | None, kind: pa.DataType) -> pa.Array:
     array = pa.array(values, mask=absent)
     return array if array.type == kind else array.cast(kind)
-
-
-def _times(times_us: Ints) -> pa.Array:
-    return pa.array(times_us).cast(TIMESTAMP)

@@ -23,11 +23,12 @@ import pyarrow as pa
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
-from panewise.engine.answers import NO_TIME, Groups, QueryAnswers, to_table
+from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed import ClosedWindows
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.overflows import Overflows
 from panewise.engine.tables import KeyTable
+from panewise.engine.wide_tables import lookup_table
 from panewise.errors import FolderError, LookupTimeoutError, UnknownNameError
 from panewise.language.expressions import AggregateCall
 from panewise.language.model import Workload
@@ -125,7 +126,8 @@ class LookupClient:
             at: The time of the answer. The default is the newest that was read.
 
         Returns:
-            A long table like that of `Engine.advance`; `window_end` shows which window it is.
+            A table with a typed column for each SELECT item, like that of `Engine.lookup`; `window_end` shows which
+            window it is.
 
         Raises:
             PanewiseError: There is no such query, or the folder does not hold what the answer needs.
@@ -137,18 +139,19 @@ class LookupClient:
         if engine is not None:
             return engine.lookup(query, self._time_over_rows(query, at), keys)
         lookup, covered = self._asked(query, at)
-        schema = self._state.job.answers_schema
+        stream = self._state.job.workload.streams[lookup.query.stream]
         if covered is None:
-            return to_table([] if lookup.is_sliding else [_over_nothing(lookup, NO_TIME, NO_TIME)], schema)
+            is_empty = lookup.is_sliding
+            return lookup_table(stream, _no_answers(lookup) if is_empty else _over_nothing(lookup, NO_TIME, NO_TIME))
         if keys is None:
-            return to_table([self._every_group(lookup, covered)], schema)
+            return lookup_table(stream, self._every_group(lookup, covered))
         single = self._single(lookup)
         key = single.key_of(keys)
         if key is None:
-            return to_table([self._groups(lookup, covered, keys)[0]], schema)
+            return lookup_table(stream, self._groups(lookup, covered, keys)[0])
         number = single.number(self._state.store(lookup.family), key)
         if number is None:
-            return schema.empty_table()
+            return lookup_table(stream, _no_answers(lookup))
         return single.table(key, covered, self._answers(lookup, covered, self._folded(lookup, covered, number)))
 
     def lookup_many(self, query: str, keys: object, at: Time | None = None) -> dict[str, np.ma.MaskedArray[Any, Any]]:
@@ -362,8 +365,7 @@ class LookupClient:
     def _single(self, lookup: Lookup) -> SingleLookups:
         name = lookup.query.name
         if name not in self._singles:
-            schema = self._state.job.answers_schema
-            self._singles[name] = SingleLookups(lookup.family.fed.plan.stream, lookup.query, schema)
+            self._singles[name] = SingleLookups(lookup.family.fed.plan.stream, lookup.query)
         return self._singles[name]
 
 

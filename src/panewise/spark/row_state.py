@@ -38,7 +38,7 @@ class RowState:
         job = self._job
         self.reader = SlotReader(self._folder, job.bucket_ids if job.row_bases else (), ROWS)
         self._engines = {
-            number: RowEngine(base.stream, [*base.queries.values()], job.answers_schema, job.prices, base.since_us)
+            number: RowEngine(base.stream, [*base.queries.values()], job.prices, base.since_us)
             for number, base in job.row_bases.items()
         }
         self._holds_from_us: int | None = None

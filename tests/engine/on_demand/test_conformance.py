@@ -137,7 +137,7 @@ class Run:
         if keys is not None and query.group_by:
             given_ = [tuple({"k": k, "g": g}[attribute] for attribute in query.group_by) for k, g in keys]
         try:
-            answers = to_answers(self.engine.lookup(name, at, keys=given_), self.engine.workload)
+            answers = to_answers(self.engine.lookup(name, at, keys=given_), self.engine.workload, name)
         except HistoryError:
             assert expected is None or self.is_past(now if at is None else at)
             return

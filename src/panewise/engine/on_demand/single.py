@@ -1,30 +1,24 @@
 """Lookups of one group: the same answers with the least work around the kernels.
 
-What never changes for a query (its name, the labels of its aggregates, columns of NULLs) is made once. What belongs to
-a key (its code and its columns) is made once a key, while codes stay the same.
+What belongs to a key (its code and its columns) is made once a key, while codes stay the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from struct import pack
+from collections.abc import Hashable
 
 import numpy as np
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
-from panewise.engine.answers import TIMESTAMP
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.on_demand.one_group import FoundOne, find_one
-from panewise.engine.on_demand.scalars import Answer, Values
-from panewise.engine.on_demand.served import Served
+from panewise.engine.on_demand.scalars import Values
+from panewise.engine.on_demand.served import Keys, Served, labelled_aggregates
 from panewise.engine.on_demand.shared import SharedStructures
-from panewise.language.expressions import AggregateCall
+from panewise.engine.one_row import OneRow
 from panewise.language.model import Query, Stream
-from panewise.language.printer import label_of
-
-_DOUBLE, _BIGINT = pa.float64(), pa.int64()
 
 MOST_REMEMBERED = 65_536
 """The most keys whose code and columns are remembered."""
@@ -36,40 +30,25 @@ _PLAIN_TYPES = {Type.BIGINT: int, Type.STRING: str, Type.BOOLEAN: bool}
 class SingleLookups:
     """One query's lookups of one group each."""
 
-    def __init__(self, stream: Stream, query: Query, schema: pa.Schema, structures: SharedStructures) -> None:
+    def __init__(self, stream: Stream, query: Query, structures: SharedStructures) -> None:
         self._stream = stream
         self.query = query
-        self.schema = schema
         self._structures = structures
-        items = [item for item in query.select if isinstance(item.expression, AggregateCall)]
-        calls = list(query.aggregates)
-        self._asked = [calls.index(item.expression) for item in items if isinstance(item.expression, AggregateCall)]
-        """For each item of SELECT, its place among the query's aggregates."""
-        size = len(items)
-        constant: dict[str, pa.Array] = {field.name: pa.nulls(size, field.type) for field in schema}
-        constant["query"] = pa.array([query.name] * size, pa.string())
-        constant["aggregate"] = pa.array([label_of(item) for item in items], pa.string())
-        names = schema.names
-        self._constant = [constant[name] for name in names]
-        self._places = [names.index(name) for name in ("window_start", "window_end", "value", "exact")]
-        self._bounds = range(self._places[-1] + 1, len(names))
-        kinds = [stream.attributes[name] for name in query.group_by]
-        self._plain = [_PLAIN_TYPES.get(kind) for kind in kinds]
+        self._row = OneRow(stream, query)
+        self._plain = [_PLAIN_TYPES.get(stream.attributes[name]) for name in query.group_by]
         """The Python type of keys that need no conversion."""
-        self._key_places = [names.index(name) for name in query.group_by]
         self._order = [query.group_by.index(name) for name in sorted(query.group_by)]
         """The place in GROUP BY of each attribute of the structures' key; these are in the order of their names."""
         self.is_short = query.having is None and query.within is None
         """Whether structures alone have the answers, with nothing left to do."""
+        self.has_table = self.is_short and not self._row.has_bounds
+        """Whether the answers are all that a table shows."""
         self._key_length = len(query.group_by)
-        self._nothing = schema.empty_table()
         self._is_ordered = self._order == sorted(self._order)
-        self._labels = [(label_of(item), place) for item, place in zip(items, self._asked)]
+        calls = list(query.aggregates)
+        self._labels = [(label, calls.index(call)) for label, call in labelled_aggregates(query)]
         self._known: dict[Hashable, list[pa.Array]] = {}
         """The columns of the keys that were looked up; the columns of times and values are put in later."""
-        self._last_times: tuple[int, int] | None = None
-        self._last_columns: tuple[pa.Array, pa.Array] = pa.nulls(0), pa.nulls(0)
-        self._no_exact = pa.nulls(size, pa.int64())
 
     def key_of(self, key: object) -> tuple[object, ...] | None:
         """The requested key, in the order of GROUP BY; None if it is no key of this query, or not of plain values.
@@ -117,29 +96,8 @@ class SingleLookups:
     def table(self, found: FoundOne, key: tuple[object, ...]) -> pa.Table:
         """Answers as a table."""
         if found.answers is None:
-            return self._nothing
-        columns = self._columns(key).copy()
-        start, end, value, whole = self._places
-        columns[start], columns[end] = self._times(found.start_us, found.end_us)
-        columns[value], columns[whole] = self._values(found.answers)
-        for bound in self._bounds:
-            columns[bound] = columns[value]
-        return pa.Table.from_arrays(columns, schema=self.schema)
-
-    def _times(self, start_us: int, end_us: int) -> tuple[pa.Array, pa.Array]:
-        """The columns of times; lookups in a row often share one time."""
-        if (start_us, end_us) != self._last_times:
-            size = len(self._asked)
-            self._last_times = start_us, end_us
-            self._last_columns = pa.array([start_us] * size, TIMESTAMP), pa.array([end_us] * size, TIMESTAMP)
-        return self._last_columns
-
-    def _values(self, answers: list[Answer]) -> tuple[pa.Array, pa.Array]:
-        """The columns of values and of whole numbers."""
-        values = [answers[place][0] for place in self._asked]
-        exact = [answers[place][1] for place in self._asked]
-        has_exact = any(whole is not None for whole in exact)
-        return _column(_DOUBLE, "d", values), _column(_BIGINT, "q", exact) if has_exact else self._no_exact
+            return self._row.nothing
+        return self._row.table(self._columns(key), found.start_us, found.end_us, found.answers)
 
     def _code(self, served: Served, key: tuple[object, ...]) -> int:
         """The number of a group, -1 if there is none."""
@@ -168,26 +126,14 @@ class SingleLookups:
         if columns is None:
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
-            columns = self._constant.copy()
-            values = key
-            if not all(map(_is_plain, key, self._plain)):
-                values = tuple(column[0].as_py() for column in key_columns(self._stream, self.query, [key]).values())
-            for place, value in zip(self._key_places, values, strict=True):
-                columns[place] = pa.array([value] * len(self._asked), self.schema.field(place).type)
-            self._known[key] = columns
+            if all(map(_is_plain, key, self._plain)):
+                group: Keys = {name: pa.array([value]) for name, value in zip(self.query.group_by, key, strict=True)}
+            else:
+                group = key_columns(self._stream, self.query, [key])
+            self._known[key] = columns = self._row.of_group(group)
         return columns
 
 
 def _is_plain(value: object, plain: type | None) -> bool:
     """Whether a value already has its attribute's type."""
     return type(value) is plain and (type(value) is not int or -(2**63) <= value < 2**63)
-
-
-def _column(kind: pa.DataType, code: str, values: Sequence[float | None]) -> pa.Array:
-    """A column of a few numbers from their bytes, which takes a third of the time; `code` is its type for `struct`."""
-    size = len(values)
-    if None not in values:
-        return pa.Array.from_buffers(kind, size, [None, pa.py_buffer(pack(f"{size}{code}", *values))])
-    bits = sum(1 << place for place, value in enumerate(values) if value is not None)
-    data = pack(f"{size}{code}", *[0 if value is None else value for value in values])
-    return pa.Array.from_buffers(kind, size, [pa.py_buffer(bits.to_bytes(size // 8 + 1, "little")), pa.py_buffer(data)])
