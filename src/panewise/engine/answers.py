@@ -224,7 +224,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     With WITHIN such an aggregate is DOUBLE.
 
     Args:
-        answers: A long table of `Engine.lookup`, `Answers.long` or a Spark job, for all queries or for some.
+        answers: A long table of a Spark job or of `Answers.long`, for all queries or for some.
         workload: The workload that was answered.
         query: The name of the query.
 
@@ -242,7 +242,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     needed = FIXED_COLUMNS.union(workload.queries[query].group_by)
     if not (isinstance(answers, pa.Table) and needed <= set(answers.column_names)):
         raise ArgumentError(
-            f"query {query}: give a long table, as lookup() and Answers.long() return it, not {type(answers).__name__}"
+            f"query {query}: give a long table, as a Spark job or Answers.long() gives, not {type(answers).__name__}"
         )
     bound = workload.queries[query]
     stream = workload.streams[bound.stream]

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf, nextafter
+from operator import ge, le
 from typing import Any, Literal
 
 import numpy as np
@@ -165,7 +168,10 @@ class _Rows:
         self._parts = [part for part in parts if len(part)]
         self._names = group_by
         self._keys = _SharedKeys(self._parts, group_by, stream)
-        numbers = [_end_numbers(part) for part in self._parts]
+        different = {_windows_of(part): part for part in self._parts}
+        self._different = sorted(different.values(), key=len, reverse=True)
+        """The parts, one for each set of windows and groups, the longest first."""
+        numbers = [_end_numbers(part) for part in self._different]
         self._first = min((int(each.min()) for each in numbers), default=0)
         self._span = max((int(each.max()) for each in numbers), default=self._first - 1) - self._first + 1
         self._ranks: Ints | None = None
@@ -173,72 +179,89 @@ class _Rows:
         if self._span * self._keys.count > _DENSE * sum(map(len, numbers)) + 1024:
             self._ranks = np.unique(np.concatenate(numbers)) if numbers else np.empty(0, np.int64)
             self._span = len(self._ranks)
-        self._found: dict[tuple[int, int, int], Ints] = {}
-        """The rows of answers, which queries over the same windows share."""
-        self._place: Ints | None = None
-        """The row of each pair, -1 where there is none; None if pairs are far more than rows."""
-        pairs = [self._pairs(part) for part in self._different()]
+        self._known_pairs: dict[_Windows, Ints] = {}
+        self._sources: dict[tuple[_Windows, ...], _Sources] = {}
+        """Where rows have their answers from, which queries over the same windows share."""
+        pairs = [self._pairs(part) for part in self._different]
         if self._ranks is None:
             present = np.zeros(self._span * self._keys.count, np.bool_)
             for pair in pairs:
                 present[pair] = True
             self._rows = np.flatnonzero(present)
-            self._place = np.full(len(present), -1, np.int64)
-            self._place[self._rows] = np.arange(len(self._rows))
         else:
             self._rows = np.unique(np.concatenate(pairs)) if pairs else np.empty(0, np.int64)
         self.count = len(self._rows)
-        self._end_of, self._group_of = np.divmod(self._rows, self._keys.count)
 
     @property
     def ends_us(self) -> Ints:
         """When the window of each row ends."""
-        return self._at_ends("ends_us")
+        return self._of_rows("ends_us")
 
     @property
     def starts_us(self) -> Ints:
         """When the window of each row starts, if all have the same range."""
-        return self._at_ends("starts_us")
+        return self._of_rows("starts_us")
 
-    def _at_ends(self, times: Literal["starts_us", "ends_us"]) -> Ints:
-        by_end = np.zeros(self._span, np.int64)
-        for part in self._different():
-            by_end[self._ends(part)] = getattr(part, times)
-        return by_end[self._end_of]
+    def _of_rows(self, times: Literal["starts_us", "ends_us"]) -> Ints:
+        """Times that all answers of a row share, from the longest parts that have them."""
+        found = np.zeros(self.count, np.int64)
+        is_open = np.ones(self.count, np.bool_)
+        for part in self._different:
+            sources = self.sources([part])
+            if sources.present is None:
+                return sources.of_rows([getattr(part, times)])
+            new = is_open & sources.present
+            found[new] = sources.of_rows([getattr(part, times)])[new]
+            is_open &= ~new
+            if not is_open.any():
+                break
+        return found
 
     def group_columns(self, stream: Stream) -> dict[str, pa.Array]:
         """The groups of the rows, in the order of GROUP BY."""
-        values = self._keys.columns(self._group_of)
+        values = self._keys.columns(self._rows % self._keys.count)
         return {name: values[name].cast(public_type(stream.attributes[name])) for name in self._names}
 
     def places(self, part: QueryAnswers) -> Ints:
         """The row of each answer of a part; -1 for one that has none."""
         if not len(part):
             return np.empty(0, np.int64)
-        same = _windows_of(part)
-        if same not in self._found:
-            self._found[same] = self._find(self._pairs(part))
-        return self._found[same]
-
-    def _different(self) -> list[QueryAnswers]:
-        """The parts, one for each set of windows and groups."""
-        return list({_windows_of(part): part for part in self._parts}.values())
-
-    def _find(self, pairs: Ints) -> Ints:
+        pairs = self._pairs(part)
         if not self.count:
-            return np.full(len(pairs), -1, np.int64)
-        if self._place is not None:
-            found = self._place[pairs]
-            return found if pairs.min() >= 0 else np.where(pairs < 0, -1, found)
+            return np.full(len(pairs), -1)
         found = np.minimum(np.searchsorted(self._rows, pairs), self.count - 1)
         return np.where(self._rows[found] == pairs, found, -1)
 
+    def sources(self, parts: Sequence[QueryAnswers]) -> _Sources:
+        """Where the rows have their answers from; `parts` have answers."""
+        same = tuple(map(_windows_of, parts))
+        if same not in self._sources:
+            self._sources[same] = self._find(parts)
+        return self._sources[same]
+
+    def _find(self, parts: Sequence[QueryAnswers]) -> _Sources:
+        if self._ranks is None:
+            answer_of = np.full(self._span * self._keys.count, -1)
+            _number(answer_of, _joined([self._pairs(part) for part in parts]))
+            places = answer_of[self._rows]
+        else:
+            places = np.full(self.count, -1)
+            _number(places, _joined([self.places(part) for part in parts]))
+        present = places >= 0
+        if not present.all():
+            return _Sources(places, present)
+        is_same = sum(map(len, parts)) == self.count and np.array_equal(places, np.arange(self.count))
+        return _Sources(None if is_same else places, None)
+
     def _pairs(self, part: QueryAnswers) -> Ints:
         """The pair of each answer, -1 if no row can have it."""
-        ends, keys = self._ends(part), self._keys.numbers(part)
-        pairs = ends * self._keys.count + keys
-        is_known = ends.min() >= 0 and keys.min() >= 0
-        return pairs if is_known else np.where((ends < 0) | (keys < 0), -1, pairs)
+        same = _windows_of(part)
+        if same not in self._known_pairs:
+            ends, keys = self._ends(part), self._keys.numbers(part)
+            pairs = ends * self._keys.count + keys
+            is_known = ends.min() >= 0 and keys.min() >= 0
+            self._known_pairs[same] = pairs if is_known else np.where((ends < 0) | (keys < 0), -1, pairs)
+        return self._known_pairs[same]
 
     def _ends(self, part: QueryAnswers) -> Ints:
         """The place of each answer's end among the ends, -1 if it is not there."""
@@ -253,7 +276,10 @@ class _Rows:
         return np.where(self._ranks[ends] == wanted, ends, -1)
 
 
-def _windows_of(part: QueryAnswers) -> tuple[int, int, int]:
+_Windows = tuple[int, int, int]
+
+
+def _windows_of(part: QueryAnswers) -> _Windows:
     """What parts have in common that are about the same windows and groups; those of one fold share their arrays."""
     return id(part.keys), id(part.instances), lengths_of(part.query.window)[0]
 
@@ -322,9 +348,29 @@ class _LookupRows:
         values = self._answers.groups.decode(self._answers.keys)
         return {name: array.cast(public_type(stream.attributes[name])) for name, array in values.items()}
 
-    def places(self, part: QueryAnswers) -> Ints:
-        """The row of each answer."""
-        return np.arange(len(part))
+    def sources(self, parts: Sequence[QueryAnswers]) -> _Sources:
+        """Each row has its own answer. It is copied: structures fill the same arrays again."""
+        return _Sources(np.arange(self.count), None)
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """For each row the place of its answer among those of some parts, and whether it has one."""
+
+    places: Ints | None
+    """None if row and answer have the same place everywhere; any place where there is no answer."""
+    present: Bools | None
+    """None if every row has an answer."""
+
+    def of_rows(self, values: Sequence[Column]) -> Column:
+        """What the rows have of the values of each part; anything where there is no answer."""
+        every = _joined(values)
+        return np.ascontiguousarray(every) if self.places is None else every.take(self.places, mode="clip")
+
+    @cached_property
+    def bits(self) -> pa.Buffer | None:
+        """Which rows have an answer, as Arrow says it."""
+        return None if self.present is None else _packed(self.present)
 
 
 class _Filling:
@@ -333,58 +379,60 @@ class _Filling:
     def __init__(self, rows: _Rows | _LookupRows, parts: Sequence[QueryAnswers]) -> None:
         self._count = rows.count
         self._parts = [part for part in parts if len(part)]
-        self._places = [rows.places(part) for part in self._parts]
-        self._kept: list[Ints | None] = []
-        """Which answers have a row; None for all."""
-        for number, places in enumerate(self._places):
-            kept = None if places.min() >= 0 else np.flatnonzero(places >= 0)
-            self._kept.append(kept)
-            self._places[number] = places if kept is None else places[kept]
-        self._is_whole = self._covers_every_row()
-
-    def _covers_every_row(self) -> bool:
-        if len(self._places) == 1:
-            return len(self._places[0]) == self._count
-        covered = np.zeros(self._count, np.bool_)
-        for places in self._places:
-            covered[places] = True
-        return bool(covered.all())
+        self._sources = rows.sources(self._parts) if self._parts else None
 
     def column(self, column: AggregateColumn) -> pa.Array:
         """A column of an aggregate."""
-        call = column.call
-        lowered = [part.lowered[call] for part in self._parts]
-        absent = self._absent(lowered)
+        if self._sources is None or not self._count:
+            return pa.nulls(self._count, column.kind)
+        lowered = [part.lowered[column.call] for part in self._parts]
+        values = self._sources.of_rows([self._content(column, *each) for each in zip(self._parts, lowered)])
+        buffers = [self._valid(self._sources, lowered), pa.py_buffer(values)]
+        return pa.Array.from_buffers(column.kind, self._count, buffers)
+
+    @staticmethod
+    def _content(column: AggregateColumn, part: QueryAnswers, lowered: Lowered) -> Column:
         match column.content:
             case "values":
-                values = [each.values for each in lowered]
+                return lowered.values
             case "exact":
-                return _typed(self._placed([_exact_of(each) for each in lowered], np.int64), absent, column.kind)
+                return np.zeros(len(part), np.int64) if lowered.exact is None else lowered.exact
             case side:
-                values = [
-                    part.bounds.get(call, (each.values, each.values))[side == "high"]
-                    for part, each in zip(self._parts, lowered, strict=True)
-                ]
-        return _typed(self._placed(values, np.float64), absent, column.kind)
+                bounds = part.bounds.get(column.call)
+                return _around(lowered, side) if bounds is None else bounds[side == "high"]
 
-    def _absent(self, lowered: Sequence[Lowered]) -> Bools | None:
-        """The rows whose answer is NULL; None if no row's is."""
-        if self._is_whole and all(each.valid.all() for each in lowered):
-            return None
-        return ~self._placed([each.valid for each in lowered], np.bool_)
-
-    def _placed(self, values: Sequence[Column], kind: npt.DTypeLike) -> Column:
-        """Values at their rows; zero where there is none."""
-        out = np.empty(self._count, kind) if self._is_whole else np.zeros(self._count, kind)
-        for some, kept, places in zip(values, self._kept, self._places, strict=True):
-            out[places] = some if kept is None else some[kept]
-        return out
+    @staticmethod
+    def _valid(sources: _Sources, lowered: Sequence[Lowered]) -> pa.Buffer | None:
+        """Which rows are not NULL; None for all."""
+        if all(each.valid.all() for each in lowered):
+            return sources.bits
+        valid = sources.of_rows([each.valid for each in lowered])
+        return _packed(valid if sources.present is None else valid & sources.present)
 
 
-def _exact_of(lowered: Lowered) -> Ints:
-    return np.zeros(len(lowered.values), np.int64) if lowered.exact is None else lowered.exact
+def _around(lowered: Lowered, side: Literal["low", "high"]) -> Column:
+    """A bound of exact answers: themselves, or the next double beside an integer that no double equals."""
+    if lowered.exact is None:
+        return lowered.values
+    away = -inf if side == "low" else inf
+    # Python compares a double with an integer exactly.
+    known = zip(lowered.values.tolist(), lowered.exact.tolist(), strict=True)
+    is_inside = le if side == "low" else ge
+    return np.array([value if is_inside(value, exact) else nextafter(value, away) for value, exact in known])
 
 
-def _typed(values: Column, absent: Bools | None, kind: pa.DataType) -> pa.Array:
-    array = pa.array(values, mask=absent)
-    return array if array.type == kind else array.cast(kind)
+def _joined(parts: Sequence[Column]) -> Column:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _number(numbers: Ints, places: Ints) -> None:
+    """Put the numbers 0, 1, 2 ... at some places; -1 is none."""
+    if places.min() >= 0:
+        numbers[places] = np.arange(len(places))
+    else:
+        kept = np.flatnonzero(places >= 0)
+        numbers[places[kept]] = kept
+
+
+def _packed(bools: Bools) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(bools, bitorder="little"))

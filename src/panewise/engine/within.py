@@ -10,7 +10,7 @@ Source: TR1536, section 3.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import fsum, inf, nextafter
 from typing import Any
@@ -43,6 +43,8 @@ class Interval:
     @property
     def middle(self) -> float:
         """The value that stands for the interval."""
+        if self.exact is not None:
+            return float(self.exact)
         return self.low if self.low == self.high else self.low / 2 + self.high / 2
 
     def is_within(self, width: float) -> bool:
@@ -175,7 +177,7 @@ class _Part:
         if low < _BIGINT[0] or high > _BIGINT[1]:
             # Whether the sum itself fits is known only once it is exact.
             raise MustReadError("within_overflow")
-        return Interval(float(low), float(low), int(low)) if low == high else _rounded(low, high)
+        return replace(_rounded(low, high), exact=int(low) if low == high else None)
 
 
 def _both(function: str, one: Bounds, other: Bounds) -> Bounds:
