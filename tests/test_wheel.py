@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -116,6 +117,26 @@ def test_the_source_distribution_has_what_checks_it(built: Distributions) -> Non
     files += ["docs/install.md", "src/panewise/language/grammar.lark"]
     assert {PurePosixPath(file) for file in files} <= names
     assert not [name for name in names if {"__pycache__", ".venv", ".git", "build"} & set(name.parts)]
+
+
+def test_the_links_of_the_description_lead_into_the_repository(built: Distributions) -> None:
+    """A package index shows README.md where no relative link leads anywhere."""
+    text = str(built.metadata.get_payload())
+    assert built.metadata["Description-Content-Type"] == "text/markdown"
+    assert text.startswith("# Panewise\n")
+    links = re.findall(
+        r"(!?)\[[^\]\n]*\]\(([^)\s]+)\)", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    )
+    home = "https://github.com/panewise/panewise"
+    assert f"Homepage, {home}" in built.metadata.get_all("Project-URL", [])
+    assert len(links) > 30
+    for is_picture, link in links:
+        if link.startswith(f"{home}#"):
+            continue
+        kind, place = re.fullmatch(rf"{home}/(raw|blob|tree)/main/([^#]+)(?:#.*)?", link).groups()
+        found = ROOT / place
+        assert found.is_dir() if kind == "tree" else found.is_file(), link
+        assert (kind == "raw") == bool(is_picture), link
 
 
 def test_the_metadata(built: Distributions) -> None:
