@@ -9,6 +9,9 @@ process. Rows and features of all ways must agree, or the program ends with an e
 DuckDB copies each transaction to the windows that it lies in, and groups; Polars uses `group_by_dynamic`. Both do so
 for each range, and join the ranges to the longest, which has every row of the others.
 
+With --counts, the same with 1, 10 and 100 features over the first day. With --memory, the peak memory of `closing` over
+a year of flights, beside that over a month (`_features_memory.py`).
+
 Prints a JSON line per way with --json, a table otherwise. Run: panewise bench features --json
 """
 
@@ -36,6 +39,7 @@ SLIDE_US = HOUR_US // 12
 START_US = 1_767_225_600_000_000
 SPAN_DAYS = 14
 RANGES_US = {"1h": HOUR_US, "6h": 6 * HOUR_US, "24h": DAY_US, "7d": 7 * DAY_US}
+"""The ranges of this run, the longest last."""
 FEATURES = {
     "count": "COUNT(*)",
     "sum": "SUM(amount)",
@@ -43,6 +47,9 @@ FEATURES = {
     "max": "MAX(amount)",
     "distinct": "COUNT(DISTINCT merchant)",
 }
+COUNTS = {1: (["20h"], ["sum"]), 10: (["1h", "20h"], [*FEATURES]), 100: ([f"{h}h" for h in range(1, 21)], [*FEATURES])}
+"""The ranges and the features over each of them that make so many features."""
+COUNTS_DAYS = 1.0
 TOLERANCE = 1e-9
 """Sums of doubles in another order may differ by this much of the sum of their sizes."""
 
@@ -65,6 +72,14 @@ def transactions(count: int, cards: int, days: float, seed: int = 7) -> pa.Table
 def until_us(days: float) -> int:
     """The last end of a window."""
     return START_US + int(days * DAY_US)
+
+
+def use_ranges(names: list[str]) -> None:
+    """Choose the ranges of this run, such as 6h or 7d."""
+    units = {"h": HOUR_US, "d": DAY_US}
+    chosen = {name: int(name[:-1]) * units[name[-1]] for name in names}
+    RANGES_US.clear()
+    RANGES_US.update(chosen)
 
 
 def statements(features: list[str]) -> str:
@@ -232,7 +247,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[str]:
     for way in options.ways:
         line = {"bench": "features", "way": way, "days": options.days, "transactions": options.transactions}
         command = [sys.executable, __file__, "--run", way, "--folder", str(folder), "--days", str(options.days)]
-        command += ["--features", *options.features]
+        command += ["--features", *options.features, "--ranges", *RANGES_US]
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=options.limit, check=True)
         except subprocess.TimeoutExpired:
@@ -252,6 +267,21 @@ def measure(options: argparse.Namespace, folder: Path) -> list[str]:
     return wrong
 
 
+def measure_counts(options: argparse.Namespace, folder: Path) -> list[str]:
+    """Run every way with few features and with many, and return what does not agree."""
+    days = min(options.days, COUNTS_DAYS)
+    folder = folder / "counts"
+    folder.mkdir()
+    pq.write_table(transactions(options.transactions, options.cards, days), folder / "transactions.parquet")
+    wrong, usual = [], list(RANGES_US)
+    for count, (ranges, features) in COUNTS.items():
+        use_ranges(ranges)
+        asked = argparse.Namespace(**{**vars(options), "days": days, "features": features})
+        wrong += [f"{count} features: {difference}" for difference in measure(asked, folder)]
+    use_ranges(usual)
+    return wrong
+
+
 def show(line: dict[str, Any], as_json: bool) -> None:
     print(json.dumps(line) if as_json else "  ".join(f"{name} {value}" for name, value in line.items()), flush=True)
 
@@ -266,9 +296,15 @@ def main() -> int:
     parser.add_argument("--features", nargs="+", choices=FEATURES, default=list(FEATURES), help="over each range")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--limit", type=float, default=900.0, help="seconds after which a way is stopped")
+    parser.add_argument("--counts", action="store_true", help="then 1, 10 and 100 features over the first day")
+    parser.add_argument(
+        "--memory", action="store_true", help="then the peak memory of closing, over a month and a year"
+    )
+    parser.add_argument("--ranges", nargs="+", default=list(RANGES_US), help="such as 6h or 7d, the longest last")
     parser.add_argument("--run", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    use_ranges(options.ranges)
     if options.run:
         print(json.dumps(run_one(options.run, options.folder, options.features, options.days)))
         return 0
@@ -278,6 +314,13 @@ def main() -> int:
         folder = Path(scratch)
         pq.write_table(transactions(options.transactions, options.cards, options.days), folder / "transactions.parquet")
         wrong = measure(options, folder)
+        if options.counts:
+            wrong += measure_counts(options, folder)
+        if options.memory:
+            # Only this part needs the flights.
+            from _features_memory import measure_memory
+
+            measure_memory(options, folder)
     for difference in wrong:
         print(difference, file=sys.stderr)
     return 1 if wrong else 0

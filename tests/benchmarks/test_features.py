@@ -23,6 +23,19 @@ def test_all_ways_agree() -> None:
     assert all(line["rows"] > 1_000 and line["features"] == 20 and line["peak_mb"] > 0 for line in lines)
 
 
+def test_counts_of_features_and_memory() -> None:
+    ways = ["--ways", "panewise", "polars", "--counts", "--memory"]
+    command = [sys.executable, str(benchmarks()["features"]), "--json", "--quick", *ways]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()][2:]
+    assert [line["features"] for line in lines[:6]] == [1, 1, 10, 10, 100, 100]
+    assert len({line["rows"] for line in lines[:6]}) == 1
+    month, year, ratio = lines[6:]
+    assert year["rows"] > 10 * month["rows"] > 1_000
+    assert year["peak_mb"] > 0
+    assert ratio["year_to_month"] == round(year["peak_mb"] / month["peak_mb"], 3)
+
+
 def test_a_value_in_another_row_is_found(tmp_path: Path) -> None:
     events = features.transactions(500, 20, 0.5)
     pq.write_table(events, tmp_path / "transactions.parquet")
