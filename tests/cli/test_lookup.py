@@ -62,6 +62,21 @@ def test_an_idle_group_has_an_exit_code_of_its_own(folder: Path, key: str) -> No
     assert f"{key} is idle" in told["reason"]
 
 
+def test_a_group_under_another_name(tmp_path: Path) -> None:
+    writer = LogWriter(
+        tmp_path / "lookups", panewise.read(QUERIES.replace("SELECT k, SUM(x)", "SELECT SUM(x), k AS who"))
+    )
+    writer.run([{"t": minute * MINUTE_US, "k": "a", "x": minute} for minute in range(1, 9)])
+    writer.run([])
+    done = runner.invoke(app, ["lookup", str(writer.folder), "total", "--key", "k=a", "--key", "k=b", "--json"])
+    answer, told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (answer["who"], answer["SUM(x)"]) == ("a", 13)
+    assert "k=b is idle" in told["reason"]
+    shown = runner.invoke(app, ["lookup", str(writer.folder), "total"]).stdout
+    assert "who" in shown
+    assert "13" in shown
+
+
 def test_the_age_of_the_last_batch_is_shown(folder: Path) -> None:
     for file in folder.rglob("*.panewise"):
         os.utime(file, (file.stat().st_mtime - 7200,) * 2)

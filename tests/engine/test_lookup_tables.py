@@ -115,7 +115,7 @@ def test_a_query_that_came_again_under_its_name_has_its_own_columns() -> None:
     assert engine.lookup("q", keys={"k": "a"}).schema.names[2:] == ["k", "n"]
     engine.add("DROP QUERY q; CREATE QUERY q AS SELECT g, MAX(x) AS most FROM s [ROWS 9] GROUP BY g;")
     assert engine.lookup("q", keys={"g": 7}).select(["g", "most"]).to_pylist() == []
-    engine.push("s", {name: values[2:3] for name, values in EVENTS.items()})
+    engine.push("s", {name: values[2:3] for name, values in EVENTS.items()} | {"t": [9 * US]})
     assert engine.lookup("q", keys={"g": 5}).select(["g", "most"]).to_pylist() == [{"g": 5, "most": 3.5}]
     engine.remove("q")
     engine.add("CREATE QUERY q AS SELECT COUNT(*) AS events FROM s [ROWS 9]")
