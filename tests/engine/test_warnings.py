@@ -106,6 +106,14 @@ def test_an_unlikely_watermark_or_time_of_a_lookup_is_said(time: object) -> None
                     getattr(engine, method)(name, **{"watermark" if name == "s" else "at": time})
 
 
+@pytest.mark.parametrize("method", ["advance", "lookup"])
+def test_a_watermark_or_a_time_in_nanoseconds_is_refused_with_the_cure(method: str) -> None:
+    engine = panewise.Engine(TEXT)
+    push(engine, [MORNING * US])
+    with pytest.raises(panewise.TimeError, match=r"looks like nanoseconds: divide it by 1,000"):
+        getattr(engine, method)("s" if method == "advance" else "now", MORNING * 1000 * US)
+
+
 @pytest.mark.parametrize(
     ("unit", "times"),
     [

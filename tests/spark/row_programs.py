@@ -15,6 +15,7 @@ from tests.dice import SeededDice, one_in
 from tests.spark.simulated import SimulatedSpark
 from tests.workloads import UNIT_US, draw_query, draw_stream, random_events
 
+from panewise.engine.wide_columns import query_schema
 from panewise.errors import HistoryError
 from panewise.language.model import Query, Workload
 from panewise.language.printer import print_query
@@ -79,12 +80,13 @@ def check_rows(
                 assert at_us < dropped_us
                 gone += 1
                 continue
-            assert table.schema == job.answers_schema
+            assert table.schema == query_schema(base.stream, query)
             oracle.assert_same_answers(to_answers(table, job.workload, query.name), wanted, print_query(query))
             groups = {answer.group for answer in wanted}
             keys = [tuple(value for _, value in group) for group in sorted(groups, key=repr)[::2]]
             if keys and not any(isinstance(value, float) for key in keys for value in key):
                 some = client.lookup(query.name, keys=keys, at=at_us)
+                assert some.schema == table.schema
                 there = [one for one in wanted if tuple(value for _, value in one.group) in keys]
                 oracle.assert_same_answers(to_answers(some, job.workload, query.name), there, print_query(query))
                 many = client.lookup_many(query.name, keys, at=at_us)

@@ -323,7 +323,7 @@ def test_the_command(writer: LogWriter) -> None:
     assert "latest: 1969-12-31 23:57:59.999999+00:00 to 1970-01-01 00:02:59.999999+00:00" in output
     assert "42" in output
     lines = run(["lookup", str(writer.folder), "latest", "--json", "--at", str(2 * MINUTE_US)]).output.splitlines()
-    assert {json.loads(line)["k"]: json.loads(line)["exact"] for line in lines} == {"a": 1, "b": 1}
+    assert {json.loads(line)["k"]: json.loads(line)["SUM(n)"] for line in lines} == {"a": 1, "b": 1}
     for arguments, message in {
         ("latests",): "did you mean latest?",
         ("latest", "--key", "q=a"): "query latest groups by k",

@@ -351,7 +351,7 @@ def test_the_command(tmp_path: Path) -> None:
         "42",
     ]
     result = CliRunner().invoke(app, ["lookup", str(tmp_path), "last_two", "--json", "--at", str(event(1)["t"])])
-    assert [json.loads(line)["exact"] for line in result.output.splitlines()] == [40]
+    assert [json.loads(line)["SUM(n)"] for line in result.output.splitlines()] == [40]
 
 
 @pytest.mark.spark
