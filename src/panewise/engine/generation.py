@@ -269,11 +269,44 @@ def decided(closed: Iterable[ClosedWindows]) -> Iterator[ClosedWindows]:
         yield from together
 
 
-def time_answers(state: TreeState, after: int | None, until_us: int) -> Iterator[QueryAnswers]:
-    """The answers of a time tree's windows that end in (after, until_us], query after query."""
+def only_touched(
+    closed: Iterable[ClosedWindows], seen: Mapping[str, int], together: Iterable[Iterable[str]]
+) -> Iterator[ClosedWindows]:
+    """Closed windows, narrowed to the groups whose answers may have changed where that is known.
+
+    `seen` has the last instance of each query whose answers are known. Queries that stand `together` in a table are
+    narrowed to the same groups, or not at all.
+    """
+    found = {one.planned.query.name: one for one in closed}
+    for names in together:
+        several = [found[name] for name in names if name in found]
+        if len(several) < len(list(names)) or any(_is_unknown(one, seen) for one in several):
+            continue
+        touched = np.unique(np.concatenate([one.fold.touched for one in several if one.fold.touched is not None]))
+        for one in several:
+            found[one.planned.query.name] = one.narrowed_to(touched)
+    yield from found.values()
+
+
+def _is_unknown(one: ClosedWindows, seen: Mapping[str, int]) -> bool:
+    return one.fold.touched is None or one.fold.before != seen.get(one.planned.query.name)
+
+
+def time_answers(
+    state: TreeState,
+    after: int | None,
+    until_us: int,
+    seen: Mapping[str, int] | None = None,
+    together: Iterable[Iterable[str]] = (),
+) -> Iterator[QueryAnswers]:
+    """The answers of a time tree's windows that end in (after, until_us], query after query.
+
+    With `seen`, those of groups that did not change since may be left out: see `only_touched`.
+    """
     answers: dict[str, QueryAnswers] = {}
     fold, starts, ends = None, _NOTHING, _NOTHING
-    for closed in decided(state.close(after, None if until_us == END_OF_STREAM else until_us)):
+    closing = state.close(after, None if until_us == END_OF_STREAM else until_us)
+    for closed in decided(closing if seen is None else only_touched(closing, seen, together)):
         if closed.fold is not fold:
             fold = closed.fold
             length, slide = lengths_of(closed.planned.query.window)

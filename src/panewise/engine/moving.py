@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -196,6 +196,10 @@ class MovingWindow:
         self.moves = 0
         """How often it changed: what was read before a change may not be read after it."""
         self._keys = 0
+        self._instance: int | None = None
+        """The instance that was read last; None if what changed since then is not known."""
+        self._touched: list[Numbers] = []
+        """The keys of the rows that entered or left since then."""
         self._totals: dict[Component, _Cells] = {}
         self._front: dict[Component, _Cells] = {}
         self._back: dict[Component, _Cells] = {}
@@ -237,7 +241,7 @@ class MovingWindow:
         visited = self.leave(start, source)
         entering = source.between(self.end, end)
         if len(entering):
-            self.moves += 1
+            self._touch(entering.keys)
             for cells in (*self._totals.values(), *self._front.values()):
                 cells.fold(entering.keys, entering.columns(cells.component))
         self.end = end
@@ -256,7 +260,7 @@ class MovingWindow:
             visited += self._turn_round(source)
         leaving = source.between(self.start, start)
         if len(leaving):
-            self.moves += 1
+            self._touch(leaving.keys)
             for cells in self._totals.values():
                 cells.fold(leaving.keys, tuple(-column for column in leaving.columns(cells.component)))
             if self._back:
@@ -268,6 +272,18 @@ class MovingWindow:
         """The keys with events in the window, rising."""
         # Rows would not tell: two of them become one when their runs are merged.
         return np.flatnonzero(self._totals[_EVENTS].words[0])
+
+    def read(self, instance: int) -> tuple[int | None, Ints]:
+        """Note that an instance is read; returns the one read before it, and the keys touched since then."""
+        is_touched = np.zeros(self._keys, np.bool_)
+        for keys in self._touched:
+            is_touched[keys] = True
+        before, self._instance, self._touched = self._instance, instance, []
+        return before, np.flatnonzero(is_touched)
+
+    def _touch(self, keys: Numbers) -> None:
+        self.moves += 1
+        self._touched.append(keys)
 
     def component(self, component: Component, keys: Ints) -> tuple[Column, ...]:
         """The folded columns of a component for some keys."""
@@ -288,6 +304,8 @@ class MovingWindow:
         """Give keys new numbers; `used` are the old ones that remain, with all that the window covers."""
         self._cover(len(numbers))
         self._keys = len(used)
+        # Some of the keys that were touched may have lost their numbers.
+        self._instance, self._touched = None, []
         for cells in self._cells():
             cells.renumber(used)
         for part in self._blocks:
@@ -320,7 +338,7 @@ class MovingWindow:
 
     def _clear(self, start: int) -> None:
         """Forget everything, and go on at a slot from which on nothing was covered."""
-        self.moves += 1
+        self._touch(self.present().astype(np.uint32))
         for cells in self._cells():
             cells.clear()
         self._blocks.clear()
@@ -399,12 +417,26 @@ class MovingFold(Folded):
     _folded: dict[Component, tuple[Column, ...]] = field(default_factory=dict)
     _lowered: dict[tuple[str, int | None, float | None], Lowered] = field(default_factory=dict)
     _moves: int = 0
+    before: int | None = None
+    """The instance that was read before this one; None if it is not known."""
+    touched: Ints | None = None
+    """The keys of rows that entered or left since then: no other key's totals differ."""
 
     @staticmethod
     def of(window: MovingWindow, instance: int, plan: StreamPlan, groups: Groups) -> MovingFold:
         """The instance where a window stands now."""
         keys = window.present()
-        return MovingFold(window, keys, np.full(len(keys), instance), plan, groups, _moves=window.moves)
+        before, touched = window.read(instance)
+        return MovingFold(
+            window,
+            keys,
+            np.full(len(keys), instance),
+            plan,
+            groups,
+            _moves=window.moves,
+            before=before,
+            touched=None if before is None else touched,
+        )
 
     @staticmethod
     def joined(folds: list[MovingFold]) -> MovingFold:
@@ -446,9 +478,7 @@ class MovingFold(Folded):
     def chosen(self, rows: Ints) -> MovingFold:
         """Some of the instances; `rows` rise."""
         folded = {component: tuple(word[rows] for word in words) for component, words in self._folded.items()}
-        return MovingFold(
-            self.window, self.keys[rows], self.instances[rows], self.plan, self.groups, folded, _moves=self._moves
-        )
+        return replace(self, keys=self.keys[rows], instances=self.instances[rows], _folded=folded, _lowered={})
 
     def expect(self, rows: Ints) -> None:
         """Nothing to prepare: each key has its totals."""
