@@ -35,8 +35,7 @@ from panewise.kernels.moving_windows import note_doubles, note_extremes, note_sq
 from panewise.kernels.nested_windows import add_doubles, add_integers, add_sums_of_squares, keep_extremes
 from panewise.kernels.pairs import sum_pairs
 from panewise.kernels.squares import sum_squares
-from panewise.planning.optimize import components_of
-from panewise.planning.plan import PlannedQuery, StreamPlan
+from panewise.planning.plan import StreamPlan
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -48,17 +47,32 @@ _ONE_LINE = np.zeros(1, np.uint64)
 """The kernels of nested windows put rows into lines of cells; a moving window has one."""
 
 
+def can_be_taken_off(component: Component, inputs: tuple[Type, ...]) -> bool:
+    """Whether what leaves can be taken off a total, given the types of the stream's inputs.
+
+    A difference of sums of doubles would show what was rounded in values that have left.
+    """
+    return component.kind.is_subtractable and not component.is_float(inputs)
+
+
 class Source:
-    """The rows that pass one predicate, over all runs of a store."""
+    """The rows that pass one predicate, over all runs of a store. What several windows read is picked once."""
 
     def __init__(self, runs: Iterable[PackedRows], holds: Bools | None) -> None:
         self._runs = list(runs)
         self._holds = holds
+        self._newest: dict[tuple[int, int], Some] = {}
 
     def between(self, first: int, end: int) -> Some:
         """The rows with slots from `first` up to `end`."""
         found = ((run, run.rows_between(first, end, self._holds)) for run in self._runs)
         return Some([(run, rows) for run, rows in found if len(rows)])
+
+    def entering(self, first: int, end: int) -> Some:
+        """The same, kept for the other windows that go on from there."""
+        if (first, end) not in self._newest:
+            self._newest[first, end] = self.between(first, end)
+        return self._newest[first, end]
 
 
 class Some:
@@ -67,6 +81,7 @@ class Some:
     def __init__(self, parts: list[tuple[PackedRows, Places]]) -> None:
         self._parts = parts
         self.keys: Numbers = _joined([run.numbers[rows] for run, rows in parts], np.uint32)
+        self._columns: dict[Component, tuple[Column, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -78,10 +93,12 @@ class Some:
 
     def columns(self, component: Component) -> tuple[Column, ...]:
         """The columns of a component."""
-        return tuple(
-            _joined([run.column(name, rows) for run, rows in self._parts], np.int64)
-            for name in component.column_names()
-        )
+        if component not in self._columns:
+            self._columns[component] = tuple(
+                _joined([run.column(name, rows) for run, rows in self._parts], np.int64)
+                for name in component.column_names()
+            )
+        return self._columns[component]
 
 
 def _joined(columns: list[Column], dtype: npt.DTypeLike) -> Column:
@@ -205,11 +222,9 @@ class MovingWindow:
         self._back: dict[Component, _Cells] = {}
         self._blocks: deque[_Block] = deque()
         self._open: _Open | None = None
-        self._served: dict[str, PlannedQuery] = {}
         for component in components:
             is_float = component.is_float(inputs)
-            # A difference of sums of doubles would show what was rounded in values that have left.
-            if component.kind.is_subtractable and not is_float:
+            if can_be_taken_off(component, inputs):
                 self._totals[component] = _Cells(component, is_float, 0)
             else:
                 self._front[component] = _Cells(component, is_float, 0)
@@ -226,20 +241,11 @@ class MovingWindow:
         noted = sum(block.nbytes for block in self._blocks) + (0 if self._open is None else self._open.nbytes)
         return noted + sum(cells.nbytes for cells in self._cells())
 
-    def serves(self, queries: Iterable[PlannedQuery]) -> bool:
-        """Whether it folds all that some queries need."""
-        # Queries seldom change, and windows close often.
-        new = [planned for planned in queries if self._served.get(planned.query.name) is not planned]
-        if new and not self.components.issuperset(components_of(new, self._inputs)):
-            return False
-        self._served.update((planned.query.name, planned) for planned in new)
-        return True
-
     def move(self, start: int, end: int, source: Source, keys: int) -> int:
         """Cover the slots from `start` up to `end`, neither of them before where it is; returns the rows visited."""
         self._cover(keys)
         visited = self.leave(start, source)
-        entering = source.between(self.end, end)
+        entering = source.entering(self.end, end)
         if len(entering):
             self._touch(entering.keys)
             for cells in (*self._totals.values(), *self._front.values()):

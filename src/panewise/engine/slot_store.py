@@ -26,6 +26,7 @@ import pyarrow as pa
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
+from panewise.engine.asked import Asked, AskedWindow
 from panewise.engine.closed import ClosedWindows, Fold, Folded, RepeatedFold, View
 from panewise.engine.combine import partials_schema
 from panewise.engine.moving import MovingFold, MovingWindow, Source
@@ -36,8 +37,7 @@ from panewise.engine.runs import Runs
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
 from panewise.kernels.instances import closed_instances
-from panewise.planning.optimize import components_of
-from panewise.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
+from panewise.planning.plan import BITS_PER_WORD, StreamPlan, Tree
 from panewise.windows import Window
 from panewise.windows.slots import instances_closed, lengths_in_slots
 
@@ -168,27 +168,27 @@ class SlotStore:
             self._settle()
 
     def close(
-        self, queries: Iterable[PlannedQuery], windows: Iterable[Window], after: int | None, until: int | None
+        self, asked: Asked, after: int | None, until: int | None, *, may_pass: bool = False
     ) -> Iterator[ClosedWindows]:
         """The answers of each query's windows that end in (after, until]; None means the beginning or the end of time.
 
-        `windows` are the different ones of the queries. Each query's folded windows come as one `ClosedWindows`;
-        queries with the same window and predicate share the search for instances and every common component.
+        Each query's folded windows come as one `ClosedWindows`; queries with the same window and predicate share the
+        search for instances and every common component. With `may_pass`, queries whose HAVING no group can pass may be
+        left out.
         """
-        ending = {window: instances_closed(window, self.tree.granularity, after, until) for window in windows}
+        ending = {window: instances_closed(window, self.tree.granularity, after, until) for window in asked.windows}
         if all(first > last for first, last in ending.values()):
             return
         self._settle()
         closing = self._covering(ending)
         self.closings += 1
-        asked: dict[int | None, dict[Window, list[PlannedQuery]]] = {}
-        for planned in queries:
-            if planned.query.window in closing:
-                asked.setdefault(planned.predicate, {}).setdefault(planned.query.window, []).append(planned)
         edges = self._edges(closing)
         reading = Reading()
-        for predicate, by_window in asked.items():
-            here = {window: closing[window] for window in by_window}
+        for predicate, windows in asked.by_predicate.items():
+            here = {window: closing[window] for window in windows if window in closing}
+            by_window = {window: windows[window] for window in here}
+            if not here:
+                continue
             may_move = self._follow(predicate, here, is_few=edges is not None)
             if edges is None:
                 folds = self._folds(predicate, here)
@@ -196,7 +196,8 @@ class SlotStore:
                 folds = self._few_folds(predicate, edges, by_window, may_move, reading)
             for window, fold in folds:
                 if len(fold):
-                    yield from (ClosedWindows(planned, fold) for planned in by_window[window])
+                    queries = by_window[window].may_pass(fold) if may_pass else by_window[window].queries
+                    yield from (ClosedWindows(planned, fold) for planned in queries)
 
     def folds_ranges(self, instances: float) -> bool:
         """Whether windows are folded over ranges of rows when this many instances of each close at once."""
@@ -285,7 +286,7 @@ class SlotStore:
         self,
         predicate: int | None,
         edges: Edges,
-        asked: Mapping[Window, list[PlannedQuery]],
+        asked: Mapping[Window, AskedWindow],
         may_move: set[Window],
         reading: Reading,
     ) -> Iterator[tuple[Window, Folded]]:
@@ -333,16 +334,16 @@ class SlotStore:
         predicate: int | None,
         window: Window,
         instances: Instances,
-        queries: list[PlannedQuery],
+        asked: AskedWindow,
         source: Source,
     ) -> Folded:
         """Move a window to each of its instances, and fold these."""
         key = predicate, window
         moving = self._moving.get(key)
-        if moving is None or not moving.serves(queries):
-            types = tuple(one.type for one in self.plan.inputs)
-            moving = self._moving[key] = MovingWindow(components_of(queries, types), types, instances[0][1])
-            moving.serves(queries)
+        types = tuple(one.type for one in self.plan.inputs)
+        needed = asked.components(types)
+        if moving is None or not moving.components.issuperset(needed):
+            moving = self._moving[key] = MovingWindow(needed, types, instances[0][1])
         groups, folds = Groups(self.tree.group_by, self._keys), []
         slide = lengths_in_slots(window, self.tree.granularity)[1]
         for instance, start, end in instances:

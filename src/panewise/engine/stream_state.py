@@ -201,10 +201,11 @@ class StreamState:
         for cut_us in cuts:
             is_last = cut_us == cuts[-1]
             seen = changes.seen if changes is not None and changed_only else None
+            together = [] if seen is None else self._together
             answers = [
                 part
                 for state in self._trees(Clock.TIME)
-                for part in time_answers(state, after_us, cut_us, seen, self._together)
+                for part in time_answers(state, after_us, cut_us, seen, together)
             ]
             if is_last:
                 answers += [part for state in self._trees(Clock.ROWS) for part in self._row_answers(state, rows)]
