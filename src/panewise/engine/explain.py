@@ -114,7 +114,7 @@ def _folded_at(lengths: list[int], slide: int, fragments: float, visits: int) ->
         (MOVED_ROWS * 2 * moving + rest / slide, visits * moving + rest / slide)
         for moving, rest in enumerate([*longest_first, 0])
     ]
-    return fragments * min(ways)[1]
+    return fragments * min(ways, key=lambda way: way[0])[1]
 
 
 def _windows_by_predicate(at_work: TreeState) -> Iterable[set[tuple[int, int]]]:
