@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
+from tests.engine.test_moving import MOVING, settings_of
 
 import panewise
 
@@ -28,9 +29,23 @@ def by_place(answers) -> dict:
     return {(a.query, a.window_start, a.group, a.item): a.value for a in answers}
 
 
+STEPS = st.lists(st.tuples(events, st.integers(0, 4), st.booleans()), max_size=14)
+
+
+@settings(max_examples=50, deadline=None)
+@given(STEPS)
+def test_windows_that_move_are_corrected(steps) -> None:
+    with settings_of(MOVING):
+        check_what_was_reported_last(steps)
+
+
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(events, st.integers(0, 4), st.booleans()), max_size=14))
+@given(STEPS)
 def test_what_was_reported_last_is_what_is_true(steps) -> None:
+    check_what_was_reported_last(steps)
+
+
+def check_what_was_reported_last(steps) -> None:
     workload = panewise.read(TEXT)
     engine = panewise.Engine(workload)
     taken: list[dict] = []

@@ -28,6 +28,7 @@ CREATE QUERY e AS SELECT VARIANCE(x), COUNT(y) FROM s [RANGE 3 SECONDS SLIDE 3 S
   HAVING SUM(x) > 3 AND COUNT(*) < 9;
 CREATE QUERY f AS SELECT MAX(y), SUM(y) FROM s [RANGE 9 SECONDS SLIDE 1 SECONDS] WHERE x > 1 GROUP BY k
   HAVING MIN(x) < 4;
+CREATE QUERY g AS SELECT STDDEV(y), MIN(y) FROM s [RANGE 30 SECONDS SLIDE 1 SECONDS] GROUP BY k;
 """
 USUAL: dict[str, int] = {}
 FEW_KEYS = {
@@ -38,6 +39,16 @@ FEW_KEYS = {
     "slot_store.FEWEST_NEW": 2,
 }
 ALL_KEYS = {"nested.FEW_CELLS": 0, "nested.FEW": 10**9, "slot_store.MOST_EDGES": 1, "runs.SMALL": 0}
+MOVING = {"slot_store.MOVED_ROWS": 0.0, "slot_store.FEWEST_CLOSINGS": 0}
+SOMETIMES_MOVING = {"slot_store.MOVED_ROWS": 0.5, "slot_store.FEWEST_CLOSINGS": 2, "runs.SMALL": 3}
+WAYS = {
+    "usual": USUAL,
+    "few_keys": FEW_KEYS,
+    "all_keys": ALL_KEYS,
+    "moving": MOVING,
+    "moving_over_runs": MOVING | {"runs.SMALL": 3, "slot_store.FEWEST_NEW": 2, "slot_store.MOST_EDGES": 2},
+    "sometimes_moving": SOMETIMES_MOVING,
+}
 values = st.integers(0, 5)
 events = st.lists(
     st.tuples(
@@ -50,7 +61,7 @@ events = st.lists(
 )
 
 
-@pytest.mark.parametrize("changed", [USUAL, FEW_KEYS, ALL_KEYS], ids=["usual", "few_keys", "all_keys"])
+@pytest.mark.parametrize("changed", WAYS.values(), ids=WAYS)
 @settings(max_examples=40, deadline=None)
 @given(steps=st.lists(st.tuples(events, st.integers(0, 3)), max_size=16))
 def test_answers_of_every_way(changed: dict[str, int], steps) -> None:

@@ -110,6 +110,8 @@ class QueryAnswers:
     """The instance of a sliding window that each row belongs to."""
     overflows: int = 0
     """How many answers are NULL because they do not fit in 64 bits, those that HAVING read and left out included."""
+    touched: Ints | None = None
+    """The groups whose answers may differ from those of the window before, if only these were asked for."""
     is_gone: bool = False
     """Whether these are groups that no longer have an answer; all their aggregates are NULL."""
 

@@ -4,7 +4,8 @@ For each query the last answers of every group are kept, in arrays by the number
 answer and has none in the next window (no event, or HAVING no longer holds) is reported once more, with NULL, so that a
 reader of the changes knows exactly which answers hold. The first report of a query has all its groups.
 
-Cost: a sort of the rows that close. Space: one row per query and group that ever had an answer.
+Cost: a sort of the rows that close; where it is known which groups may have changed, of the rows of these alone.
+Space: one row per query and group that ever had an answer.
 """
 
 from __future__ import annotations
@@ -83,6 +84,11 @@ class Changes:
             changed += self._known[name].changed(parts.get(name), last[name], bounds)
         return [part for part in changed if len(part)]
 
+    @property
+    def seen(self) -> dict[str, int]:
+        """The newest instance of each query whose answers are known."""
+        return {name: known.last for name, known in self._known.items()}
+
     def correct(self, answers: Iterable[QueryAnswers]) -> None:
         """Record answers that were corrected after they were reported."""
         for part in answers:
@@ -101,7 +107,7 @@ class _LastAnswers:
         self._table = KeyTable([self.stream.attributes[name] for name in self.query.group_by])
         self._instances = np.empty(0, np.int64)
         self._words = no_words(self.query, 0)
-        self._last = NOWHERE
+        self.last = NOWHERE
         """The newest instance that has closed."""
 
     def fork(self) -> _LastAnswers:
@@ -113,8 +119,11 @@ class _LastAnswers:
     def changed(self, part: QueryAnswers | None, last: int, bounds: Bounds) -> Iterator[QueryAnswers]:
         """What changed, and what is gone; `part` becomes what is known."""
         gone: list[tuple[Ints, Ints]] = []
+        if part is not None and part.touched is not None:
+            yield from self._changed_among(part, part.touched, last, bounds)
+            return
         if part is not None and len(part):
-            groups = self._numbers(part)
+            groups = self._numbers(part, part.keys)
             order = np.lexsort((part.instances, groups))
             part, groups = part.from_rows(order), groups[order]
             words = words_of(part)
@@ -132,21 +141,41 @@ class _LastAnswers:
         was_shown = ended[self._words[:, ended].any(axis=0)]
         gone.append((was_shown, self._instances[was_shown] + 1))
         self._instances[ended] = NOWHERE
-        self._last = last
+        self.last = last
         keys, instances = (np.concatenate(parts) for parts in zip(*gone))
         where = bounds(self.query.window, instances)
         yield withdrawn(self.query, where, Groups(self.query.group_by, self._table), keys, instances)
 
+    def _changed_among(self, part: QueryAnswers, touched: Ints, last: int, bounds: Bounds) -> Iterator[QueryAnswers]:
+        """The same where only the answers of some groups are given: no other group's differ from the window before."""
+        groups, words = self._numbers(part, part.keys), words_of(part)
+        was_there = self._instances[groups] != NOWHERE
+        same = np.where(was_there, (words == self._words[:, groups]).all(axis=0), ~words.any(axis=0))
+        yield part.from_rows(np.flatnonzero(~same))
+        is_left = np.zeros(len(part.groups.table), np.bool_)
+        is_left[touched] = True
+        is_left[part.keys] = False
+        ended = self._numbers(part, np.flatnonzero(is_left))
+        ended = np.sort(ended[self._instances[ended] != NOWHERE])
+        was_shown = ended[self._words[:, ended].any(axis=0)]
+        self._instances[ended] = NOWHERE
+        self._instances[groups], self._words[:, groups] = last, words
+        self._instances[self._instances != NOWHERE] = last
+        self.last = last
+        instances = np.full(len(was_shown), last)
+        where = bounds(self.query.window, instances)
+        yield withdrawn(self.query, where, Groups(self.query.group_by, self._table), was_shown, instances)
+
     def correct(self, part: QueryAnswers) -> None:
         """Take over corrected answers of the newest instance; the next window is compared with them."""
-        part = part.from_rows(np.flatnonzero(part.instances == self._last))
+        part = part.from_rows(np.flatnonzero(part.instances == self.last))
         if len(part):
-            self._take(part, self._numbers(part), words_of(part))
+            self._take(part, self._numbers(part, part.keys), words_of(part))
 
-    def _numbers(self, part: QueryAnswers) -> Ints:
-        """The number of each row's group."""
-        columns = part.groups.decode(part.keys)
-        groups = self._table.ids([columns[name] for name in self.query.group_by], len(part))
+    def _numbers(self, part: QueryAnswers, keys: Ints) -> Ints:
+        """The numbers of some groups, given those that they have in some answers."""
+        columns = part.groups.decode(keys)
+        groups = self._table.ids([columns[name] for name in self.query.group_by], len(keys))
         more = len(self._table) - len(self._instances)
         if more > 0:
             more = max(more, len(self._instances))

@@ -117,6 +117,10 @@ class Folded(Lowering):
     keys: Ints
     instances: Ints
     groups: Groups
+    before: int | None = None
+    """The instance before, if it is known which keys' components differ from it."""
+    touched: Ints | None = None
+    """These keys, and maybe others."""
 
     def __len__(self) -> int:
         return len(self.instances)
@@ -301,6 +305,8 @@ class ClosedWindows:
     """The windows that pass HAVING, once that is decided."""
     _unknown: int = 0
     """How many answers that HAVING reads do not fit in 64 bits."""
+    _touched: Ints | None = None
+    """The keys that it was narrowed to."""
 
     def __len__(self) -> int:
         return len(self.fold)
@@ -313,6 +319,14 @@ class ClosedWindows:
     def from_rows(self, rows: Ints) -> ClosedWindows:
         """Some of these windows; `rows` rise."""
         return ClosedWindows(self.planned, self.fold.chosen(rows))
+
+    def narrowed_to(self, touched: Ints) -> ClosedWindows:
+        """The windows of some keys; the answers of all others are those of the instance before."""
+        is_touched = np.zeros(len(self.fold.groups.table), np.bool_)
+        is_touched[touched] = True
+        narrow = self.from_rows(np.flatnonzero(is_touched[self.fold.keys]))
+        narrow._touched = touched
+        return narrow
 
     def decide(self) -> None:
         """Find the windows that pass HAVING.
@@ -338,7 +352,9 @@ class ClosedWindows:
         keys, instances = fold.keys, fold.instances
         if rows is not None:
             starts_us, ends_us, keys, instances = starts_us[rows], ends_us[rows], keys[rows], instances[rows]
-        return QueryAnswers(query, starts_us, ends_us, keys, fold.groups, lowered, bounds, instances, overflows)
+        return QueryAnswers(
+            query, starts_us, ends_us, keys, fold.groups, lowered, bounds, instances, overflows, self._touched
+        )
 
     def _passing_rows(self, having: Expression) -> Ints:
         """The windows that pass HAVING, whether it is made of plain thresholds or of any other form."""

@@ -1,9 +1,9 @@
 """The plan that an engine uses, and the work predicted for its trees beside the work that they did.
 
 The prediction knows what was seen: events, groups, how many pushes brought the events, and how often windows closed.
-Each push makes partials of its own. Windows that close one by one visit all their fragments each time; the more
-instances close together, the nearer a fragment comes to one visit. The real work can be less: a tree that joined later
-has seen only a part of the stream, and a WHERE lets a part of the fragments pass.
+Each push makes partials of its own. Windows that close one by one visit all their fragments each time, or they move and
+visit what enters and leaves; the more instances close together, the nearer a fragment comes to one visit. The real work
+can be less: a tree that joined later has seen only a part of the stream, and a WHERE lets a part of the fragments pass.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from math import expm1
 
 from panewise.engine.generation import Generation, TreeState
+from panewise.engine.moving import can_be_taken_off
+from panewise.engine.slot_store import MOVED_ROWS
 from panewise.engine.stream_state import StreamState
 from panewise.language.model import Workload
 from panewise.planning.cost import Prices
@@ -83,18 +85,36 @@ def predicted(at_work: TreeState, state: StreamState) -> TreeWork:
     closings = max(1, at_work.store.closings)
     folded = 0.0
     for windows in _windows_by_predicate(at_work):
-        by_edge: dict[tuple[int, int], float] = {}
+        by_edge: dict[tuple[int, int], list[int]] = {}
         for length, slide in windows:
             at_once = max(1.0, slots / slide / closings)
             if at_work.store.folds_ranges(at_once):
                 folded += fragments * (length + (at_once - 1) * slide) / (at_once * slide)
             else:
-                # Of the windows that end together, the longest covers the fragments of the others.
-                edge = slide, length % slide
-                by_edge[edge] = max(by_edge.get(edge, 0.0), fragments * length / slide)
+                by_edge.setdefault((slide, length % slide), []).append(length)
             folded += _occupied(slots / slide * keys, state.accepted * length / slide)  # answers
-        folded += sum(by_edge.values())
+        visits = _visits_of_moving(at_work)
+        folded += sum(_folded_at(lengths, slide, fragments, visits) for (slide, _), lengths in by_edge.items())
     return TreeWork(fed, folded)
+
+
+def _visits_of_moving(at_work: TreeState) -> int:
+    """How often a moving window visits a fragment: as it enters and leaves, and twice to note what remains after it."""
+    inputs = tuple(one.type for one in at_work.plan.inputs)
+    return 2 if all(can_be_taken_off(component, inputs) for component in at_work.tree.components) else 4
+
+
+def _folded_at(lengths: list[int], slide: int, fragments: float, visits: int) -> float:
+    """How many fragments are visited by windows that end together, if the longest move and the others are folded.
+
+    Of the others the longest covers the fragments of all.
+    """
+    longest_first = sorted(lengths, reverse=True)
+    ways = [
+        (MOVED_ROWS * 2 * moving + rest / slide, visits * moving + rest / slide)
+        for moving, rest in enumerate([*longest_first, 0])
+    ]
+    return fragments * min(ways, key=lambda way: way[0])[1]
 
 
 def _windows_by_predicate(at_work: TreeState) -> Iterable[set[tuple[int, int]]]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.answers import QueryAnswers
+from panewise.engine.asked import Asked
 from panewise.engine.closed import ClosedWindows
 from panewise.engine.combine import Combiner
 from panewise.engine.projection import project
@@ -49,7 +50,7 @@ class TreeState:
         self._queries = {} if waits else given
         self._waiting = given if waits else {}
         self._exact_from: dict[str, int | None] = dict.fromkeys(self._queries, held_from)
-        self._windows: dict[str, frozenset[Window]] = {}
+        self._asked: Asked | None = None
 
     @property
     def queries(self) -> Mapping[str, PlannedQuery]:
@@ -83,18 +84,20 @@ class TreeState:
 
     def serve(self, queries: Mapping[str, PlannedQuery], exact_from: Mapping[str, int | None]) -> None:
         """Answer these queries and no other from now on."""
-        self._windows = {}
+        self._asked = None
         self._queries, self._exact_from = dict(queries), dict(exact_from)
+
+    @property
+    def asked(self) -> Asked:
+        """What the active queries ask when windows close."""
+        if self._asked is None:
+            self._asked = Asked(self._queries.values())
+        return self._asked
 
     @property
     def windows(self) -> frozenset[Window]:
         """The different windows of active queries: far fewer than queries, and an advance looks only at these."""
-        return self._different("active", self.queries)
-
-    def _different(self, which: str, queries: Mapping[str, PlannedQuery]) -> frozenset[Window]:
-        if which not in self._windows:
-            self._windows[which] = frozenset(planned.query.window for planned in queries.values())
-        return self._windows[which]
+        return self.asked.windows
 
     def add_late(self, partials: pa.RecordBatch) -> None:
         """Let the partials of late events wait, until the answers that they change are corrected."""
@@ -118,9 +121,14 @@ class TreeState:
         if self._without_late is not None:
             self.store, self._without_late = self._without_late, None
 
-    def close(self, after: int | None, until: int | None, store: SlotStore | None = None) -> Iterator[ClosedWindows]:
-        """The windows of active queries that end in (after, until] and lie within what each query has seen."""
-        for closed in (store or self.store).close(self.queries.values(), self.windows, after, until):
+    def close(
+        self, after: int | None, until: int | None, store: SlotStore | None = None, *, may_pass: bool = False
+    ) -> Iterator[ClosedWindows]:
+        """The windows of active queries that end in (after, until] and lie within what each query has seen.
+
+        With `may_pass`, queries whose HAVING no group can pass may be left out.
+        """
+        for closed in (store or self.store).close(self.asked, after, until, may_pass=may_pass):
             exact_from = self.exact_from[closed.planned.query.name]
             if exact_from is None:
                 yield closed
@@ -132,7 +140,7 @@ class TreeState:
 
     def evict(self, closed: int) -> None:
         """Drop the slots that no window ending after `closed` covers."""
-        windows = self.windows | self._different("waiting", self.waiting)
+        windows = self.windows.union(planned.query.window for planned in self.waiting.values())
         oldest = oldest_slot_needed(windows, self.tree.granularity, closed)
         self.store.evict(oldest)
         self.held_from = max(oldest * self.tree.granularity, self.held_from if self.held_from is not None else -(2**63))
@@ -149,19 +157,19 @@ class TreeState:
 
     def activate(self, name: str, exact_from: int | None) -> None:
         """Answer a query that waited; the tree that it comes from tells where it becomes exact."""
-        self._windows = {}
+        self._asked = None
         self._queries[name] = self._waiting.pop(name)
         self._exact_from[name] = exact_from
 
     def adopt(self, planned: PlannedQuery) -> None:
         """Answer one more query, from all that the tree holds."""
-        self._windows = {}
+        self._asked = None
         self._queries[planned.query.name] = planned
         self._exact_from[planned.query.name] = self.held_from
 
     def remove(self, name: str) -> bool:
         """Take a query out; returns whether it was here and active."""
-        self._windows = {}
+        self._asked = None
         self._waiting.pop(name, None)
         if self._queries.pop(name, None) is None:
             return False
@@ -269,11 +277,44 @@ def decided(closed: Iterable[ClosedWindows]) -> Iterator[ClosedWindows]:
         yield from together
 
 
-def time_answers(state: TreeState, after: int | None, until_us: int) -> Iterator[QueryAnswers]:
-    """The answers of a time tree's windows that end in (after, until_us], query after query."""
+def only_touched(
+    closed: Iterable[ClosedWindows], seen: Mapping[str, int], together: Iterable[Iterable[str]]
+) -> Iterator[ClosedWindows]:
+    """Closed windows, narrowed to the groups whose answers may have changed where that is known.
+
+    `seen` has the last instance of each query whose answers are known. Queries that stand `together` in a table are
+    narrowed to the same groups, or not at all.
+    """
+    found = {one.planned.query.name: one for one in closed}
+    for names in together:
+        several = [found[name] for name in names if name in found]
+        if len(several) < len(list(names)) or any(_is_unknown(one, seen) for one in several):
+            continue
+        touched = np.unique(np.concatenate([one.fold.touched for one in several if one.fold.touched is not None]))
+        for one in several:
+            found[one.planned.query.name] = one.narrowed_to(touched)
+    yield from found.values()
+
+
+def _is_unknown(one: ClosedWindows, seen: Mapping[str, int]) -> bool:
+    return one.fold.touched is None or one.fold.before != seen.get(one.planned.query.name)
+
+
+def time_answers(
+    state: TreeState,
+    after: int | None,
+    until_us: int,
+    seen: Mapping[str, int] | None = None,
+    together: Iterable[Iterable[str]] = (),
+) -> Iterator[QueryAnswers]:
+    """The answers of a time tree's windows that end in (after, until_us], query after query.
+
+    With `seen`, those of groups that did not change since may be left out: see `only_touched`.
+    """
     answers: dict[str, QueryAnswers] = {}
     fold, starts, ends = None, _NOTHING, _NOTHING
-    for closed in decided(state.close(after, None if until_us == END_OF_STREAM else until_us)):
+    closing = state.close(after, None if until_us == END_OF_STREAM else until_us, may_pass=True)
+    for closed in decided(closing if seen is None else only_touched(closing, seen, together)):
         if closed.fold is not fold:
             fold = closed.fold
             length, slide = lengths_of(closed.planned.query.window)

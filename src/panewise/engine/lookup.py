@@ -16,6 +16,7 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
+from panewise.engine.asked import Asked
 from panewise.engine.combine import Combiner
 from panewise.engine.event_log import EventLog
 from panewise.engine.having import HavingIndexes
@@ -150,7 +151,7 @@ def _from_log(
     (base,) = plan.bases
     read = batch if keys is None else _of_keys(stream, batch, keys)
     store.append(Combiner(plan, project(plan, read)).partials(base, np.zeros(read.num_rows, np.int64)))
-    for closed in store.close(tree.queries, {planned.query.window for planned in tree.queries}, None, None):
+    for closed in store.close(Asked(tree.queries), None, None):
         groups = closed.fold.groups.decode(closed.fold.keys)
         return closed.answers(*_times(stream, query, at_us, batch, times, groups, len(closed)))
     return _over_nothing(stream, query, *_covered_times(query, at_us, times))

@@ -72,17 +72,17 @@ class Runs:
             rows = last.unpacked(last.live).joined(rows).merged(self._components)
         self._runs.append(PackedRows(rows))
 
-    def forget(self, oldest: int) -> bool:
-        """Drop the rows before a slot; returns whether there were any."""
+    def forget(self, oldest: int) -> int:
+        """Drop the rows before a slot; returns how many they were."""
         if oldest <= self.lowest_slot:
-            return False
-        kept = []
+            return 0
+        before, kept = self.live_rows, []
         for run in self._runs:
             run.forget(oldest)
             if run.live_rows:
                 kept.append(run if 2 * run.live_rows > len(run) else PackedRows(run.unpacked(run.live)))
         self._runs = kept
-        return True
+        return before - self.live_rows
 
     def as_one(self, empty: Rows) -> PackedRows:
         """All held rows in one run, which replaces the others. Cost: O(rows) unless there is only one run."""

@@ -5,14 +5,16 @@ leave. Each partial goes to the fragment of its slot; a fragment is named by its
 runs, each sorted by (key, slot); a row is the partial of one fragment. New partials wait until a window closes, or
 until there are as many as rows. Then they become a run: rows that are already held stay where they are.
 
-Windows that end at one edge, or at a few, are folded together with `panewise.engine.nested`, over the runs as they are.
-If many edges have passed at once, and for multisets and sketches, runs are merged into one, and each window is folded
-over its ranges of rows with `kernels.folding`: for any overlap, a row is combined a constant number of times.
+A window that closes again and again is carried from edge to edge with `panewise.engine.moving`, where that costs less
+than to fold it anew. Other windows that end at one edge, or at a few, are folded together with
+`panewise.engine.nested`, over the runs as they are. If many edges have passed at once, and for multisets and sketches,
+runs are merged into one, and each window is folded over its ranges of rows with `kernels.folding`: for any overlap, a
+row is combined a constant number of times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +26,10 @@ import pyarrow as pa
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
+from panewise.engine.asked import Asked, AskedWindow
 from panewise.engine.closed import ClosedWindows, Fold, Folded, RepeatedFold, View
 from panewise.engine.combine import partials_schema
+from panewise.engine.moving import MovingFold, MovingWindow, Source
 from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, Reading, can_nest
 from panewise.engine.packed_rows import NO_SLOT, PackedRows
 from panewise.engine.rows import Multisets, Rows
@@ -33,7 +37,7 @@ from panewise.engine.runs import Runs
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
 from panewise.kernels.instances import closed_instances
-from panewise.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
+from panewise.planning.plan import BITS_PER_WORD, StreamPlan, Tree
 from panewise.windows import Window
 from panewise.windows.slots import instances_closed, lengths_in_slots
 
@@ -46,8 +50,17 @@ FEWEST_NEW = 131_072
 MOST_EDGES = 4
 """With more edges than this at once, ranges of rows are folded, which visits a row once for all edges."""
 
+MOVED_ROWS = 3.0
+"""What a row costs that enters or leaves a moving window, in rows of nested ones."""
+FEWEST_CLOSINGS = 2
+"""A window moves once it has closed this many times, one after the other: one that closes once is folded once."""
+
 Closing = dict[Window, tuple[int, int]]
 """The first and the last instance of each window that ends."""
+Instances = list[tuple[int, int, int]]
+"""Some instances of a window: number, first slot, and the slot after the last."""
+Edges = dict[int, dict[Window, tuple[int, int]]]
+"""The windows that end at each edge, with the instance and its first slot."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,12 @@ class SlotStore:
         self._oldest: int | None = None
         """Rows before this slot, in runs and in the first `_old_batches` new batches, are about to leave."""
         self._old_batches = 0
+        self._left = 0
+        """How many rows have left since keys were last looked through."""
+        self._moving: dict[tuple[int | None, Window], MovingWindow] = {}
+        """The windows that are carried from edge to edge, by predicate."""
+        self._closed: dict[tuple[int | None, Window], tuple[int, int]] = {}
+        """The last instance that closed of each, and how many closed one by one up to it."""
         self.fed = 0
         """How many partials were taken in."""
         self.folded = 0
@@ -113,7 +132,8 @@ class SlotStore:
         """The memory of all rows, with new ones merged in, and of the tables of keys and shards."""
         self._settle()
         self._runs.compact(self._to_rows([]))
-        return self._runs.nbytes + self._keys.nbytes + self._shards.nbytes
+        moving = sum(window.nbytes for window in self._moving.values())
+        return self._runs.nbytes + self._keys.nbytes + self._shards.nbytes + moving
 
     def extent(self) -> Extent | None:
         """How far what is held reaches; None if nothing is held."""
@@ -128,6 +148,7 @@ class SlotStore:
         """A store that holds the same and goes its own way. Cost: O(runs); rows and keys are shared."""
         twin = copy(self)
         twin._runs, twin._new = self._runs.fork(), list(self._new)
+        twin._moving, twin._closed = {}, dict(self._closed)
         return twin
 
     def append(self, partials: pa.RecordBatch) -> None:
@@ -140,37 +161,43 @@ class SlotStore:
         self._new_rows += partials.num_rows
         self.fed += partials.num_rows
         self._lowest_new = min(self._lowest_new, int(lowest[0]))
+        if any(window.end > self._lowest_new for window in self._moving.values()):
+            # Late partials belong between those that were folded already.
+            self._moving = {key: one for key, one in self._moving.items() if one.end <= self._lowest_new}
         if self._new_rows > max(FEWEST_NEW, self._runs.live_rows):
             self._settle()
 
     def close(
-        self, queries: Iterable[PlannedQuery], windows: Iterable[Window], after: int | None, until: int | None
+        self, asked: Asked, after: int | None, until: int | None, *, may_pass: bool = False
     ) -> Iterator[ClosedWindows]:
         """The answers of each query's windows that end in (after, until]; None means the beginning or the end of time.
 
-        `windows` are the different ones of the queries. Each query's folded windows come as one `ClosedWindows`;
-        queries with the same window and predicate share the search for instances and every common component.
+        Each query's folded windows come as one `ClosedWindows`; queries with the same window and predicate share the
+        search for instances and every common component. With `may_pass`, queries whose HAVING no group can pass may be
+        left out.
         """
-        ending = {window: instances_closed(window, self.tree.granularity, after, until) for window in windows}
+        ending = {window: instances_closed(window, self.tree.granularity, after, until) for window in asked.windows}
         if all(first > last for first, last in ending.values()):
             return
         self._settle()
         closing = self._covering(ending)
         self.closings += 1
-        asked: dict[int | None, dict[Window, list[PlannedQuery]]] = {}
-        for planned in queries:
-            if planned.query.window in closing:
-                asked.setdefault(planned.predicate, {}).setdefault(planned.query.window, []).append(planned)
         edges = self._edges(closing)
         reading = Reading()
-        for predicate, by_window in asked.items():
+        for predicate, windows in asked.by_predicate.items():
+            here = {window: closing[window] for window in windows if window in closing}
+            by_window = {window: windows[window] for window in here}
+            if not here:
+                continue
+            may_move = self._follow(predicate, here, is_few=edges is not None)
             if edges is None:
-                folds = self._folds(predicate, {window: closing[window] for window in by_window})
+                folds = self._folds(predicate, here)
             else:
-                folds = self._nested_folds(predicate, edges, by_window.keys(), reading)
+                folds = self._few_folds(predicate, edges, by_window, may_move, reading)
             for window, fold in folds:
                 if len(fold):
-                    yield from (ClosedWindows(planned, fold) for planned in by_window[window])
+                    queries = by_window[window].may_pass(fold) if may_pass else by_window[window].queries
+                    yield from (ClosedWindows(planned, fold) for planned in queries)
 
     def folds_ranges(self, instances: float) -> bool:
         """Whether windows are folded over ranges of rows when this many instances of each close at once."""
@@ -213,6 +240,9 @@ class SlotStore:
         for run in self._runs:
             assert np.array_equal(self.tree.cuts.starts(run.place_slots), run.place_slots)
             assert run.numbers.max(initial=0) < max(1, len(self._keys))
+        for (predicate, _), moving in self._moving.items():
+            holds = None if predicate is None else self._holds(predicate)
+            moving.check_invariants(Source(self._runs, holds), len(self._keys))
 
     def _covering(self, closing: Closing) -> Closing:
         """The ending instances that may cover a row: those before the first slot or after the last one cannot."""
@@ -225,26 +255,111 @@ class SlotStore:
                 covering[window] = first, last
         return covering
 
-    def _edges(self, closing: Closing) -> dict[int, dict[Window, tuple[int, int]]] | None:
-        """The windows that end at each edge, with the instance and its first slot; None if there are too many edges."""
+    def _edges(self, closing: Closing) -> Edges | None:
+        """The windows that end at each edge; None if there are too many edges."""
         if not self._nests or any(last - first >= MOST_EDGES for first, last in closing.values()):
             return None
-        edges: dict[int, dict[Window, tuple[int, int]]] = {}
+        edges: Edges = {}
         for window, (first, last) in closing.items():
             length, slide = lengths_in_slots(window, self.tree.granularity)
             for instance in range(first, last + 1):
                 edges.setdefault(instance * slide + length, {})[window] = instance, instance * slide
         return edges if len(edges) <= MOST_EDGES else None
 
-    def _nested_folds(
+    def _follow(self, predicate: int | None, closing: Closing, *, is_few: bool) -> set[Window]:
+        """Note how windows close, and return those that may move: they close for the first time, and not in bulk."""
+        may_move = set()
+        for window, (first, last) in closing.items():
+            key = predicate, window
+            before, times = self._closed.get(key, (first - 1, 0))
+            if first <= before:
+                continue
+            self._closed[key] = last, times + 1 if is_few else 0
+            length, slide = lengths_in_slots(window, self.tree.granularity)
+            if not is_few:
+                self._moving.pop(key, None)
+            elif key in self._moving or (times + 1 >= FEWEST_CLOSINGS and slide < length):
+                may_move.add(window)
+        return may_move
+
+    def _few_folds(
         self,
         predicate: int | None,
-        edges: dict[int, dict[Window, tuple[int, int]]],
-        windows: Iterable[Window],
+        edges: Edges,
+        asked: Mapping[Window, AskedWindow],
+        may_move: set[Window],
         reading: Reading,
     ) -> Iterator[tuple[Window, Folded]]:
-        """Each window with its instances, all windows of an edge folded together."""
+        """Each window with its instances; those for which it costs less move to their edges."""
         holds = None if predicate is None else self._holds(predicate)
+        instances: dict[Window, Instances] = {window: [] for window in asked}
+        for end, ending in sorted(edges.items()):
+            for window, (instance, start) in ending.items():
+                if window in instances:
+                    instances[window].append((instance, start, end))
+        moving = self._cheaper_to_move(instances, may_move) if may_move else []
+        for window in may_move.difference(moving):
+            self._moving.pop((predicate, window), None)
+        source = Source(self._runs, holds)
+        for window in moving:
+            yield window, self._moved(predicate, window, instances[window], asked[window], source)
+        others = [window for window in asked if window not in moving]
+        if others:
+            yield from self._nested_folds(holds, edges, others, reading)
+
+    def _cheaper_to_move(self, instances: Mapping[Window, Instances], may_move: set[Window]) -> list[Window]:
+        """The windows that move, the longest first: if these do, fewer rows are left to fold the others from."""
+        candidates = sorted(may_move, key=lambda window: instances[window][0][1])
+        slides = np.array([lengths_in_slots(window, self.tree.granularity)[1] for window in candidates])
+        starts = np.array([instances[window][0][1] for window in candidates])
+        ends = np.array([instances[window][-1][2] for window in candidates])
+        covered = self._rows_from(starts)
+        moved = covered - self._rows_from(starts + slides) + self._rows_from(ends - slides) - self._rows_from(ends)
+        others = [found[0][1] for window, found in instances.items() if window not in may_move]
+        fixed = int(self._rows_from(np.array([min(others)]))[0]) if others else 0
+        # All windows that do not move are folded in one pass over the rows of the longest.
+        folded = np.maximum(np.append(covered, 0), fixed)
+        cost = np.append(0.0, np.cumsum(MOVED_ROWS * moved)) + folded
+        return candidates[: int(np.argmin(cost))]
+
+    def _rows_from(self, slots: Ints) -> Ints:
+        """How many rows have slots from each of some slots on, with any predicate."""
+        counts = np.zeros(len(slots), np.int64)
+        for run in self._runs:
+            counts += run.count_from(slots)
+        return counts
+
+    def _moved(
+        self,
+        predicate: int | None,
+        window: Window,
+        instances: Instances,
+        asked: AskedWindow,
+        source: Source,
+    ) -> Folded:
+        """Move a window to each of its instances, and fold these."""
+        key = predicate, window
+        moving = self._moving.get(key)
+        types = tuple(one.type for one in self.plan.inputs)
+        needed = asked.components(types)
+        if moving is None or not moving.components.issuperset(needed):
+            moving = self._moving[key] = MovingWindow(needed, types, instances[0][1])
+        groups, folds = Groups(self.tree.group_by, self._keys), []
+        slide = lengths_in_slots(window, self.tree.granularity)[1]
+        for instance, start, end in instances:
+            self.folded += moving.move(start, end, source, len(self._keys))
+            moving.next_start = start + slide
+            folds.append(MovingFold.of(moving, instance, self.plan, groups))
+            if instance != instances[-1][0]:
+                folds[-1].keep()
+        fold = MovingFold.joined(folds)
+        self.folded += len(fold)
+        return fold
+
+    def _nested_folds(
+        self, holds: Bools | None, edges: Edges, windows: Iterable[Window], reading: Reading
+    ) -> Iterator[tuple[Window, Folded]]:
+        """Each window with its instances, all windows of an edge folded together."""
         groups = Groups(self.tree.group_by, self._keys)
         found: dict[Window, list[tuple[int, NestedWindows, int]]] = {window: [] for window in windows}
         for end, ending in sorted(edges.items()):
@@ -298,19 +413,32 @@ class SlotStore:
     def _settle(self) -> None:
         """Turn new partials into a run, and drop old ones."""
         oldest, self._oldest = self._oldest, None
-        has_left = oldest is not None and self._runs.forget(oldest)
+        self._leave(oldest)
+        if oldest is not None:
+            self._left += self._runs.forget(oldest)
         if self._new:
             new = self._to_rows(self._new)
             if oldest is not None:
                 # Partials that came after the eviction stay, with any slot.
                 held = sum(batch.num_rows for batch in self._new[: self._old_batches])
                 stays = (new.slots >= oldest) | (np.arange(len(new)) >= held)
-                has_left = has_left or not stays.all()
+                self._left += int(np.count_nonzero(~stays))
                 new = new.take(np.flatnonzero(stays))
             self._runs.add(new)
             self._new, self._new_rows, self._lowest_new = [], 0, NO_SLOT
-        if has_left:
+        # Only when as many rows have left as are held: to look for unused keys means to look at all rows.
+        if self._left > self._runs.live_rows:
+            self._left = 0
             self._renumber_keys()
+
+    def _leave(self, oldest: int | None) -> None:
+        """Take off moving windows what their next instance does not cover, before the rows are dropped."""
+        for (predicate, window), moving in list(self._moving.items()):
+            holds = None if predicate is None else self._holds(predicate)
+            self.folded += moving.leave(moving.next_start, Source(self._runs, holds))
+            if oldest is not None and moving.start < oldest:
+                # No query has this window any more.
+                del self._moving[predicate, window]
 
     def _as_one(self) -> PackedRows:
         """All held rows, in one run."""
@@ -367,6 +495,8 @@ class SlotStore:
         # stays.
         numbers[used] = self._keys.ids(live, len(used))
         self._runs.renumber(numbers)
+        for moving in self._moving.values():
+            moving.renumber(used, numbers)
 
 
 def _one(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:

@@ -200,7 +200,13 @@ class StreamState:
             changes.correct(corrections.reported)
         for cut_us in cuts:
             is_last = cut_us == cuts[-1]
-            answers = [part for state in self._trees(Clock.TIME) for part in time_answers(state, after_us, cut_us)]
+            seen = changes.seen if changes is not None and changed_only else None
+            together = [] if seen is None else self._together
+            answers = [
+                part
+                for state in self._trees(Clock.TIME)
+                for part in time_answers(state, after_us, cut_us, seen, together)
+            ]
             if is_last:
                 answers += [part for state in self._trees(Clock.ROWS) for part in self._row_answers(state, rows)]
             overflown += found_in(answers)
@@ -228,6 +234,11 @@ class StreamState:
             at_work = (planned.query for clock in Clock for s in self._trees(clock) for planned in s.queries.values())
             self._families = families_of(at_work)
         return self._families
+
+    @property
+    def _together(self) -> list[list[str]]:
+        """The names of queries that stand in one table."""
+        return [[query.name for query in family.queries] for family in self.families.values()]
 
     def _changed(
         self, changes: Changes, answers: list[QueryAnswers], closed_us: int, closed_rows: int

@@ -1,0 +1,271 @@
+"""What a closing window costs: long windows that move in small steps, alerts, and changes only.
+
+One core. A stream has 500 events a minute of 20,000 keys. Windows slide by a minute and close one by one, as in a live
+stream. `range` goes from an hour to 30 days: `moving` is Panewise as it is, `folded` folds each window anew from
+its rows, and `looked_up` asks the same window without SLIDE for all keys. Times are medians of the time on a core for
+an answer (a window and a group with SUM, COUNT and MAX), with the wide table made. `alerts` has queries that differ in
+a threshold which no group passes. `changed` has 100,000 keys of which one in a hundred is active, with changes only and
+with all answers. The past is taken in at once, and its windows are not reported.
+
+Prints a JSON line per measurement with --json, a table otherwise. Run: panewise bench closing --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import panewise
+from panewise.engine import slot_store
+
+MINUTE_US = 60_000_000
+STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT, y DOUBLE) TIMESTAMP BY t;\n"
+AGGREGATES = {
+    "sum_count_max": "SUM(x) AS total, COUNT(*) AS n, MAX(y) AS top",
+    "avg": "AVG(y) AS mean",
+    "five": "SUM(y) AS total, COUNT(y) AS n, MIN(y) AS least, MAX(y) AS top, VAR_POP(y) AS spread",
+    "quantile": "QUANTILE(y, 0.9) AS high",
+}
+RANGES = {"1h": 60, "6h": 360, "1d": 1_440, "7d": 10_080, "30d": 43_200}
+SECTIONS = ["range", "aggregates", "keys", "changed", "alerts"]
+CHUNK = 2_000_000
+
+
+class Events:
+    """A stream, minute by minute; the same for everybody who asks with the same numbers."""
+
+    def __init__(self, per_minute: int, keys: int, seed: int = 1) -> None:
+        self.per_minute, self.keys = per_minute, keys
+        self._random = np.random.default_rng(seed)
+
+    def minutes(self, first: int, count: int) -> Iterator[dict[str, Any]]:
+        """Some minutes, in parts that are not too large."""
+        step = max(1, CHUNK // self.per_minute)
+        for begin in range(first, first + count, step):
+            end = min(begin + step, first + count)
+            size = (end - begin) * self.per_minute
+            yield {
+                "t": np.sort(self._random.integers(begin * MINUTE_US, end * MINUTE_US, size)),
+                "k": self._random.integers(0, self.keys, size),
+                "x": self._random.integers(0, 1_000, size),
+                "y": self._random.random(size),
+            }
+
+
+@contextmanager
+def folded_anew(is_folded: bool) -> Iterator[None]:
+    """No window moves while this holds."""
+    usual = slot_store.FEWEST_CLOSINGS
+    slot_store.FEWEST_CLOSINGS = 2**62 if is_folded else usual
+    try:
+        yield
+    finally:
+        slot_store.FEWEST_CLOSINGS = usual
+
+
+def take_past(engine: panewise.Engine, events: Events, minutes: int) -> None:
+    """Push a past whose windows count as reported."""
+    for some in events.minutes(0, minutes):
+        engine.push("s", some)
+    state = engine._streams["s"]
+    state.closed_us = state.watermark_us = minutes * MINUTE_US
+    state.free()
+
+
+def closings(
+    engine: panewise.Engine, events: Events, first: int, count: int, **options: bool
+) -> list[tuple[float, int]]:
+    """The seconds of each closing, and its answers."""
+    times = []
+    for minute in range(first, first + count):
+        for some in events.minutes(minute, 1):
+            engine.push("s", some)
+        began = time.process_time()
+        answers = engine.advance("s", (minute + 1) * MINUTE_US, **options)
+        rows = (
+            sum(table.num_rows for table in answers.tables.values()) if len(answers.tables) < 100 else answers.num_rows
+        )
+        times.append((time.process_time() - began, rows))
+    return times
+
+
+def median_ns(times: list[tuple[float, int]]) -> float:
+    return float(np.median([seconds / max(rows, 1) for seconds, rows in times])) * 1e9
+
+
+def sliding(aggregates: str, minutes: int, having: str = "") -> str:
+    return (
+        f"CREATE QUERY q AS SELECT k, {aggregates} FROM s [RANGE {minutes} MINUTES SLIDE 1 MINUTE] GROUP BY k {having};"
+    )
+
+
+def measure_window(
+    aggregates: str, minutes: int, per_minute: int, keys: int, steps: int, *, folded: bool
+) -> dict[str, Any]:
+    """The time of an answer of one window, and the memory of the rows that it covers."""
+    with folded_anew(folded):
+        engine = panewise.Engine(STREAM + sliding(aggregates, minutes), rate=per_minute / 60)
+        events = Events(per_minute, keys)
+        take_past(engine, events, minutes)
+        closings(engine, events, minutes, 4)
+        times = closings(engine, events, minutes + 4, steps)
+    store = engine._streams["s"].generations[0].trees[0].store
+    return {
+        "ns_an_answer": median_ns(times),
+        "slowest_ms": max(seconds for seconds, _ in times) * 1e3,
+        "answers": times[-1][1],
+        "rows": store.live_rows,
+        "bytes_a_row": store.bytes_held / store.live_rows,
+    }
+
+
+def measure_lookup(aggregates: str, minutes: int, per_minute: int, keys: int, steps: int) -> dict[str, Any]:
+    """The same window without SLIDE, looked up for all keys after each minute."""
+    text = f"CREATE QUERY q AS SELECT k, {aggregates} FROM s [RANGE {minutes} MINUTES] GROUP BY k;"
+    engine = panewise.Engine(STREAM + text, rate=per_minute / 60)
+    events = Events(per_minute, keys)
+    for some in events.minutes(0, minutes):
+        engine.push("s", some)
+    engine.advance("s", minutes * MINUTE_US)
+    times = []
+    for minute in range(minutes, minutes + steps):
+        for some in events.minutes(minute, 1):
+            engine.push("s", some)
+        engine.advance("s", (minute + 1) * MINUTE_US)
+        began = time.process_time()
+        found = engine.lookup("q")
+        times.append((time.process_time() - began, found.num_rows))
+    return {"ns_an_answer": median_ns(times[2:]), "answers": times[-1][1]}
+
+
+def range_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
+    found: dict[str, float] = {}
+    for name in options.ranges:
+        shared = {"range": name, "keys": options.keys, "per_minute": options.per_minute}
+        size = AGGREGATES["sum_count_max"], RANGES[name], options.per_minute, options.keys, options.steps
+        measured = measure_window(*size, folded=False)
+        found[name] = measured["ns_an_answer"]
+        emit("range", way="moving", **shared, **measured)
+        if RANGES[name] <= RANGES["1d"]:
+            emit("range", way="folded", **shared, **measure_window(*size, folded=True))
+            emit("range", way="looked_up", **shared, **measure_lookup(*size))
+    if "1h" in found:
+        for name in [name for name in ("1d", "30d") if name in found]:
+            emit("target", name=f"{name} against 1h", value=found[name] / found["1h"], wanted=1.3)
+    for name, value in found.items():
+        emit("target", name=f"ns an answer, {name}", value=value, wanted=300)
+
+
+def aggregates_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
+    for name, aggregates in AGGREGATES.items():
+        for hours in (1, 6):
+            measured = measure_window(
+                aggregates, 60 * hours, options.per_minute, options.keys, options.steps, folded=False
+            )
+            emit("aggregates", aggregates=name, range=f"{hours}h", **measured)
+
+
+def keys_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
+    for keys in (1_000, 10_000, 100_000):
+        size = AGGREGATES["sum_count_max"], RANGES["6h"], keys // 10, keys, options.steps
+        emit("keys", keys=keys, range="6h", per_minute=keys // 10, **measure_window(*size, folded=False))
+
+
+def changed_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
+    """Every key has an event in the past, and only one in a hundred has one now."""
+    keys, minutes = options.changed_keys, 600
+    seconds = {}
+    for changed_only in (False, True):
+        engine = panewise.Engine(STREAM + sliding(AGGREGATES["sum_count_max"], minutes), rate=keys / 60)
+        random = np.random.default_rng(2)
+
+        def push(minute: int, some: Any, engine: panewise.Engine = engine, random: Any = random) -> None:
+            times = np.full(len(some), minute * MINUTE_US)
+            engine.push(
+                "s", {"t": times, "k": some, "x": random.integers(0, 9, len(some)), "y": random.random(len(some))}
+            )
+
+        # Those that are not active came in the window's last minutes, so that they stay.
+        for minute in range(minutes - 40, minutes):
+            push(minute, np.arange(keys) if minute == minutes - 1 else np.arange(keys // 100))
+        state = engine._streams["s"]
+        state.closed_us = state.watermark_us = minutes * MINUTE_US
+        times = []
+        for minute in range(minutes, minutes + options.steps):
+            push(minute, np.arange(keys // 100))
+            began = time.process_time()
+            answers = engine.advance("s", (minute + 1) * MINUTE_US, changed_only=changed_only)
+            rows = answers.tables["q"].num_rows
+            times.append((time.process_time() - began, rows))
+        seconds[changed_only] = float(np.median([spent for spent, _ in times[4:]]))
+        emit(
+            "changed", changed_only=changed_only, keys=keys, ms_a_closing=seconds[changed_only] * 1e3, rows=times[-1][1]
+        )
+    emit("target", name="all answers against changes only", value=seconds[False] / seconds[True], wanted=20)
+
+
+def alerts_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
+    """Queries over ten windows; no group passes."""
+    count, keys = options.alerts, 10_000
+    text = [
+        f"CREATE QUERY q{place} AS SELECT k, SUM(x) FROM s [RANGE {10 * (1 + place % 10)} MINUTES SLIDE 1 MINUTE] "
+        f"GROUP BY k HAVING SUM(x) > {10**9 + place};"
+        for place in range(count)
+    ]
+    engine = panewise.Engine(STREAM + "\n".join(text), rate=keys / 60)
+    warnings.simplefilter("ignore", panewise.NothingClosedWarning)
+    events = Events(keys, keys)
+    take_past(engine, events, 100)
+    times = closings(engine, events, 100, options.steps)
+    value = float(np.median([spent for spent, _ in times[4:]])) / count * 1e6
+    emit("alerts", queries=count, keys=keys, windows=10, us_a_query=value, answers=times[-1][1])
+    emit("target", name="us a query and closing where nothing passes", value=value, wanted=2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="a JSON line per measurement")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=SECTIONS)
+    parser.add_argument("--ranges", nargs="+", choices=list(RANGES), default=list(RANGES))
+    parser.add_argument("--keys", type=int, default=20_000)
+    parser.add_argument("--per-minute", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=30, help="closings that are measured")
+    parser.add_argument("--alerts", type=int, default=10_000)
+    parser.add_argument("--changed-keys", type=int, default=100_000)
+    options = parser.parse_args()
+    if options.quick:
+        options.keys, options.per_minute, options.steps, options.alerts = 200, 50, 6, 50
+        options.changed_keys, options.ranges = 1_000, ["1h", "6h"]
+
+    def emit(section: str, **fields: Any) -> None:
+        if section == "target":
+            at_most = "against changes" not in fields["name"]
+            met = fields["value"] <= fields["wanted"] if at_most else fields["value"] >= fields["wanted"]
+            fields["met"] = bool(met)
+        rounded = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in fields.items()}
+        if options.json:
+            print(json.dumps({"bench": "closing", "section": section, **rounded}), flush=True)
+        else:
+            print(f"{section:11}", "  ".join(f"{k} {v}" for k, v in rounded.items()), flush=True)
+
+    sections = {
+        "range": range_section,
+        "aggregates": aggregates_section,
+        "keys": keys_section,
+        "changed": changed_section,
+        "alerts": alerts_section,
+    }
+    for name in options.sections:
+        sections[name](emit, options)
+
+
+if __name__ == "__main__":
+    main()
