@@ -31,7 +31,7 @@ from panewise.spark.cost_accumulator import costs_of
 from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_workload
-from panewise.spark.layouts import By, Layout, check_by
+from panewise.spark.layouts import By, Layout
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import Part, pack_table
 from panewise.spark.processor import CONTROL, BucketProcessor
@@ -114,8 +114,6 @@ def packed_answers(
 ) -> tuple[DataFrame, Layout]:
     """A DataFrame of packed answers, in the columns of `OUTPUT`, and the tables that they belong to."""
     control, folder = asked.control, asked.folder
-    if wide_by is not None:
-        check_by(wide_by, is_live=control is not None)
     check_workload(workload, lookups=folder is not None)
     frames = by_stream(events, workload, every=control is not None)
     any_frame = next(iter(frames.values()))

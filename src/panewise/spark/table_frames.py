@@ -23,7 +23,7 @@ from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
 from panewise.language.model import Workload
 from panewise.notebook import names
 from panewise.planning.plan import DEFAULT_RATE
-from panewise.spark.layouts import By, Layout
+from panewise.spark.layouts import By, Layout, check_by, table_names
 from panewise.spark.pipeline import Asked, packed_answers
 from panewise.spark.quotas import Quotas
 from panewise.spark.unpack import answers_type, unpack_partitions
@@ -126,10 +126,11 @@ def tables(
 
     Cost: as `answers`, without a row for each answer.
     """
+    check_by(by, is_live=control is not None)
+    if not table_names(workload, by, is_live=control is not None):
+        raise ArgumentError("no query of the workload has SLIDE, so there is no table; look answers up, or add SLIDE")
     asked = Asked(rate, groups, changed_only, control, folder, buckets, quotas)
     packed, layout = packed_answers(events, workload, asked, by)
-    if not layout.schemas:
-        raise ArgumentError("no query of the workload has SLIDE, so there is no table; look answers up, or add SLIDE")
     if (packed.sparkSession.conf.get("spark.sql.caseSensitive") or "false").lower() != "true":
         _check_case(layout)
     return Tables(packed, layout.schemas)
