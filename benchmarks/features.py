@@ -9,6 +9,8 @@ process. Rows and features of all ways must agree, or the program ends with an e
 DuckDB copies each transaction to the windows that it lies in, and groups; Polars uses `group_by_dynamic`. Both do so
 for each range, and join the ranges to the longest, which has every row of the others.
 
+With --spark, Panewise on Spark and hand-written Spark do the same over the first days (`_features_spark.py`).
+
 Prints a JSON line per way with --json, a table otherwise. Run: panewise bench features --json
 """
 
@@ -265,6 +267,8 @@ def main() -> int:
     parser.add_argument("--cards", type=int, default=5_000)
     parser.add_argument("--features", nargs="+", choices=FEATURES, default=list(FEATURES), help="over each range")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--spark", action="store_true", help="then the same on Spark, beside hand-written Spark")
+    parser.add_argument("--spark-days", type=float, default=2.0, help="how many of the 14 days on Spark")
     parser.add_argument("--limit", type=float, default=900.0, help="seconds after which a way is stopped")
     parser.add_argument("--run", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -278,6 +282,11 @@ def main() -> int:
         folder = Path(scratch)
         pq.write_table(transactions(options.transactions, options.cards, options.days), folder / "transactions.parquet")
         wrong = measure(options, folder)
+        if options.spark:
+            # Only this part needs PySpark.
+            from _features_spark import measure_on_spark
+
+            wrong += measure_on_spark(options, folder)
     for difference in wrong:
         print(difference, file=sys.stderr)
     return 1 if wrong else 0

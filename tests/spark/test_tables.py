@@ -218,6 +218,8 @@ def test_types_changes_and_names(events: DataFrame) -> None:
     rows = tables[FAMILY].orderBy("window_end", "k").collect()
     assert (rows[0].k, rows[0]["b__SUM(x)"]) == ("a", 2**60 + 1), "no integer is rounded"
     tables.unpersist()
+    with panewise_spark.tables(events, workload, until="1970-01-01 00:00:04") as early:
+        assert sorted(row[0].second for row in early[FAMILY].select("window_end").collect()) == [2, 2, 4, 4]
     with panewise_spark.tables(events, workload, by="query", changed_only=True) as changes:
         assert changes["b"].schema.names == ["window_start", "window_end", "who", "SUM(x)", "mean", "ended"]
         ended = changes["b"].where("ended").collect()
@@ -246,6 +248,8 @@ def test_wrong_arguments(spark: SparkSession, events: DataFrame, tmp_path: Path)
     (stream,) = workload.streams.values()
     write_batches(tmp_path / "events", stream, [])
     live = panewise_spark.tables(read_stream(spark, tmp_path / "events", stream), workload)
+    with pytest.raises(ArgumentError, match="until is for a batch; a stream answers windows when its watermark"):
+        panewise_spark.tables(read_stream(spark, tmp_path / "events", stream), workload, until=0)
     with pytest.raises(ArgumentError, match=f"nothing writes table '{FAMILY}'; give a function for it, or None"):
         live.write_stream({})
     with pytest.raises(UnknownNameError, match="no table named 'other' is here"):

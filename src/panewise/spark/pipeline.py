@@ -107,6 +107,8 @@ class Asked:
     folder: str | PathLike[str] | None
     buckets: int | None
     quotas: Quotas | None
+    until_us: int = END_OF_STREAM
+    """Windows of a batch that end later are left out."""
 
 
 def packed_answers(
@@ -157,7 +159,7 @@ def packed_answers(
         costs = costs_of(session)
         closed = with_state(grouped, BucketProcessor(packed, uuid4().hex, shared, costs), OUTPUT)
     else:
-        closed = in_arrow(grouped, answer_bucket(packed, shared), OUTPUT)
+        closed = in_arrow(grouped, answer_bucket(packed, shared, asked.until_us), OUTPUT)
     observed = closed.observe(
         METRICS,
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
@@ -243,7 +245,7 @@ def by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *
 
 
 def answer_bucket(
-    packed: PackedJob, folder: str | None = None
+    packed: PackedJob, folder: str | None = None, until_us: int = END_OF_STREAM
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that `applyInArrow` applies to all partials of a bucket. It writes what lookups need to a folder."""
 
@@ -263,7 +265,7 @@ def answer_bucket(
                 log.append(batch.column("bucket")[0].as_py(), parts)
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())
-        for closed in bucket.closing(END_OF_STREAM):
+        for closed in bucket.closing(until_us):
             made = output_rows(map(pack_table, job.layout.rows(closed)), {})
             yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
         counts["overflown_answers"] = sum(bucket.overflown.values())

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from os import PathLike, fspath
 from typing import Any
 
@@ -27,6 +28,7 @@ from panewise.spark.layouts import By, Layout, check_by, table_names
 from panewise.spark.pipeline import Asked, packed_answers
 from panewise.spark.quotas import Quotas
 from panewise.spark.unpack import answers_type, unpack_partitions
+from panewise.windows.clock import END_OF_STREAM, to_microseconds
 
 BATCH_COLUMN = "panewise_batch"
 """The column by which `FileSink` partitions its folder: a streaming query's id and the number of a batch."""
@@ -97,6 +99,7 @@ def tables(
     folder: str | PathLike[str] | None = None,
     buckets: int | None = None,
     quotas: Quotas | None = None,
+    until: int | datetime | date | str | None = None,
 ) -> Tables:
     """Answer a workload over its streams, with a wide DataFrame for each family or query.
 
@@ -116,6 +119,7 @@ def tables(
         folder: As for `answers`.
         buckets: As for `answers`.
         quotas: As for `answers`.
+        until: For a batch: the time up to which events are complete. Windows that end later are left out.
 
     Returns:
         The DataFrames by name. Those of a batch share one computation, which is persisted when the first of them is
@@ -129,10 +133,13 @@ def tables(
     check_by(by, is_live=control is not None)
     if not table_names(workload, by, is_live=control is not None):
         raise ArgumentError("no query of the workload has SLIDE, so there is no table; look answers up, or add SLIDE")
-    asked = Asked(rate, groups, changed_only, control, folder, buckets, quotas)
+    until_us = END_OF_STREAM if until is None else to_microseconds(until, "`until`", or_end=True)
+    asked = Asked(rate, groups, changed_only, control, folder, buckets, quotas, until_us)
     packed, layout = packed_answers(events, workload, asked, by)
     if (packed.sparkSession.conf.get("spark.sql.caseSensitive") or "false").lower() != "true":
         _check_case(layout)
+    if until is not None and packed.isStreaming:
+        raise ArgumentError("until is for a batch; a stream answers windows when its watermark closes them")
     return Tables(packed, layout.schemas)
 
 
