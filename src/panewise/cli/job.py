@@ -290,7 +290,7 @@ def _sink(root: Table) -> Sink | None:
     if not table.content and root.table("sink").content:
         return None
     table.expect_keys(_SINK_KEYS)
-    return _sink_of(root, table, needs_path=False)
+    return _sink_of_tables(root, table, needs_path=False)
 
 
 def _sinks_of_tables(root: Table) -> dict[str, Sink]:
@@ -300,15 +300,21 @@ def _sinks_of_tables(root: Table) -> dict[str, Sink]:
     table = root.table("sink")
     common = _for_all_tables(table)
     sinks = {}
-    for name in table.content.keys() - common.content.keys():
+    for name in (name for name in table.content if name not in common.content):
         mine = table.table(name)
         mine.expect_keys(_SINK_KEYS)
         options = {**common.table("options").content, **mine.table("options").content}
         content = {**common.content, **mine.content, **({"options": options} if options else {})}
         if "path" not in mine.content and (path := common.path("path")) is not None:
             content["path"] = path_of_table(path, name)
-        sinks[name] = _sink_of(root, Table(root.file, f"sink.{name}", content))
-    return {name: sinks[name] for name in table.content if name in sinks}
+        sinks[name] = _sink_of_tables(root, Table(root.file, f"sink.{name}", content))
+    return sinks
+
+
+def _sink_of_tables(root: Table, table: Table, *, needs_path: bool = True) -> Sink:
+    if isinstance(table.content.get("key"), str):
+        raise table.fail("key", 'names a key of the long table; give a list of columns, like ["window_end", "user"]')
+    return _sink_of(root, table, needs_path=needs_path)
 
 
 def _for_all_tables(table: Table) -> Table:
@@ -352,8 +358,6 @@ def _sink_of(root: Table, table: Table, *, needs_path: bool = True) -> Sink:
     )
     if needs_path and sink.format in FILE_FORMATS and sink.path is None:
         raise table.fail("path", f"is missing; format {sink.format} writes files")
-    if root.content.get("layout") == "wide" and isinstance(sink.key, str) and table.name.startswith("sink"):
-        raise table.fail("key", 'names a key of the long table; give a list of columns, like ["window_end", "user"]')
     if sink.encode is None and sink.format == KAFKA:
         raise table.fail("encode", 'is missing; a message is text: encode = "json"')
     for name in ("key", "headers"):

@@ -59,6 +59,7 @@ class Output:
 def start_stream(rows: DataFrame, output: Output) -> StreamingQuery:
     """Start writing a streaming DataFrame; its rows are appended as they come."""
     sink = output.sink
+    _check(output)
     with _written(rows, output) as written:
         writer = written.writeStream.format(sink.format).outputMode("append").options(**sink.options)
         return _started(writer, output.job, output.name, output.checkpoint, sink.path)
@@ -68,9 +69,9 @@ def start_tables(job: Job, tables: Tables) -> StreamingQuery:
     """Start writing the wide tables of a stream, each to its sink, by one query."""
     outputs = {name: Output.of_table(job, name) for name in tables}
     for name, output in outputs.items():
-        # Nobody waits for a batch to learn of a wrong setting.
-        with _written(tables[name], output):
-            pass
+        # Before the first batch, which may be long.
+        _check(output)
+        _encoded(tables[name], output)
     writer = tables.write_stream({name: partial(_write_table, output) for name, output in outputs.items()})
     return _started(writer, job, job.name, job.stream.checkpoint)
 
@@ -102,6 +103,7 @@ def _started(
 def write_batch(rows: DataFrame, output: Output) -> int:
     """Write a whole DataFrame, and count its rows."""
     sink = output.sink
+    _check(output)
     if sink.format in UNOBSERVED:
         kept = rows.persist()
         count = kept.count()
@@ -121,6 +123,12 @@ def _save(rows: DataFrame, sink: Sink, mode: str) -> None:
         writer.save(sink.path)
     else:
         writer.save()
+
+
+def _check(output: Output) -> None:
+    """Raise if the sink lacks something that can be seen before rows come."""
+    if output.sink.format == KAFKA:
+        check_sink(output.job, output.place, output.sink)
 
 
 def _encoded(rows: DataFrame, output: Output) -> DataFrame:
@@ -143,8 +151,6 @@ def _encoded(rows: DataFrame, output: Output) -> DataFrame:
 def _written(rows: DataFrame, output: Output) -> Iterator[DataFrame]:
     """The rows to write; an error of the sink names what it lacks and the cure."""
     job, sink, place = output.job, output.sink, output.place
-    if sink.format == KAFKA:
-        check_sink(job, place, sink)
     try:
         yield _encoded(rows, output)
     except (PySparkException, Py4JError) as error:
