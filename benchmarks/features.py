@@ -11,6 +11,7 @@ for each range, and join the ranges to the longest, which has every row of the o
 
 With --counts, the same with 1, 10 and 100 features over the first day. With --memory, the peak memory of `closing` over
 a year of flights, beside that over a month (`_features_memory.py`).
+With --spark, Panewise on Spark and hand-written Spark do the same over the first days (`_features_spark.py`).
 
 Prints a JSON line per way with --json, a table otherwise. Run: panewise bench features --json
 """
@@ -295,6 +296,8 @@ def main() -> int:
     parser.add_argument("--cards", type=int, default=5_000)
     parser.add_argument("--features", nargs="+", choices=FEATURES, default=list(FEATURES), help="over each range")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--spark", action="store_true", help="then the same on Spark, beside hand-written Spark")
+    parser.add_argument("--spark-days", type=float, default=2.0, help="how many of the 14 days on Spark")
     parser.add_argument("--limit", type=float, default=900.0, help="seconds after which a way is stopped")
     parser.add_argument("--counts", action="store_true", help="then 1, 10 and 100 features over the first day")
     parser.add_argument(
@@ -321,6 +324,11 @@ def main() -> int:
             from _features_memory import measure_memory
 
             measure_memory(options, folder)
+        if options.spark:
+            # Only this part needs PySpark.
+            from _features_spark import measure_on_spark
+
+            wrong += measure_on_spark(options, folder)
     for difference in wrong:
         print(difference, file=sys.stderr)
     return 1 if wrong else 0

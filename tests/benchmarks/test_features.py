@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from benchmarks import features
 from panewise.cli.bench import benchmarks
@@ -51,3 +52,15 @@ def test_a_value_in_another_row_is_found(tmp_path: Path) -> None:
     assert features.differing(known, features.checksum(target)) == []
     assert features.differing(known, features.checksum(tmp_path / "wrong.parquet")) == ["count_7d"]
     assert "rows" in features.differing(known, features.checksum(tmp_path / "short.parquet"))
+
+
+@pytest.mark.spark
+def test_both_ways_on_spark_agree() -> None:
+    ways = ["--ways", "panewise", "--spark", "--spark-days", "0.5", "--features", "count", "avg", "distinct"]
+    command = [sys.executable, str(benchmarks()["features"]), "--json", "--quick", *ways]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    here, *on_spark, ratio = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["way"] for line in on_spark] == ["panewise on spark", "spark by hand"]
+    assert len({line["rows"] for line in on_spark}) == 1
+    assert here["rows"] > on_spark[0]["rows"] > 100
+    assert ratio["ratio"] > 0

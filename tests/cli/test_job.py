@@ -289,3 +289,69 @@ def test_set_aside_and_the_bound(tmp_path: Path) -> None:
     assert job.stream.future_bound_us == UNBOUNDED_US
     assert job.set_aside is not None
     assert job.set_aside.checkpoint == str(tmp_path / "other")
+
+
+WIDE = 'queries = "q.sql"\nsource.format = "rate"\nstream.checkpoint = "c"\nlayout = "wide"\n'
+
+
+def test_wide_tables_share_a_sink_or_have_their_own(tmp_path: Path) -> None:
+    job = read(
+        tmp_path,
+        WIDE
+        + """
+        [sink]
+        format = "parquet"
+        path = "out"
+        options.compression = "zstd"
+        [sink.first]
+        options.maxRecordsPerFile = 5
+        [sink.second]
+        format = "delta"
+        path = "s3a://bucket/second"
+        """,
+    )
+    assert job.wide_by == "family"
+    assert job.sink is not None
+    assert (job.sink.format, job.sink.path) == ("parquet", str(tmp_path / "out"))
+    first, second = job.sinks["first"], job.sinks["second"]
+    assert (first.format, first.path) == ("parquet", str(tmp_path / "out" / "first"))
+    assert first.options == {"compression": "zstd", "maxRecordsPerFile": "5"}
+    assert (second.format, second.path) == ("delta", "s3a://bucket/second")
+    assert job.every_sink == [job.sink, first, second]
+
+
+def test_wide_tables_without_a_sink_for_all(tmp_path: Path) -> None:
+    named = read(tmp_path, WIDE + 'by = "query"\n[sink.a]\nformat = "orc"\npath = "a"')
+    assert (named.wide_by, named.sink, list(named.sinks)) == ("query", None, ["a"])
+    console = read(tmp_path, WIDE)
+    assert console.sink is not None
+    assert console.sink.format == "console"
+    long = read(tmp_path, WIDE.replace("wide", "long"))
+    assert (long.wide_by, long.sinks) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (WIDE.replace("wide", "wied"), r'layout: must be "long" or "wide", got "wied"; did you mean wide\?'),
+        (WIDE + 'by = "families"', r'by: must be "family" or "query", got "families"; did you mean family\?'),
+        (WIDE.replace('layout = "wide"', 'by = "query"'), 'by: is for wide tables; write layout = "wide" as well'),
+        (
+            WIDE.replace("wide", "long") + '[sink.a]\nformat = "orc"\npath = "a"',
+            r'\[sink\] a: unknown key.*; a sink for each table needs layout = "wide"',
+        ),
+        (WIDE + '[sink.a]\nformat = "orc"', r"\[sink.a\] path: is missing; format orc writes files"),
+        (WIDE + '[sink.a]\nformta = "orc"', r"\[sink.a\] formta: unknown key; did you mean format\?"),
+        (
+            WIDE + '[sink]\nformat = "kafka"\nencode = "json"\nkey = "group"',
+            r'\[sink\] key: names a key of the long table; give a list of columns, like \["window_end", "user"\]',
+        ),
+        (
+            WIDE + '[lookups]\nfolder = "f"\n[control]\nformat = "text"\npath = "c"',
+            'by: queries that come and go are not joined into families; write by = "query"',
+        ),
+    ],
+)
+def test_mistakes_in_wide_jobs(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(JobError, match=message):
+        read(tmp_path, text)

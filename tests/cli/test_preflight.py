@@ -88,3 +88,33 @@ def test_queries_without_slide_need_a_folder_of_lookups(tmp_path: Path) -> None:
 def test_mistakes_are_named_before_spark_starts(tmp_path: Path, more: str, message: str) -> None:
     with pytest.raises(JobError, match=message):
         watermarks_us(tmp_path, more)
+
+
+TABLE = "trades_every_5_minutes"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("[sink.trades_every_5_minute]\nformat='orc'\npath='o'", rf"gives no table .*; did you mean {TABLE}\?"),
+        ("by='query'\n[sink.volumes]\nformat='orc'\npath='o'", r"\[sink.volumes\]: .*; did you mean volume\?"),
+        (f"[sink.{TABLE}]\nformat='orc'\npath='o'\n", None),
+        ("[sink]\nformat='orc'\npath='o'\n", None),
+        ("", None),
+        ("[sink]\nformat='orc'\n", rf"\[sink\] path: is missing; format orc writes files, and table {TABLE} has no"),
+    ],
+)
+def test_wide_tables_and_their_sinks(tmp_path: Path, more: str, message: str | None) -> None:
+    if message is None:
+        assert watermarks_us(tmp_path, 'layout = "wide"\n' + more)
+        return
+    with pytest.raises(JobError, match=message):
+        watermarks_us(tmp_path, 'layout = "wide"\n' + more)
+
+
+def test_each_wide_table_needs_a_sink(tmp_path: Path) -> None:
+    second = "CREATE QUERY prices AS SELECT MAX(price) FROM quotes [RANGE 1 HOUR SLIDE 1 HOUR];"
+    (tmp_path / "queries.sql").write_text(STATEMENTS + second)
+    (tmp_path / "job.toml").write_text(JOB + f"layout='wide'\n[sink.{TABLE}]\nformat='orc'\npath='o'")
+    with pytest.raises(JobError, match=r"\[sink.quotes_every_1_hour\]: is missing; table quotes_every_1_hour needs"):
+        check_job(read_job(tmp_path / "job.toml"))

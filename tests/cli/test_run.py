@@ -422,3 +422,55 @@ def test_a_package_that_cannot_be_fetched_is_named(folder: Path) -> None:
     assert done.returncode == 2
     assert "[spark] spark.jars.packages: Spark ended before it had started" in done.stderr
     assert "no.such:package_2.13:1.0" in done.stderr
+
+
+WIDE_SINKS = """
+[sink]
+format = "parquet"
+path = "out/tables"
+[sink.readings_by_sensor_every_5_minutes]
+path = "out/by_sensor"
+"""
+
+
+def wide_job(folder: Path, mode: str) -> subprocess.CompletedProcess[str]:
+    text = JOB.format(mode=mode).replace('[sink]\nformat = "parquet"\npath = "out/answers"\n', WIDE_SINKS)
+    (folder / "job.toml").write_text('layout = "wide"\n' + text)
+    return subprocess.run(
+        [*COMMAND, str(folder / "job.toml")], capture_output=True, text=True, timeout=600, check=False
+    )
+
+
+def wide_rows(folder: Path) -> list[tuple[object, ...]]:
+    """The rows of both tables, as `expected` has them. A window end is there as often as it was written."""
+    by_sensor = pq.read_table(folder / "out" / "by_sensor")
+    overall = pq.read_table(folder / "out" / "tables" / "readings_every_5_minutes")
+    assert by_sensor.schema.field("per_sensor__COUNT(*)").type == pa.int64()
+    found: list[tuple[object, ...]] = []
+    for row in by_sensor.to_pylist():
+        end = int((row["window_end"].replace(tzinfo=None) - START) / timedelta(minutes=1))
+        window = ("per_sensor", end - 10, end, row["sensor"])
+        found += [(*window, name, float(row[f"per_sensor__{name}"])) for name in ("COUNT(*)", "MAX(value)")]
+    for row in overall.to_pylist():
+        end = int((row["window_end"].replace(tzinfo=None) - START) / timedelta(minutes=1))
+        found.append(("overall", end - 5, end, None, "SUM(value)", row["overall__SUM(value)"]))
+    return found
+
+
+def test_wide_tables_of_a_stream_have_their_sinks(folder: Path) -> None:
+    last = folder / "data" / "2.parquet"
+    last.rename(folder / "2.parquet")
+    first = wide_job(folder, "stream")
+    assert first.returncode == 0, first.stderr
+    assert "2,400 rows in" in first.stdout
+    (folder / "2.parquet").rename(last)
+    again = wide_job(folder, "stream")
+    assert again.returncode == 0, again.stderr
+    assert sorted(map(str, wide_rows(folder))) == sorted(map(str, expected(last_end=55)))
+
+
+def test_wide_tables_of_a_batch_have_their_sinks(folder: Path) -> None:
+    done = wide_job(folder, "batch")
+    assert done.returncode == 0, done.stderr
+    assert "rows in 2 tables" in done.stdout
+    assert sorted(map(str, wide_rows(folder))) == sorted(map(str, expected(last_end=65)))

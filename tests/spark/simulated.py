@@ -25,6 +25,7 @@ from panewise.spark import combine, packed_job, processor
 from panewise.spark.buckets import bucket_ids
 from panewise.spark.counts import COMBINED, COUNTS, NO_TIME, Sizes
 from panewise.spark.job import Job
+from panewise.spark.layouts import LONG, By
 from panewise.spark.packing import unpack
 from panewise.spark.pipeline import answer_bucket, pack_job
 from panewise.spark.processor import CONTROL, BucketProcessor
@@ -55,6 +56,7 @@ class SimulatedSpark:
         changed_only: bool = False,
         lookups: bool = False,
         quotas: Quotas | None = None,
+        wide_by: By | None = None,
         buckets: int = 3,
         workers: int = 2,
     ) -> None:
@@ -64,6 +66,7 @@ class SimulatedSpark:
         self._changed_only = changed_only
         self._lookups = lookups
         self.quotas = quotas
+        self._wide_by = wide_by
         self._ids = bucket_ids(2, buckets)
         self._workers = [Worker() for _ in range(workers)]
         self.committed: dict[int, State] = {}
@@ -71,6 +74,9 @@ class SimulatedSpark:
         self.newest: dict[str, int] = {}
         self._newest_of_spark: dict[str, int] = {}
         self.answers: list[pa.RecordBatch] = []
+        """Those of the long table."""
+        self.brought: dict[str, pa.Table] = {}
+        """What the last batch brought to each table."""
         self.counts = dict.fromkeys(COUNTS, 0)
         self.sizes: dict[int, Sizes] = {}
         """What each bucket told last."""
@@ -84,6 +90,7 @@ class SimulatedSpark:
             is_live=self._live,
             changed_only=self._changed_only,
             quotas=self.quotas,
+            wide_by=self._wide_by,
         )
         if self._lookups:
             write_job(self.folder, job)
@@ -92,6 +99,7 @@ class SimulatedSpark:
         self._processor = BucketProcessor(self.packed, f"run {self.batch}", str(self.folder) if self._lookups else None)
         self._workers = [Worker() for _ in self._workers]
         self.schema = job.answers_schema
+        self.schemas = job.layout.schemas
 
     @property
     def watermark_ms(self) -> int:
@@ -112,20 +120,22 @@ class SimulatedSpark:
 
     def run_as_batch_job(self, events: dict[str, Sequence[Event]]) -> None:
         """Run the workload as a batch job over all events, each bucket as Spark's `applyInArrow` would call for it."""
-        job = Job.of(self.workload, self._ids, is_batch=True, changed_only=self._changed_only)
+        job = Job.of(self.workload, self._ids, is_batch=True, changed_only=self._changed_only, wide_by=self._wide_by)
         write_job(self.folder, job)
         self.packed, self._combining = pack_job(job, None)
         rows = list(self._rows(events))
         answer = answer_bucket(self.packed, str(self.folder))
+        found: list[tuple[str, pa.RecordBatch]] = []
         for bucket in self._ids:
             mine = [row.asDict() for row in rows if row.bucket == bucket]
             if mine:
-                self.answers += [
-                    unpack(out["content"])
+                found += [
+                    (out["table_name"], unpack(out["content"]))
                     for batch in answer(iter([pa.RecordBatch.from_pylist(mine)]))
                     for out in batch.to_pylist()
                     if out["content"] is not None
                 ]
+        self._take(found)
 
     def run_batch(
         self,
@@ -144,7 +154,7 @@ class SimulatedSpark:
         for attempt in range(attempts):
             state, answers, counts = self._attempt(events, statements, shift + attempt)
         self.committed = state
-        self.answers += answers
+        self._take(answers)
         for name, count in counts.items():
             self.counts[name] += count
         for name, rows in events.items():
@@ -157,7 +167,16 @@ class SimulatedSpark:
         else:
             self._newest_of_spark = dict(self.newest)
         self.batch += 1
-        return pa.Table.from_batches([batch.cast(self.schema) for batch in answers], self.schema)
+        return self.brought.get(LONG, self.schema.empty_table())
+
+    def _take(self, answers: list[tuple[str, pa.RecordBatch]]) -> None:
+        """Take what a batch brings."""
+        self.answers += [rows for table, rows in answers if table == LONG]
+        self.brought = {
+            name: pa.Table.from_batches([rows.cast(schema) for table, rows in answers if table == name], schema)
+            for name, schema in self.schemas.items()
+        }
+        assert {table for table, _ in answers} <= self.schemas.keys()
 
     def table(self) -> pa.Table:
         """All answers so far."""
@@ -165,9 +184,9 @@ class SimulatedSpark:
 
     def _attempt(
         self, events: dict[str, Sequence[Event]], statements: Sequence[str], shift: int
-    ) -> tuple[dict[int, State], list[pa.RecordBatch], dict[str, int]]:
+    ) -> tuple[dict[int, State], list[tuple[str, pa.RecordBatch]], dict[str, int]]:
         state = copy.deepcopy(self.committed)
-        answers: list[pa.RecordBatch] = []
+        answers: list[tuple[str, pa.RecordBatch]] = []
         counts = dict.fromkeys(COUNTS, 0)
         with (
             mock.patch.object(combine, "batch_id", return_value=self.batch),
@@ -180,7 +199,7 @@ class SimulatedSpark:
                 with mock.patch.object(processor, "_CACHE", worker.cache):
                     for out in self._call(bucket, mine, state):
                         if out.content is not None:
-                            answers.append(unpack(out.content))
+                            answers.append((out.table_name, unpack(out.content)))
                         if out.sizes is not None:
                             self.sizes[out.bucket] = Sizes.of(out.sizes)
                         for name in COUNTS:

@@ -121,7 +121,7 @@ def test_the_log_stops_growing_when_the_longest_window_has_closed() -> None:
         for bucket_id, bucket in buckets.items():
             mine = [part for place, part in parts if place == bucket_id]
             bucket.append(mine)
-            list(bucket.close(START + ((number + 1) * MINUTES_PER_BATCH - 1) * MINUTE))
+            list(bucket.closing(START + ((number + 1) * MINUTES_PER_BATCH - 1) * MINUTE))
             entries[bucket_id].append((len(pack_parts(mine)), bucket.newest_us(mine)))
             entries[bucket_id] = [
                 entry for entry in entries[bucket_id] if not bucket.is_expired(entry[1], bucket.closed_us)

@@ -19,7 +19,7 @@ from tests.spark.streaming import run_stream, write_batches
 import panewise
 from panewise.spark.batch_metrics import BatchMetrics, is_batch
 from panewise.spark.counts import COUNTS as COUNTS_OF_A_BATCH
-from panewise.spark.counts import OUTPUT, Sizes, output_rows
+from panewise.spark.counts import OUTPUT, PackedTable, Sizes, output_rows
 from panewise.spark.metrics_file import MetricsFile
 from panewise.spark.progress_listener import ForgivingSinks, ProgressListener
 from panewise.spark.prometheus import PrometheusEndpoint
@@ -290,7 +290,12 @@ def check_queries(table: pa.Table, run: str, page: str) -> None:
 
 
 def test_rows_of_counts_have_the_columns_in_order_and_every_row_its_bucket() -> None:
-    rows = output_rows([(b"a", 2), (b"b", 1)], dict.fromkeys(COUNTS_OF_A_BATCH, 5), bucket=4, sizes="[0,1,1,0,0]")
+    packed = [PackedTable("t", b"a", 2), PackedTable("u", b"b", 1)]
+    rows = output_rows(packed, dict.fromkeys(COUNTS_OF_A_BATCH, 5), query_id="id", bucket=4, sizes="[0,1,1,0,0]")
+    assert [(row["table_name"], row["query_id"], row["content"]) for row in rows] == [
+        ("t", "id", b"a"),
+        ("u", "id", b"b"),
+    ]
     names = [column.split()[0] for column in OUTPUT.split(", ")]
     assert [list(row) for row in rows] == [names, names]
     assert [(row["answers"], row["bucket"], row["sizes"], row["fed"]) for row in rows] == [

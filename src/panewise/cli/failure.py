@@ -159,7 +159,7 @@ def _damaged(job: Job) -> str:
 
 def _full_disks(job: Job) -> str:
     """The places that a job writes to whose disks are full, or else the one with the least room."""
-    given = (job.stream.checkpoint, job.lookups, job.sink.path)
+    given = (job.stream.checkpoint, job.lookups, *(sink.path for sink in job.every_sink))
     written = {Path(path) for path in map(local_path, given) if path is not None}
     written |= {file for file in (job.log_file, job.metrics.file) if file is not None}
     scratch = os.environ.get("SPARK_LOCAL_DIRS") or job.spark.get("spark.local.dir", "/tmp")

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from panewise.cli.job_table import JobError as JobError
@@ -19,7 +19,12 @@ from panewise.cli.job_table import Table
 from panewise.language.model import UNBOUNDED_US
 from panewise.spark.quotas import Quotas
 
+if TYPE_CHECKING:
+    from panewise.spark.layouts import By
+
 MODES = ("stream", "batch")
+LAYOUTS = ("long", "wide")
+WIDE_BY = ("family", "query")
 SINK_MODES = ("append", "overwrite", "error")
 CODECS = ("json",)
 TIME_UNITS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
@@ -31,7 +36,7 @@ DELTA = "delta"
 FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 """Formats of files in a folder: they need a path, and Spark reads them with the schema of the stream."""
 _TABLES = (
-    *("queries", "name", "mode", "source", "sink", "stream", "control", "lookups", "set_aside"),
+    *("queries", "name", "mode", "layout", "by", "source", "sink", "stream", "control", "lookups", "set_aside"),
     *("metrics", "log", "spark"),
 )
 _SINK_KEYS = ("format", "path", "mode", "encode", "key", "headers", "options")
@@ -131,7 +136,12 @@ class Job:
     name: str
     mode: str
     sources: Mapping[str, Source]
-    sink: Sink = Sink()
+    sink: Sink | None = Sink()
+    """The sink of the answers; of wide tables, that of each table without one of its own, None if there is none."""
+    wide_by: By | None = None
+    """What has a wide table of its own; None for one long table."""
+    sinks: Mapping[str, Sink] = field(default_factory=dict)
+    """The sinks of single wide tables."""
     stream: StreamSettings = StreamSettings()
     control: Source | None = None
     """The source of statements that change the queries while the stream runs."""
@@ -163,6 +173,11 @@ class Job:
         checkpoint = local_path(self.stream.checkpoint) if self.is_stream else None
         beside = self.file.absolute().with_suffix("") if checkpoint is None else Path(checkpoint)
         return beside.with_name(f"{beside.name}{LOG_SUFFIX}")
+
+    @property
+    def every_sink(self) -> list[Sink]:
+        """All sinks of the answers."""
+        return [*([] if self.sink is None else [self.sink]), *self.sinks.values()]
 
     def place_of_source(self, stream: str) -> str:
         """How the table of a stream's source is written in the file."""
@@ -202,6 +217,8 @@ def _job(root: Table) -> Job:
         mode=root.choice("mode", MODES) or "stream",
         sources=_sources(root),
         sink=_sink(root),
+        wide_by=_wide_by(root),
+        sinks=_sinks_of_tables(root),
         stream=_stream(root),
         control=_control(root),
         quotas=_quotas(root),
@@ -248,10 +265,67 @@ def _source(table: Table, hint: str = "") -> Source:
     return source
 
 
-def _sink(root: Table) -> Sink:
+def _wide_by(root: Table) -> By | None:
+    if root.choice("layout", LAYOUTS) != "wide":
+        if "by" in root.content:
+            raise root.fail("by", 'is for wide tables; write layout = "wide" as well')
+        return None
+    by = root.choice("by", WIDE_BY) or "family"
+    if "control" in root.content and by == "family":
+        raise root.fail(
+            "by",
+            'queries that come and go are not joined into families; write by = "query" (answers of queries that come '
+            'later go to the table "long"), or leave [control] out',
+        )
+    return "query" if by == "query" else "family"
+
+
+def _sink(root: Table) -> Sink | None:
     table = root.table("sink")
+    if _wide_by(root) is None:
+        named = any(isinstance(value, dict) and key != "options" for key, value in table.content.items())
+        table.expect_keys(_SINK_KEYS, '; a sink for each table needs layout = "wide"' if named else "")
+        return _sink_of(root, table)
+    table = _for_all_tables(table)
+    if not table.content and root.table("sink").content:
+        return None
     table.expect_keys(_SINK_KEYS)
-    return _sink_of(root, table)
+    return _sink_of_tables(root, table, needs_path=False)
+
+
+def _sinks_of_tables(root: Table) -> dict[str, Sink]:
+    """The sinks of single tables. A key that one leaves out is that of [sink], with the table's name after the path."""
+    if _wide_by(root) is None:
+        return {}
+    table = root.table("sink")
+    common = _for_all_tables(table)
+    sinks = {}
+    for name in (name for name in table.content if name not in common.content):
+        mine = table.table(name)
+        mine.expect_keys(_SINK_KEYS)
+        options = {**common.table("options").content, **mine.table("options").content}
+        content = {**common.content, **mine.content, **({"options": options} if options else {})}
+        if "path" not in mine.content and (path := common.path("path")) is not None:
+            content["path"] = path_of_table(path, name)
+        sinks[name] = _sink_of_tables(root, Table(root.file, f"sink.{name}", content))
+    return sinks
+
+
+def _sink_of_tables(root: Table, table: Table, *, needs_path: bool = True) -> Sink:
+    if isinstance(table.content.get("key"), str):
+        raise table.fail("key", 'names a key of the long table; give a list of columns, like ["window_end", "user"]')
+    return _sink_of(root, table, needs_path=needs_path)
+
+
+def _for_all_tables(table: Table) -> Table:
+    """[sink] without the sinks of single tables."""
+    content = {key: value for key, value in table.content.items() if not isinstance(value, dict) or key == "options"}
+    return Table(table.file, table.name, content)
+
+
+def path_of_table(path: str, table: str) -> str:
+    """The folder of a wide table whose sink does not name one."""
+    return f"{path.rstrip('/')}/{table}"
 
 
 def _set_aside(root: Table) -> SetAside | None:
@@ -272,7 +346,7 @@ def _set_aside(root: Table) -> SetAside | None:
     return SetAside(_sink_of(root, table), checkpoint)
 
 
-def _sink_of(root: Table, table: Table) -> Sink:
+def _sink_of(root: Table, table: Table, *, needs_path: bool = True) -> Sink:
     sink = Sink(
         format=table.text("format") or Sink.format,
         path=table.path("path"),
@@ -282,7 +356,7 @@ def _sink_of(root: Table, table: Table) -> Sink:
         key=_key(table),
         headers=table.names("headers"),
     )
-    if sink.format in FILE_FORMATS and sink.path is None:
+    if needs_path and sink.format in FILE_FORMATS and sink.path is None:
         raise table.fail("path", f"is missing; format {sink.format} writes files")
     if sink.encode is None and sink.format == KAFKA:
         raise table.fail("encode", 'is missing; a message is text: encode = "json"')

@@ -6,11 +6,12 @@ import glob
 from dataclasses import replace
 from pathlib import Path
 
-from panewise.cli.job import Job, JobError, Source, local_path
+from panewise.cli.job import FILE_FORMATS, Job, JobError, Sink, Source, local_path, path_of_table
 from panewise.cli.nearest import did_you_mean
 from panewise.cli.workload import read_workload
 from panewise.language.model import Workload
 from panewise.spark.job import check_workload
+from panewise.spark.layouts import table_names
 
 
 def check_job(job: Job) -> Workload:
@@ -28,7 +29,43 @@ def check_job(job: Job) -> Workload:
     _check_read_twice(job)
     workload = _with_watermarks(job, workload)
     check_workload(workload, lookups=job.lookups is not None)
+    _check_sinks(job, workload)
     return workload
+
+
+def _check_sinks(job: Job, workload: Workload) -> None:
+    """Raise if a sink is of no wide table, or a table has no sink."""
+    if job.wide_by is None:
+        return
+    tables = table_names(workload, job.wide_by, is_live=job.control is not None)
+    if not tables:
+        raise JobError(job.file, "layout", f"no query of {job.queries.name} has SLIDE, so there is no wide table")
+    for name in job.sinks:
+        if name not in tables:
+            raise JobError(
+                job.file, f"[sink.{name}]", f"{job.queries.name} gives no table {name}{did_you_mean(name, tables)}"
+            )
+    for name in tables:
+        sink_of_table(job, name)
+
+
+def sink_of_table(job: Job, table: str) -> Sink:
+    """The sink of a wide table: its own, or that of all tables in a folder of its own."""
+    if table in job.sinks:
+        return job.sinks[table]
+    if job.sink is None:
+        raise JobError(
+            job.file,
+            f"[sink.{table}]",
+            f"is missing; table {table} needs a sink of its own, or [sink] a format for all tables",
+        )
+    if job.sink.path is not None:
+        return replace(job.sink, path=path_of_table(job.sink.path, table))
+    if job.sink.format in FILE_FORMATS:
+        raise JobError(
+            job.file, "[sink] path", f"is missing; format {job.sink.format} writes files, and table {table} has no path"
+        )
+    return job.sink
 
 
 def source_of(job: Job, stream: str) -> Source:

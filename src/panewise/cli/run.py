@@ -24,9 +24,11 @@ from panewise.cli.messages import MALFORMED_EVENTS, MALFORMED_TEXT
 from panewise.cli.preflight import check_job
 from panewise.cli.progress import Display, JsonLines, Lines, LiveTable
 from panewise.cli.session import PACKAGES, start_session
-from panewise.cli.sinks import Output, start_stream, write_batch
+from panewise.cli.sinks import Output, start_stream, start_tables, write_batch
 from panewise.cli.sources import read_events, read_for_set_aside
 from panewise.language.model import Workload
+from panewise.notebook import counted
+from panewise.spark import Tables
 from panewise.spark.java import ensure_java
 from panewise.spark.metrics_file import MetricsFile
 from panewise.spark.progress_listener import MetricsSink
@@ -41,7 +43,7 @@ def run_job(file: Path, console: Console, *, verbose: bool = False, as_json: boo
     job = read_job(file)
     workload = check_job(job)
     lines = JsonLines(sys.stdout) if as_json else None
-    if lines is not None and job.sink.format == "console":
+    if lines is not None and _writes_to_console(job):
         raise JobError(job.file, "[sink] format", "answers on the console would mix with --json; write them elsewhere")
     queries = len(workload.queries)
     console.print(ensure_java().message, style="dim", highlight=False, soft_wrap=True)
@@ -57,7 +59,12 @@ def run_job(file: Path, console: Console, *, verbose: bool = False, as_json: boo
                     console.print(warning, style="yellow", highlight=False, soft_wrap=True)
                 malformed: dict[str, Observation] = {}
                 events = read_events(spark, job, workload, malformed)
-                answers = panewise_spark.answers(events, workload, **_options(spark, job))
+                options = _options(spark, job)
+                answers: DataFrame | Tables
+                if job.wide_by is None:
+                    answers = panewise_spark.answers(events, workload, **options)
+                else:
+                    answers = panewise_spark.tables(events, workload, by=job.wide_by, **options)
                 aside = _set_aside(spark, job, workload)
                 if job.is_stream:
                     _run_stream(job, answers, aside, console, lines, sinks)
@@ -112,9 +119,13 @@ def _metrics_sinks(job: Job, console: Console) -> Iterator[tuple[MetricsSink, ..
         yield (*files, endpoint)
 
 
+def _writes_to_console(job: Job) -> bool:
+    return any(sink.format == "console" for sink in job.every_sink)
+
+
 def _run_stream(
     job: Job,
-    answers: DataFrame,
+    answers: DataFrame | Tables,
     aside: tuple[DataFrame, Output] | None,
     console: Console,
     lines: JsonLines | None,
@@ -129,7 +140,10 @@ def _run_stream(
             console.print(message, style="yellow", highlight=False, soft_wrap=True)
 
     with stop_requests() as stop:
-        query = start_stream(answers, Output.of_answers(job))
+        if isinstance(answers, Tables):
+            query = start_tables(job, answers)
+        else:
+            query = start_stream(answers, Output.of_answers(job))
         beside = None if aside is None else start_stream(*aside)
         display = lines or _display(job, console)
         try:
@@ -176,28 +190,37 @@ def _tell_cut_off(job: Job, console: Console, lines: JsonLines | None, took_s: f
 
 def _display(job: Job, console: Console) -> Display:
     # The console sink writes to the terminal itself, which would break a table that is redrawn in place.
-    watched = console.is_terminal and job.sink.format != "console"
+    watched = console.is_terminal and not _writes_to_console(job)
     return LiveTable(console) if watched else Lines(console)
 
 
 def _run_batch(
     job: Job,
-    answers: DataFrame,
+    answers: DataFrame | Tables,
     aside: tuple[DataFrame, Output] | None,
     console: Console,
     lines: JsonLines | None,
     malformed: Mapping[str, Observation],
 ) -> None:
     began = time.perf_counter()
-    rows = write_batch(answers, Output.of_answers(job))
+    tables = {}
+    if isinstance(answers, Tables):
+        with answers:
+            tables = {name: write_batch(table, Output.of_table(job, name)) for name, table in answers.items()}
+        rows = sum(tables.values())
+    else:
+        rows = write_batch(answers, Output.of_answers(job))
     set_aside = None if aside is None else write_batch(*aside)
     took_s = time.perf_counter() - began
     undecoded = sum(int(count.get[MALFORMED_EVENTS]) for count in malformed.values())
     if lines is not None:
-        written = {} if set_aside is None else {"set_aside": set_aside}
-        lines.write("done", {"seconds": round(took_s, 3), "answers": rows, MALFORMED_EVENTS: undecoded, **written})
+        written: dict[str, Any] = {"tables": tables} if tables else {"answers": rows}
+        if set_aside is not None:
+            written["set_aside"] = set_aside
+        lines.write("done", {"seconds": round(took_s, 3), MALFORMED_EVENTS: undecoded, **written})
         return
-    console.print(f"done: {rows:,} answers in {took_s:.1f} s", highlight=False)
+    what = f"rows in {counted(len(tables), 'table')}" if tables else "answers"
+    console.print(f"done: {rows:,} {what} in {took_s:.1f} s", highlight=False)
     if undecoded:
         console.print(f"{undecoded:,} messages could not be decoded", style="dim", highlight=False)
     if set_aside is not None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from panewise.cli.delta import delta_is_missing, no_delta
-from panewise.cli.job import AVAILABLE_NOW, KAFKA, Job, JobError, Sink
+from panewise.cli.job import AVAILABLE_NOW, DELTA, FILE_FORMATS, KAFKA, Job, JobError, Sink
 from panewise.cli.kafka import check_sink, connector_is_missing, no_connector
 from panewise.cli.messages import encoded
 from panewise.cli.nearest import did_you_mean
+from panewise.cli.preflight import sink_of_table
+from panewise.spark import DeltaSink, FileSink, TableBatch, Tables
 
 UNOBSERVED = ("console", KAFKA)
 """Sinks whose batches need a count of their own: the console stops after its first rows, and Spark's observations do
@@ -35,8 +39,15 @@ class Output:
 
     @staticmethod
     def of_answers(job: Job) -> Output:
-        """The sink of the answers."""
+        """The sink of the long table."""
+        assert job.sink is not None, "only wide tables may have sinks of their own alone"
         return Output(job, job.sink, "[sink]", job.name, job.stream.checkpoint)
+
+    @staticmethod
+    def of_table(job: Job, table: str) -> Output:
+        """The sink of a wide table."""
+        place = f"[sink.{table}]" if table in job.sinks else "[sink]"
+        return Output(job, sink_of_table(job, table), place, job.name, job.stream.checkpoint)
 
     @staticmethod
     def of_set_aside(job: Job) -> Output | None:
@@ -47,25 +58,52 @@ class Output:
 
 def start_stream(rows: DataFrame, output: Output) -> StreamingQuery:
     """Start writing a streaming DataFrame; its rows are appended as they come."""
+    sink = output.sink
+    _check(output)
     with _written(rows, output) as written:
-        return _start(written, output)
+        writer = written.writeStream.format(sink.format).outputMode("append").options(**sink.options)
+        return _started(writer, output.job, output.name, output.checkpoint, sink.path)
 
 
-def _start(rows: DataFrame, output: Output) -> StreamingQuery:
-    job, sink = output.job, output.sink
-    writer = rows.writeStream.format(sink.format).outputMode("append").queryName(output.name).options(**sink.options)
-    if output.checkpoint is not None:
-        writer = writer.option("checkpointLocation", output.checkpoint)
-    if job.stream.trigger == AVAILABLE_NOW:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=job.stream.trigger)
-    return writer.start(sink.path) if sink.path is not None else writer.start()
+def start_tables(job: Job, tables: Tables) -> StreamingQuery:
+    """Start writing the wide tables of a stream, each to its sink, by one query."""
+    outputs = {name: Output.of_table(job, name) for name in tables}
+    for name, output in outputs.items():
+        # Before the first batch, which may be long.
+        _check(output)
+        _encoded(tables[name], output)
+    writer = tables.write_stream({name: partial(_write_table, output) for name, output in outputs.items()})
+    return _started(writer, job, job.name, job.stream.checkpoint)
+
+
+def _write_table(output: Output, batch: TableBatch) -> None:
+    """Write what a batch brings to a table: once to files and Delta Lake, at least once elsewhere."""
+    sink = output.sink
+    with _written(batch.rows, output) as written:
+        batch = replace(batch, rows=written)
+        if sink.format in FILE_FORMATS and sink.path is not None:
+            FileSink(sink.path, sink.format, sink.options)(batch)
+        elif sink.format == DELTA and sink.path is not None:
+            DeltaSink(sink.path, sink.options)(batch)
+        else:
+            _save(written, sink, mode="append")
+
+
+def _started(
+    writer: DataStreamWriter, job: Job, name: str, checkpoint: str | None, path: str | None = None
+) -> StreamingQuery:
+    writer = writer.queryName(name)
+    if checkpoint is not None:
+        writer = writer.option("checkpointLocation", checkpoint)
+    trigger = job.stream.trigger
+    writer = writer.trigger(availableNow=True) if trigger == AVAILABLE_NOW else writer.trigger(processingTime=trigger)
+    return writer.start(path) if path is not None else writer.start()
 
 
 def write_batch(rows: DataFrame, output: Output) -> int:
     """Write a whole DataFrame, and count its rows."""
     sink = output.sink
+    _check(output)
     if sink.format in UNOBSERVED:
         kept = rows.persist()
         count = kept.count()
@@ -87,6 +125,12 @@ def _save(rows: DataFrame, sink: Sink, mode: str) -> None:
         writer.save()
 
 
+def _check(output: Output) -> None:
+    """Raise if the sink lacks something that can be seen before rows come."""
+    if output.sink.format == KAFKA:
+        check_sink(output.job, output.place, output.sink)
+
+
 def _encoded(rows: DataFrame, output: Output) -> DataFrame:
     """The rows as the sink takes them: as they are, or each as a message."""
     sink = output.sink
@@ -98,7 +142,7 @@ def _encoded(rows: DataFrame, output: Output) -> DataFrame:
     for place, name in named:
         if name not in rows.columns:
             hint = did_you_mean(name, rows.columns)
-            what = "answers have" if output.place == "[sink]" else "rows of events that are set aside have"
+            what = "rows of events that are set aside have" if output.place == "[set_aside]" else "answers have"
             raise JobError(output.job.file, f"{output.place} {place}", f"the {what} no column {name}{hint}")
     return encoded(rows, sink)
 
@@ -107,8 +151,6 @@ def _encoded(rows: DataFrame, output: Output) -> DataFrame:
 def _written(rows: DataFrame, output: Output) -> Iterator[DataFrame]:
     """The rows to write; an error of the sink names what it lacks and the cure."""
     job, sink, place = output.job, output.sink, output.place
-    if sink.format == KAFKA:
-        check_sink(job, place, sink)
     try:
         yield _encoded(rows, output)
     except (PySparkException, Py4JError) as error:

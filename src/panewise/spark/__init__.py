@@ -22,39 +22,52 @@ if TYPE_CHECKING:
     from panewise.spark.prometheus import PrometheusEndpoint
     from panewise.spark.quotas import Quotas
     from panewise.spark.settings import SETTINGS
+    from panewise.spark.table_frames import DeltaSink, FileSink, TableBatch, Tables, tables
     from panewise.spark.worker_python import choose_worker_python
 
 _HOMES = {
     "SETTINGS": "panewise.spark.settings",
     "BatchMetrics": "panewise.spark.batch_metrics",
+    "DeltaSink": "panewise.spark.table_frames",
+    "FileSink": "panewise.spark.table_frames",
     "JavaRuntime": "panewise.spark.java",
     "MetricsFile": "panewise.spark.metrics_file",
     "ProgressListener": "panewise.spark.progress_listener",
     "PrometheusEndpoint": "panewise.spark.prometheus",
     "Quotas": "panewise.spark.quotas",
+    "TableBatch": "panewise.spark.table_frames",
+    "Tables": "panewise.spark.table_frames",
     "answers": "panewise.spark.pipeline",
     "check_workload": "panewise.spark.job",
     "choose_worker_python": "panewise.spark.worker_python",
     "ensure_java": "panewise.spark.java",
     "set_aside": "panewise.spark.aside_rows",
+    "tables": "panewise.spark.table_frames",
 }
 
-_NEED_PYSPARK = frozenset({"ProgressListener", "answers", "set_aside"})
+_NEED_PYSPARK = frozenset(
+    {"DeltaSink", "FileSink", "ProgressListener", "TableBatch", "Tables", "answers", "set_aside", "tables"}
+)
 """The rest works without it: you can check a job and read its metrics."""
 
 __all__ = [
     "SETTINGS",
     "BatchMetrics",
+    "DeltaSink",
+    "FileSink",
     "JavaRuntime",
     "MetricsFile",
     "ProgressListener",
     "PrometheusEndpoint",
     "Quotas",
+    "TableBatch",
+    "Tables",
     "answers",
     "check_workload",
     "choose_worker_python",
     "ensure_java",
     "set_aside",
+    "tables",
 ]
 
 

@@ -7,7 +7,7 @@ whole history and the end of the stream.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.aggregates.components import Component, Kind
-from panewise.engine.answers import QueryAnswers, to_batches
+from panewise.engine.answers import QueryAnswers
 from panewise.engine.changes import Changes, last_instance
-from panewise.engine.corrections import corrected_answers
+from panewise.engine.corrections import answers_beside, corrected_answers
+from panewise.engine.cuts import cuts_of
 from panewise.engine.generation import TreeState, time_answers
 from panewise.engine.overflows import Overflows
+from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.language.model import Query
 from panewise.spark.fed_bases import FedBase, FedTree
 from panewise.spark.job import Job
@@ -167,28 +169,46 @@ class Bucket:
                 found.late_events += int(events[~timely & ~correcting].sum())
         return found
 
-    def close(self, watermark_us: int) -> Iterator[pa.RecordBatch]:
-        """The answers of the windows that the watermark closes, dictionary-encoded; forget what is no longer needed.
+    def closing(self, watermark_us: int) -> Iterator[Closed]:
+        """The answers of the windows that the watermark closes, in parts that follow each other in time.
 
-        With them come the answers that late events corrected.
+        With the first part come the answers that late events corrected. What is no longer needed is forgotten.
         """
         corrections = self._corrections()
         if self._changes is not None:
             for changes in self._changes.values():
-                changes.correct(corrections)
-        answers: list[QueryAnswers] = []
+                changes.correct(corrections.reported)
         self.overflown = {}
-        self._count_overflows(corrections)
-        if self.closed_us is None or watermark_us > self.closed_us:
-            if self._job.changed_only and self._changes is None:
-                self._changes = self._last_answers()
-            answers = [answer for name in self._trees for answer in self._closed(name, watermark_us)]
-            self._count_overflows(answers)
-            if self._changes is not None:
-                answers = self._changed(self._changes, answers, watermark_us)
-            self.closed_us = watermark_us
-            self._let_go()
-        yield from to_batches([*corrections, *answers], self._job.answers_schema)
+        self._count_overflows(corrections.reported)
+        if self.closed_us is not None and watermark_us <= self.closed_us:
+            yield corrections
+            return
+        for cut_us in cuts_of(list(self._trees.values()), self.closed_us, watermark_us):
+            closed = self._close(cut_us)
+            yield Closed([*corrections.reported, *closed.reported], [*corrections.every, *closed.every])
+            corrections = Closed([], [])
+
+    def _close(self, until_us: int) -> Closed:
+        """The answers of the windows that end up to a time."""
+        if self._job.changed_only and self._changes is None:
+            self._changes = self._last_answers()
+        answers = [answer for name in self._trees for answer in self._closed(name, until_us)]
+        self._count_overflows(answers)
+        closed = Closed(answers, answers)
+        if self._changes is not None:
+            changed = self._changed(self._changes, answers, until_us)
+            closed = Closed(changed, self._beside(changed, answers))
+        self.closed_us = until_us
+        self._let_go()
+        return closed
+
+    def _beside(self, changed: list[QueryAnswers], answers: list[QueryAnswers]) -> list[QueryAnswers]:
+        """The answers of families that have a change, at its windows and groups."""
+        kept: list[QueryAnswers] = []
+        for family in self._job.layout.families:
+            stream = self._job.workload.streams[family.queries[0].stream]
+            kept += beside_changes(stream, [family], changed, answers)
+        return kept
 
     def _closed(self, name: TreeName, watermark_us: int) -> list[QueryAnswers]:
         """The answers of a tree's windows that the watermark closes, and what they took."""
@@ -235,7 +255,7 @@ class Bucket:
                 ends.append(((self.closed_us - length) // slide + 1) * slide + length)
         return min(ends, default=None)
 
-    def _count_overflows(self, answers: list[QueryAnswers]) -> None:
+    def _count_overflows(self, answers: Sequence[QueryAnswers]) -> None:
         self._overflows.take(answers)
         for answer in answers:
             if answer.overflows:
@@ -248,9 +268,10 @@ class Bucket:
             self._trees[name] = _state_of(live, tree)
         return self._trees[name]
 
-    def _corrections(self) -> list[QueryAnswers]:
-        """Answers that were reported before and that late events have changed."""
+    def _corrections(self) -> Closed:
+        """Answers that were reported before and that late events have changed, and those of families beside them."""
         corrected: list[QueryAnswers] = []
+        reports_after_us: dict[str, int | None] = {}
         for name, _, tree in _named(self._job):
             if name in self._trees:
                 state = self._trees[name]
@@ -258,7 +279,11 @@ class Bucket:
                     state, self.closed_us, tree.reports_after_us, changed_only=self._job.changed_only
                 )
                 state.settle_late()
-        return corrected
+                reports_after_us |= tree.reports_after_us
+        if not corrected:
+            return Closed([], [])
+        families = self._job.layout.families
+        return Closed(corrected, answers_beside(self._trees.values(), families, corrected, reports_after_us))
 
     def _changed(self, changes: dict[str, Changes], answers: list[QueryAnswers], closed_us: int) -> list[QueryAnswers]:
         """Of the answers up to `closed_us`, those that differ from the window before."""

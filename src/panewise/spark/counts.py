@@ -35,10 +35,12 @@ COUNTS = ("late_events", "corrected_events", "rejected_statements", "overflown_a
 
 COMBINED_COLUMNS = ", ".join(f"{name} BIGINT" for name in COMBINED)
 
-OUTPUT = "content BINARY, answers BIGINT, overflown STRING, bucket INT, sizes STRING, " + ", ".join(
-    f"{name} BIGINT" for name in COUNTS
+OUTPUT = (
+    "table_name STRING, query_id STRING, content BINARY, answers BIGINT, overflown STRING, bucket INT, sizes STRING, "
+    + ", ".join(f"{name} BIGINT" for name in COUNTS)
 )
-"""Packed answers, those of them that do not fit by query (`overflown_text`), the bucket, its sizes as text, counts."""
+"""The table of packed answers, the streaming query that made them, the answers themselves and their number, those of
+them that do not fit by query (`overflown_text`), the bucket, its sizes as text, counts."""
 
 OVERFLOWN = "overflown"
 """The observed metric of the answers that do not fit: a list of texts by `overflown_text`, one for each bucket."""
@@ -48,6 +50,14 @@ MOST_NAMED = 100
 OTHERS = "(others)"
 
 Value = bytes | int | str | None
+
+
+class PackedTable(NamedTuple):
+    """Packed rows of a table, and how many answers they report."""
+
+    table: str
+    content: bytes
+    answers: int
 
 
 class Sizes(NamedTuple):
@@ -77,19 +87,23 @@ class Sizes(NamedTuple):
 
 
 def output_rows(
-    packed: Iterable[tuple[bytes, int]],
+    packed: Iterable[PackedTable],
     counts: Mapping[str, int],
     *,
+    query_id: str = "",
     overflown: str | None = None,
     bucket: int | None = None,
     sizes: str | None = None,
 ) -> list[dict[str, Value]]:
-    """A row for each packed batch of answers, with its size. The first has the counts, and may have no answers."""
+    """A row for each packed batch of answers. The first has the counts, and may have no answers."""
     # The bucket is in each row: of a column with gaps, pandas would make floating numbers.
     nothing: dict[str, Value] = {"overflown": None, "bucket": bucket, "sizes": None, **dict.fromkeys(COUNTS, 0)}
-    rows: list[dict[str, Value]] = [{"content": content, "answers": size, **nothing} for content, size in packed]
+    rows: list[dict[str, Value]] = [
+        {"table_name": table, "query_id": query_id, "content": content, "answers": answers, **nothing}
+        for table, content, answers in packed
+    ]
     if not rows and (sizes is not None or any(counts.values())):
-        rows.append({"content": None, "answers": 0, **nothing})
+        rows.append({"table_name": None, "query_id": query_id, "content": None, "answers": 0, **nothing})
     if rows:
         rows[0] |= {"overflown": overflown, "sizes": sizes, **counts}
     return rows

@@ -26,6 +26,7 @@ from panewise.planning.cost import Prices
 from panewise.planning.optimize import fit, grow, plan_stream
 from panewise.planning.plan import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
+from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
 from panewise.spark.quotas import Quotas, added_queries
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
 from panewise.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
@@ -75,6 +76,7 @@ class Job:
     bases: Mapping[int, FedBase]
     prices: Prices
     answers_schema: pa.Schema
+    layout: Layout
     next_base: int
     row_bases: Mapping[int, RowBase] = field(default_factory=dict)
     """By numbers that no base has."""
@@ -97,8 +99,17 @@ class Job:
         is_batch: bool = False,
         changed_only: bool = False,
         quotas: Quotas | None = None,
+        wide_by: By | None = None,
     ) -> Job:
-        """Plan a workload for some buckets. If queries may come and go, every attribute has a column in the answers."""
+        """Plan a workload for some buckets. If queries may come and go, every attribute has a column in the answers.
+
+        Answers leave in one long table, or with `wide_by` in wide ones.
+        """
+        schema = live_schema(workload) if is_live else answers_schema(workload)
+        layout: Layout = LongLayout(schema)
+        if wide_by is not None:
+            others = LongLayout(schema) if is_live else None
+            layout = WideLayout.of(workload, wide_by, changed_only=changed_only, others=others)
         prices = Prices(rate, groups=dict(groups or {}), in_bulk=True)
         by_slots = {name: query for name, query in workload.queries.items() if not is_over_rows(query)}
         plan, stand_ins = plan_with_stand_ins(Workload(workload.streams, by_slots), rate, groups)
@@ -118,7 +129,8 @@ class Job:
             tuple(bucket_ids),
             bases,
             prices,
-            live_schema(workload) if is_live else answers_schema(workload),
+            schema,
+            layout,
             next_base=max(bases, default=-1) + 1,
             is_live=is_live,
             is_batch=is_batch,
@@ -137,7 +149,8 @@ class Job:
         bases = {
             number: replace(live, plan=replace(live.plan, trees=()), trees=()) for number, live in self.bases.items()
         }
-        return replace(self, workload=Workload(self.workload.streams), bases=bases)
+        layout = LongLayout(self.answers_schema)
+        return replace(self, workload=Workload(self.workload.streams), bases=bases, layout=layout)
 
     @cached_property
     def counting_bases(self) -> frozenset[int]:

@@ -64,10 +64,19 @@ def _open(content: bytes) -> Job:
     return job
 
 
+def query_id() -> str:
+    """The id of the streaming query that this task belongs to, the same after a restart; empty if there is none."""
+    return _property("sql.streaming.queryId") or ""
+
+
+def _property(name: str) -> str | None:
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)
+
+
 def batch_id() -> int:
     """The number of the micro-batch that this task belongs to."""
-    context = TaskContext.get()
-    number = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+    number = _property("streaming.sql.batchId")
     if number is None:
         raise RuntimeError("Spark does not tell the batch of this task: streaming.sql.batchId is not set")
     return int(number)

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
+
+from panewise.spark.counts import PackedTable
+
+if TYPE_CHECKING:
+    from panewise.spark.layouts import TableRows
 
 _HEAD = struct.Struct("<iq")
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -28,6 +33,11 @@ def unpack(content: bytes | pa.Buffer) -> pa.RecordBatch:
     """The inverse of `pack`."""
     with pa.ipc.open_stream(content) as reader:
         return reader.read_next_batch()
+
+
+def pack_table(rows: TableRows) -> PackedTable:
+    """Rows of a table, packed."""
+    return PackedTable(rows.table, pack(rows.rows), rows.answers)
 
 
 class Part(NamedTuple):

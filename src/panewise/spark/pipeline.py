@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from os import PathLike
 from uuid import uuid4
@@ -30,8 +31,9 @@ from panewise.spark.cost_accumulator import costs_of
 from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_workload
+from panewise.spark.layouts import By, Layout
 from panewise.spark.packed_job import PackedJob
-from panewise.spark.packing import Part, pack
+from panewise.spark.packing import Part, pack_table
 from panewise.spark.processor import CONTROL, BucketProcessor
 from panewise.spark.projection import project, whole
 from panewise.spark.quotas import Quotas
@@ -88,6 +90,32 @@ def answers(
 
     Cost: one pass over the events for all queries, and a shuffle of one partial per slot, key and task.
     """
+    asked = Asked(rate, groups, changed_only, control, folder, buckets, quotas)
+    packed, layout = packed_answers(events, workload, asked)
+    (schema,) = layout.schemas.values()
+    return packed.mapInArrow(unpack_partitions(schema), answers_type(schema))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for beside the events and the workload: the keywords of `answers`."""
+
+    rate: float
+    groups: Mapping[str, int] | None
+    changed_only: bool
+    control: DataFrame | None
+    folder: str | PathLike[str] | None
+    buckets: int | None
+    quotas: Quotas | None
+    until_us: int = END_OF_STREAM
+    """Windows of a batch that end later are left out."""
+
+
+def packed_answers(
+    events: DataFrame | Mapping[str, DataFrame], workload: Workload, asked: Asked, wide_by: By | None = None
+) -> tuple[DataFrame, Layout]:
+    """A DataFrame of packed answers, in the columns of `OUTPUT`, and the tables that they belong to."""
+    control, folder = asked.control, asked.folder
     check_workload(workload, lookups=folder is not None)
     frames = by_stream(events, workload, every=control is not None)
     any_frame = next(iter(frames.values()))
@@ -96,7 +124,7 @@ def answers(
     if any(frame.isStreaming != streaming for frame in frames.values()):
         raise SparkSetupError("some of the DataFrames are streaming and some are not; give only one kind")
     partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 200)
-    ids = bucket_ids(partitions, buckets or BUCKETS_PER_PARTITION * partitions)
+    ids = bucket_ids(partitions, asked.buckets or BUCKETS_PER_PARTITION * partitions)
     if streaming and "RocksDB" not in (session.conf.get(STATE_STORE) or ""):
         raise SparkSetupError(
             "Spark keeps the state of a Panewise stream in RocksDB only; build the session with "
@@ -109,12 +137,13 @@ def answers(
     job = Job.of(
         workload,
         ids,
-        rate=rate,
-        groups=groups,
+        rate=asked.rate,
+        groups=asked.groups,
         is_live=control is not None,
         is_batch=not streaming,
-        changed_only=changed_only,
-        quotas=quotas,
+        changed_only=asked.changed_only,
+        quotas=asked.quotas,
+        wide_by=wide_by,
     )
     if shared is not None:
         write_job(shared, job)
@@ -130,14 +159,14 @@ def answers(
         costs = costs_of(session)
         closed = with_state(grouped, BucketProcessor(packed, uuid4().hex, shared, costs), OUTPUT)
     else:
-        closed = in_arrow(grouped, answer_bucket(packed, shared), OUTPUT)
-    closed = closed.observe(
+        closed = in_arrow(grouped, answer_bucket(packed, shared, asked.until_us), OUTPUT)
+    observed = closed.observe(
         METRICS,
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
         F.collect_list("overflown").alias(OVERFLOWN),
         *(F.max(F.when(F.col("bucket") == number, F.col("sizes"))).alias(f"{BUCKET}{number}") for number in ids),
     )
-    return closed.mapInArrow(unpack_partitions(job.answers_schema), answers_type(job.answers_schema))
+    return observed, job.layout
 
 
 def pack_job(job: Job, statements_in: str | None) -> tuple[PackedJob, PackedJob]:
@@ -216,7 +245,7 @@ def by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *
 
 
 def answer_bucket(
-    packed: PackedJob, folder: str | None = None
+    packed: PackedJob, folder: str | None = None, until_us: int = END_OF_STREAM
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that `applyInArrow` applies to all partials of a bucket. It writes what lookups need to a folder."""
 
@@ -236,12 +265,14 @@ def answer_bucket(
                 log.append(batch.column("bucket")[0].as_py(), parts)
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())
-        closed = [(pack(answers), answers.num_rows) for answers in bucket.close(END_OF_STREAM)]
+        for closed in bucket.closing(until_us):
+            made = output_rows(map(pack_table, job.layout.rows(closed)), {})
+            yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
         counts["overflown_answers"] = sum(bucket.overflown.values())
         if log is not None:
             log.write()
         counts["fed"], counts["folded"] = bucket.work
-        rows = output_rows(closed, counts, overflown=overflown_text(bucket.overflown))
+        rows = output_rows([], counts, overflown=overflown_text(bucket.overflown))
         yield pa.RecordBatch.from_pylist(rows, OUTPUT_ARROW)
 
     return answer
@@ -249,6 +280,8 @@ def answer_bucket(
 
 OUTPUT_ARROW = pa.schema(
     [
+        ("table_name", pa.string()),
+        ("query_id", pa.string()),
         ("content", pa.binary()),
         ("answers", pa.int64()),
         ("overflown", pa.string()),

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -42,8 +42,8 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from panewise.errors import CheckpointError, UnusableFolderError
 from panewise.spark import local_entries
-from panewise.spark.counts import COMBINED, COUNTS, Sizes, output_rows, overflown_text
-from panewise.spark.packed_job import PackedJob, batch_id
+from panewise.spark.counts import COMBINED, COUNTS, PackedTable, Sizes, output_rows, overflown_text
+from panewise.spark.packed_job import PackedJob, batch_id, query_id
 from panewise.spark.slot_file import NO_BATCH
 
 if TYPE_CHECKING:
@@ -293,7 +293,8 @@ class BucketProcessor(StatefulProcessor):
     def _step(self, bucket_id: int, arrivals: Arrivals, timers: TimerValues) -> Iterator[Row]:
         # Imported here: Spark opens the state of every new query in a process that gets no rows and needs none of this.
         from panewise.spark.cost_accumulator import costs_in
-        from panewise.spark.packing import Part, pack, pack_parts
+        from panewise.spark.layouts import answers_of
+        from panewise.spark.packing import Part, pack_parts, pack_table
         from panewise.spark.row_bases import arrived_rows
         from panewise.spark.slot_log import Entry
 
@@ -328,8 +329,16 @@ class BucketProcessor(StatefulProcessor):
             next_entry += 1
         counts["feed_ns"] = perf_counter_ns() - began
         began = perf_counter_ns()
-        batches = [] if watermark_us is None else list(bucket.close(watermark_us))
-        counts["close_ns"] = perf_counter_ns() - began
+        packed: list[PackedTable] = []
+        reported: Counter[str] = Counter()
+        for closed in () if watermark_us is None else bucket.closing(watermark_us):
+            reported += answers_of(closed.reported)
+            made = list(job.layout.rows(closed))
+            counts["close_ns"] += perf_counter_ns() - began
+            began = perf_counter_ns()
+            packed += map(pack_table, made)
+            counts["pack_ns"] += perf_counter_ns() - began
+            began = perf_counter_ns()
         # Statements of this batch hold in the next one, and may close windows earlier than today's queries.
         end_us = 0 if arrivals.statements else bucket.next_end_us()
         timer_ms = self._set_timer(end_us, progress.timer_ms)
@@ -350,16 +359,13 @@ class BucketProcessor(StatefulProcessor):
             Progress(cached.version, self._packed.identity, next_entry, closed_us, timer_ms, str(notes))
         )
         self._keep(bucket_id, cached)
-        began = perf_counter_ns()
-        packed = [(pack(answers), answers.num_rows) for answers in batches]
-        counts["pack_ns"] = perf_counter_ns() - began
         counts["fed"], counts["folded"] = (after - before for after, before in zip(bucket.work, work))
         counts["overflown_answers"] = sum(bucket.overflown.values())
         if self._costs is not None:
-            self._costs.add(costs_in(batches, bucket.take_shares_ns()))
+            self._costs.add(costs_in(reported, bucket.take_shares_ns()))
         overflown = overflown_text(bucket.overflown)
         sizes = _sizes(cached, notes.behind).text(is_timer=not arrivals.has_rows)
-        output = output_rows(packed, counts, overflown=overflown, bucket=bucket_id, sizes=sizes)
+        output = output_rows(packed, counts, query_id=query_id(), overflown=overflown, bucket=bucket_id, sizes=sizes)
         yield from (Row(**row) for row in output)
 
     def _read_progress(self) -> Progress:

@@ -85,7 +85,7 @@ def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> No
         began = time.perf_counter()
         totals = _replay(_answers(spark, job, workload), job, display)
         panewise_s = time.perf_counter() - began
-        answers = pq.read_table(job.sink.path)
+        answers = pq.read_table(Output.of_answers(job).sink.path)
         worst_hours(console, answers, workload)
         summary(console, workload, totals, panewise_s)
         compared = _compare_all(spark, job, workload, events, answers, console)

@@ -1,0 +1,259 @@
+"""Wide tables on Spark: a DataFrame for each family or query, all from one computation of packed answers.
+
+A batch DataFrame of packed answers is persisted, so that each table is unpacked from the same rows. A streaming query
+of Spark has one sink, so `Tables.write_stream` splits each batch of packed answers into several: the events are read
+once, and the state is kept once. A batch that is repeated after a crash has the same rows and the same number, and a
+sink that knows batches by the id of the query and their number takes each of them once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from os import PathLike, fspath
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
+from panewise.language.model import Workload
+from panewise.notebook import names
+from panewise.planning.plan import DEFAULT_RATE
+from panewise.spark.layouts import By, Layout, check_by, table_names
+from panewise.spark.pipeline import Asked, packed_answers
+from panewise.spark.quotas import Quotas
+from panewise.spark.unpack import answers_type, unpack_partitions
+from panewise.windows.clock import END_OF_STREAM, to_microseconds
+
+BATCH_COLUMN = "panewise_batch"
+"""The column by which `FileSink` partitions its folder: a streaming query's id and the number of a batch."""
+
+
+@dataclass(frozen=True)
+class TableBatch:
+    """The rows of one table that a batch of a stream brings."""
+
+    table: str
+    """The name of the table."""
+    rows: DataFrame
+    number: int
+    """The number of the batch. A batch that is repeated has the same one, and the same rows."""
+    query_id: str
+    """The id of the streaming query, which its checkpoint keeps."""
+
+
+TableWriter = Callable[[TableBatch], object]
+"""Writes the rows that a batch brings to a table."""
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """Writes a table's batches into a folder, each exactly once.
+
+    A batch goes into the folder `panewise_batch=ID-NUMBER` in the path and replaces what is there, so a batch that is
+    repeated is there once. Whoever reads the path sees a further column `panewise_batch`, and may see a batch whose
+    query has not committed it yet, but no half of one where renaming a folder is atomic. The id is that of the
+    checkpoint: after a start with a new checkpoint, nothing is replaced.
+    """
+
+    path: str | PathLike[str]
+    format: str = "parquet"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, batch: TableBatch) -> None:
+        """Write a batch."""
+        rows = batch.rows.withColumn(BATCH_COLUMN, F.lit(f"{batch.query_id}-{batch.number:09}"))
+        # Of all partitions, only the one of this batch is replaced, by renaming a folder that is complete.
+        once = {**self.options, "partitionOverwriteMode": "dynamic"}
+        writer = rows.write.format(self.format).options(**once).mode("overwrite").partitionBy(BATCH_COLUMN)
+        writer.save(fspath(self.path))
+
+
+@dataclass(frozen=True)
+class DeltaSink:
+    """Appends a table's batches to a Delta table, each exactly once: Delta notes the query and the batch's number."""
+
+    path: str | PathLike[str]
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, batch: TableBatch) -> None:
+        """Write a batch."""
+        once = {"txnAppId": f"panewise {batch.query_id} {batch.table}", "txnVersion": str(batch.number)}
+        batch.rows.write.format("delta").options(**{**self.options, **once}).mode("append").save(fspath(self.path))
+
+
+def tables(
+    events: DataFrame | Mapping[str, DataFrame],
+    workload: Workload,
+    *,
+    by: By = "family",
+    rate: float = DEFAULT_RATE,
+    groups: Mapping[str, int] | None = None,
+    changed_only: bool = False,
+    control: DataFrame | None = None,
+    folder: str | PathLike[str] | None = None,
+    buckets: int | None = None,
+    quotas: Quotas | None = None,
+    until: int | datetime | date | str | None = None,
+) -> Tables:
+    """Answer a workload over its streams, with a wide DataFrame for each family or query.
+
+    The tables have the columns and types that `Answers.families` and `Answers.tables` of the engine have. With
+    `changed_only`, or if a stream says ON LATE CORRECT, the column `ended` marks groups that no longer have an answer.
+
+    Args:
+        events: As for `answers`.
+        workload: As for `answers`.
+        by: "family" for a table per family: queries with the same stream, GROUP BY and slide, side by side. "query" for
+            a table per query.
+        rate: As for `answers`.
+        groups: As for `answers`.
+        changed_only: As for `answers`.
+        control: As for `answers`; only with `by="query"`. The queries of the workload have a table each. Answers of
+            queries that come later, or come back changed, are in the table `long`, as `answers` has them.
+        folder: As for `answers`.
+        buckets: As for `answers`.
+        quotas: As for `answers`.
+        until: For a batch: the time up to which events are complete. Windows that end later are left out.
+
+    Returns:
+        The DataFrames by name. Those of a batch share one computation, which is persisted when the first of them is
+        used. Those of a stream are written with `Tables.write_stream`, by one streaming query.
+
+    Raises:
+        PanewiseError: As for `answers`; or no query slides, names of columns differ in case only, or `by` does not fit.
+
+    Cost: as `answers`, without a row for each answer.
+    """
+    check_by(by, is_live=control is not None)
+    if not table_names(workload, by, is_live=control is not None):
+        raise ArgumentError("no query of the workload has SLIDE, so there is no table; look answers up, or add SLIDE")
+    until_us = END_OF_STREAM if until is None else to_microseconds(until, "`until`", or_end=True)
+    asked = Asked(rate, groups, changed_only, control, folder, buckets, quotas, until_us)
+    packed, layout = packed_answers(events, workload, asked, by)
+    if (packed.sparkSession.conf.get("spark.sql.caseSensitive") or "false").lower() != "true":
+        _check_case(layout)
+    if until is not None and packed.isStreaming:
+        raise ArgumentError("until is for a batch; a stream answers windows when its watermark closes them")
+    return Tables(packed, layout.schemas)
+
+
+def _check_case(layout: Layout) -> None:
+    """Refuse names that are one name to Spark."""
+    for table, schema in layout.schemas.items():
+        counts = Counter(name.lower() for name in schema.names)
+        clash = [name for name in schema.names if counts[name.lower()] > 1]
+        if clash:
+            raise NamesClashError(
+                f"table {table}: to Spark the columns {' and '.join(clash)} have the same name; choose another one "
+                f"after AS, or set spark.sql.caseSensitive to true"
+            )
+
+
+class Tables(Mapping[str, DataFrame]):
+    """Wide DataFrames by name, from one computation.
+
+    Of a batch, every DataFrame reads the same packed answers. They are persisted, in memory and on disk, from the first
+    use of a DataFrame on, and until you call `unpersist` or leave `with`.
+
+    Of a stream, `write_stream` writes all tables by one streaming query. A DataFrame that you write by itself is a
+    query with a state of its own that reads the events again: that is the best way if you need one table only, because
+    every sink of Spark then keeps its own promises.
+    """
+
+    def __init__(self, packed: DataFrame, schemas: Mapping[str, pa.Schema]) -> None:
+        self._schemas = dict(schemas)
+        self._is_streaming = packed.isStreaming
+        self._packed = packed if self._is_streaming else packed.persist()
+
+    def __getitem__(self, name: str) -> DataFrame:
+        """A table; of a stream, for a query of its own."""
+        self._check(name)
+        return _unpacked(self._packed, name, self._schemas[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemas)
+
+    def __len__(self) -> int:
+        return len(self._schemas)
+
+    def __repr__(self) -> str:
+        return f"Tables({names(self._schemas)})"
+
+    def __enter__(self) -> Tables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unpersist()
+
+    def unpersist(self) -> None:
+        """Free the packed answers of a batch. A DataFrame that is used later computes them again."""
+        if not self._is_streaming:
+            self._packed.unpersist()
+
+    def write_stream(self, write: TableWriter | Mapping[str, TableWriter | None]) -> DataStreamWriter:
+        """Write the tables of a stream, all by one streaming query.
+
+        A batch is committed when all its tables are written. If one fails, the batch is repeated, with the same rows
+        and the same number. So a table is written exactly once by a `FileSink` or a `DeltaSink`, or by a function that
+        knows what it wrote by `TableBatch.query_id` and `TableBatch.number`, and at least once by any other.
+
+        Args:
+            write: A function that writes a `TableBatch`, or one by name for each table, such as a `FileSink` or a
+                `DeltaSink`; None leaves a table out. Functions are called only for tables that a batch has rows of.
+
+        Returns:
+            Spark's writer, to set the checkpoint, the trigger and the name, and to start the query.
+
+        Raises:
+            PanewiseError: The events are a batch, or a table is unknown or missing.
+        """
+        if not self._is_streaming:
+            raise ArgumentError("the events are a batch, and write_stream is for streams; write each DataFrame itself")
+        writers = self._writers(write)
+        schemas = self._schemas
+
+        def split(batch: DataFrame, number: int) -> None:
+            # Persisted, as each use of it would run the stream's state once more.
+            kept = batch.where("content IS NOT NULL").select("table_name", "query_id", "content").persist()
+            try:
+                found: dict[str, str] = dict(kept.select("table_name", "query_id").collect())
+                for table, writer in writers.items():
+                    if table in found and writer is not None:
+                        writer(TableBatch(table, _unpacked(kept, table, schemas[table]), number, found[table]))
+            finally:
+                kept.unpersist()
+
+        return self._packed.writeStream.foreachBatch(split).outputMode("append")
+
+    def _check(self, name: str) -> None:
+        if name not in self._schemas:
+            raise UnknownNameError(f"no table named {name!r} is here; there are: {names(self._schemas)}")
+
+    def _writers(self, write: TableWriter | Mapping[str, TableWriter | None]) -> dict[str, TableWriter | None]:
+        if not isinstance(write, Mapping):
+            _check_writer(write, "write")
+            return dict.fromkeys(self._schemas, write)
+        for name, writer in write.items():
+            self._check(name)
+            if writer is not None:
+                _check_writer(writer, f"what writes table {name}")
+        missing = [name for name in self._schemas if name not in write]
+        if missing:
+            raise ArgumentError(f"nothing writes table {missing[0]!r}; give a function for it, or None to leave it out")
+        return {name: write[name] for name in self._schemas}
+
+
+def _check_writer(writer: Any, what: str) -> None:
+    if not callable(writer):
+        raise ArgumentError(f"{what} is a function of a TableBatch, a FileSink or a DeltaSink, not {writer!r}")
+
+
+def _unpacked(packed: DataFrame, table: str, schema: pa.Schema) -> DataFrame:
+    content = packed.where(F.col("table_name") == table).select("content")
+    return content.mapInArrow(unpack_partitions(schema), answers_type(schema))
