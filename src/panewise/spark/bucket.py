@@ -192,7 +192,10 @@ class Bucket:
         """The answers of the windows that end up to a time."""
         if self._job.changed_only and self._changes is None:
             self._changes = self._last_answers()
-        answers = [answer for name in self._trees for answer in self._closed(name, until_us)]
+        seen = None
+        if self._changes is not None:
+            seen = {name: last for changes in self._changes.values() for name, last in changes.seen.items()}
+        answers = [answer for name in self._trees for answer in self._closed(name, until_us, seen)]
         self._count_overflows(answers)
         closed = Closed(answers, answers)
         if self._changes is not None:
@@ -210,10 +213,14 @@ class Bucket:
             kept += beside_changes(stream, [family], changed, answers)
         return kept
 
-    def _closed(self, name: TreeName, watermark_us: int) -> list[QueryAnswers]:
-        """The answers of a tree's windows that the watermark closes, and what they took."""
+    def _closed(self, name: TreeName, watermark_us: int, seen: dict[str, int] | None) -> list[QueryAnswers]:
+        """The answers of a tree's windows that the watermark closes, and what they took.
+
+        `seen` has the last instance of each query whose answers are known, if only changes are reported.
+        """
         began = perf_counter_ns()
-        answers = list(time_answers(self._trees[name], self.closed_us, watermark_us))
+        state = self._trees[name]
+        answers = list(time_answers(state, self.closed_us, watermark_us, seen, self._together(state)))
         self._spent_ns[name] += perf_counter_ns() - began
         rows = sum(map(len, answers))
         if rows:
@@ -221,6 +228,12 @@ class Bucket:
             for answer in answers:
                 self._shares_ns[answer.query.name] += spent_ns * len(answer) // rows
         return answers
+
+    def _together(self, state: TreeState) -> list[list[str]]:
+        """The names of queries that stand in one table; in the long table each query stands by itself."""
+        families = [[query.name for query in family.queries] for family in self._job.layout.families]
+        in_families = {name for family in families for name in family}
+        return [*families, *([name] for name in state.queries if name not in in_families)]
 
     def newest_us(self, parts: Iterable[Part]) -> dict[int, int]:
         """For each base of some partials that still exists, when its newest slot begins."""
