@@ -42,8 +42,8 @@ SPARK = {
 check` runs the newest Spark with pandas 2 as well. A version of Delta Lake is made for one version of Spark."""
 
 DELTA_APART = {"4.2": ("pandas==3.*", "delta-spark==4.4.0", "deltalake")}
-"""Where no Delta Lake takes the newest patch of a Spark, its tests have an environment of their own, with the newest that
-it takes. Maven Central had no jars of delta-spark 4.4.1 when this was written."""
+"""Where no Delta Lake takes the newest patch of a Spark, its tests have an environment of their own, with the newest
+patch that it takes. Maven Central had no jars of delta-spark 4.4.1 when this was written."""
 
 PYTHONS = ("3.11", "3.12", "3.13")
 
