@@ -34,12 +34,12 @@ TOOLS = ("pytest", "pytest-xdist", "hypothesis", "duckdb", "polars")
 
 SPARK = {
     "4.0": ("pandas==2.*", "delta-spark==4.0.*", "deltalake"),
-    "4.1": ("pandas==2.*", "delta-spark==4.1.*", "deltalake"),
+    "4.1": ("pandas==2.*", "delta-spark==4.4.0", "deltalake"),
     "4.2": ("pandas==3.*",),
     "4.3": ("pandas==3.*",),
 }
 """The minor versions of Spark, and what is installed beside each. PySpark 4.0 and 4.1 were made for pandas 2; `make
-check` runs the newest Spark with pandas 2 as well. A version of Delta Lake is made for one version of Spark."""
+check` runs the newest Spark with pandas 2 as well. Delta Lake 4.1 and 4.2 do not link with Spark 4.1.2 and later."""
 
 DELTA_APART = {"4.2": ("pandas==3.*", "delta-spark==4.4.0", "deltalake")}
 """Where no Delta Lake takes the newest patch of a Spark, its tests have an environment of their own, with the newest
