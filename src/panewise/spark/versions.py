@@ -5,8 +5,9 @@
 | state | `transformWithStateInPandas` only | also `transformWithState`, which passes rows |
 | state over Spark Connect | none | as without Connect |
 | `applyInArrow` | takes a function of a table | also takes a function of an iterator of batches |
+| Java | 17 to 22 | 17 and later |
 
-All three changed together, so the method `transformWithState` tells which side is installed.
+All of them changed together, so the method `transformWithState` tells which side is installed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,13 @@ def in_arrow(grouped: GroupedData, on_batches: OnBatches, output: str) -> DataFr
     return grouped.applyInArrow(on_batches if _is_4_1_or_later(grouped) else on_table(on_batches), output)
 
 
-def _is_4_1_or_later(grouped: GroupedData) -> bool:
+def newest_java() -> int | None:
+    """The newest Java that the installed Spark runs on; None if none is too new."""
+    # Hadoop in Spark 4.0 asks Java for the subject of a thread, which Java refuses from 23 on.
+    return None if _is_4_1_or_later(GroupedData) else 22
+
+
+def _is_4_1_or_later(grouped: GroupedData | type[GroupedData]) -> bool:
     return hasattr(grouped, "transformWithState")
 
 
