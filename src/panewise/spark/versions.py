@@ -5,9 +5,9 @@
 | state | `transformWithStateInPandas` only | also `transformWithState`, which passes rows |
 | state over Spark Connect | none | as without Connect |
 | `applyInArrow` | takes a function of a table | also takes a function of an iterator of batches |
-| Java | 17 to 22 | 17 and later |
 
-All of them changed together, so the method `transformWithState` tells which side is installed.
+All three changed together, so the method `transformWithState` tells which side is installed. The newest Java that Spark
+runs on changed later, with 4.2 (`newest_java`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import DataFrame, GroupedData, Row
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
@@ -51,13 +52,19 @@ def in_arrow(grouped: GroupedData, on_batches: OnBatches, output: str) -> DataFr
     return grouped.applyInArrow(on_batches if _is_4_1_or_later(grouped) else on_table(on_batches), output)
 
 
-def newest_java() -> int | None:
-    """The newest Java that the installed Spark runs on; None if none is too new."""
-    # Hadoop in Spark 4.0 asks Java for the subject of a thread, which Java refuses from 23 on.
-    return None if _is_4_1_or_later(GroupedData) else 22
+def newest_java(spark: str = pyspark.__version__) -> int | None:
+    """The newest Java that a version of Spark runs on; None if none is too new.
+
+    >>> newest_java("4.0.5"), newest_java("4.1.4"), newest_java("4.2.0")
+    (22, 22, None)
+    """
+    # Hadoop in Spark 4.0 asks Java for the subject of a thread, which Java refuses from 23 on. Arrow in Spark 4.1 was
+    # seen to fail on Java 25, and Spark 4.2 was not.
+    major, minor = (int(number) for number in spark.split(".")[:2])
+    return 22 if (major, minor) < (4, 2) else None
 
 
-def _is_4_1_or_later(grouped: GroupedData | type[GroupedData]) -> bool:
+def _is_4_1_or_later(grouped: GroupedData) -> bool:
     return hasattr(grouped, "transformWithState")
 
 
