@@ -60,7 +60,7 @@ oldest: ## Run the engine's tests with the oldest libraries that pyproject.toml 
 	$(PYTHON) tools/matrix.py oldest --write docs/versions.md
 
 delta: ## Kill a stream from a Delta table into a Delta table, and compare its answers
-	$(MATRIX_ENV) $(PYTHON) tools/matrix.py spark 4.0 4.1 --tests Delta
+	$(MATRIX_ENV) $(PYTHON) tools/matrix.py spark 4.0 4.1 4.2 --tests Delta
 
 # What a matrix is for must not be skipped.
 MATRIX_ENV := PANEWISE_INSIST_ON_KAFKA=1 PANEWISE_INSIST_ON_DELTA=1

@@ -67,7 +67,7 @@ class EventsError(PanewiseError):
 
 
 class UnlikelyTimesError(EventsError, TimeError):
-    """Times that cannot be meant, refused because of `strict=True`; else they are an `UnlikelyTimesWarning`."""
+    """Times that look like a mistake, refused because of `strict=True`; else they are an `UnlikelyTimesWarning`."""
 
 
 class WatermarkError(PanewiseError):
@@ -187,7 +187,7 @@ class PanewiseWarning(UserWarning):
 
 
 class UnlikelyTimesWarning(PanewiseWarning):
-    """Times that cannot be meant: integers that look like another unit, or times outside the years 1900 to 2200."""
+    """Times that look like a mistake: integers that look like another unit, or times outside the years 1900 to 2200."""
 
 
 class MixedZonesWarning(PanewiseWarning):

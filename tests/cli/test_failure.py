@@ -66,6 +66,21 @@ def test_unknown_format_gets_a_cure() -> None:
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        # What Delta 4.1.0 makes of Spark 4.1.4.
+        "[STREAM_FAILED] Query [id = 08, runId = 0f] terminated with exception: 'void org.apache.spark.sql.execution."
+        "datasources.parquet.ParquetToSparkSchemaConverter.<init>(boolean, boolean)' SQLSTATE: XXKST\n=== Streaming",
+        JAVA + "Caused by: java.lang.NoSuchMethodError: 'void a.b.C.<init>(boolean, int[])'\n\tat d.E.f(E.java:1)",
+        "An error occurred while calling o1.load.\n: java.lang.NoClassDefFoundError: a/b/C\n\tat d.E.f(E.java:1)",
+    ],
+)
+def test_a_jar_for_another_spark_gets_a_cure(said: str) -> None:
+    assert "a jar was made for another version of Spark" in root_cause(RuntimeError(said))
+    assert failure_code(RuntimeError(said)) is ExitCode.PERMANENT
+
+
+@pytest.mark.parametrize(
     ("said", "code"),
     [
         (PYTHON_IN_STREAM.format(error="panewise.spark.slot_file.SlotLogError: 3.panewise is cut off"), "PERMANENT"),

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,7 +20,17 @@ from tests.cluster.processes import PATIENCE_S, environment, started
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 PROJECT = Path(__file__).parents[2]
-MISSING = [name for name in ("grpc", "grpc_status", "google.rpc", "zstandard") if find_spec(name) is None]
+MODULES = {
+    "grpcio": "grpc",
+    "grpcio-status": "grpc_status",
+    "googleapis-common-protos": "google.rpc",
+    "zstandard": "zstandard",
+}
+"""The packages of PySpark's extra `connect` that are for nothing else, and their modules. Not all versions have all."""
+NEEDED = [
+    module for package, module in MODULES.items() if any(line.startswith(package) for line in requires("pyspark") or [])
+]
+MISSING = [name for name in NEEDED if find_spec(name) is None]
 
 pytestmark = [
     pytest.mark.spark,

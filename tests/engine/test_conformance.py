@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
@@ -48,6 +49,8 @@ def programs(draw):
     return feed, workload, stream, steps
 
 
+# Drawn times are microseconds of 1970, and some look like seconds.
+@pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")
 @settings(max_examples=400, deadline=None)
 @given(programs())
 def test_the_engine_agrees_with_the_oracle(program) -> None:

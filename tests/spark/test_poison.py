@@ -96,12 +96,13 @@ def test_metrics_name_the_queries(spark: SparkSession, tmp_path: Path):
 
 def test_many_queries_with_such_answers_are_not_all_named():
     counts = {f"q{number}": 1 + number for number in range(250)}
-    found = overflown_of([overflown_text(counts), overflown_text({"q0": 5})])
+    found = overflown_of(f"{overflown_text(counts)}\n{overflown_text({'q0': 5})}")
     assert sum(found.values()) == sum(counts.values()) + 5
     assert found["q249"] == 250
     assert found[OTHERS] == sum(range(1, 151))
     assert overflown_text({}) is None
-    assert overflown_of(None) == {}
+    assert overflown_of(overflown_text({"two\nlines": 1})) == {"two\nlines": 1}
+    assert overflown_of(None) == overflown_of("") == {}
 
 
 def test_a_batch_answers_the_same(spark: SparkSession):

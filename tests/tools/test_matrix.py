@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.matrix import SPARK, MatrixError, Outcome, Table, oldest_allowed, spark_environment
+from tools.matrix import (
+    DELTA_APART,
+    SPARK,
+    MatrixError,
+    Outcome,
+    Table,
+    delta_environment,
+    oldest_allowed,
+    spark_environment,
+)
 
 PAGE = "# Versions\n\n<!-- spark matrix: begin -->\n{}<!-- spark matrix: end -->\n\nThe end.\n"
 HEADING = ("Spark", "batch", "stream")
@@ -49,3 +58,10 @@ def test_an_environment_of_spark_has_that_version_and_what_belongs_beside_it() -
         environment = spark_environment(version, "python3")
         assert environment.name == f"spark-{version}"
         assert environment.requirements == (f"pyspark[connect]=={version}.*", *beside)
+
+
+def test_delta_shares_the_environment_of_its_spark_unless_it_needs_an_older_patch() -> None:
+    assert delta_environment("4.1", "python3") == spark_environment("4.1", "python3")
+    apart = delta_environment("4.2", "python3")
+    assert apart.name == "delta-4.2"
+    assert apart.requirements == ("pyspark[connect]==4.2.*", *DELTA_APART["4.2"])

@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
     NO_ANSWER = 3
     """A lookup found no answer: no window has closed yet, or the group is idle."""
     UNKNOWN = 70
-    """The job failed in Spark, and its cause tells neither the one nor the other."""
+    """The job failed in Spark, and its cause does not say whether that is permanent or passing."""
     PASSING = 75
     """Something outside failed that may be well again: a full disk, a broker, a worker, Spark's Java process."""
 

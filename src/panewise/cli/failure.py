@@ -29,6 +29,17 @@ _NO_TOPIC = "This server does not host this topic-partition"
 _NO_TOPIC_HINT = "\n  hint: create the sink's topic, or write its name in [sink] options.topic as the broker has it"
 _NO_FORMAT_HINT = '\n  hint: Spark fetches the package of a format that is named as [spark] "spark.jars.packages"'
 
+# Java's error for a method that is not there; a stream that fails shows its message without the error's name.
+_UNLINKED = re.compile(
+    r"NoSuchMethodError|NoSuchFieldError|NoClassDefFoundError|AbstractMethodError|IncompatibleClassChangeError"
+    r"|(?:^|: )'(?:void|boolean|byte|char|short|int|long|float|double|(?:[\w$]+\.)+[\w$]+)(?:\[\])* "
+    r"(?:[\w$]+\.)+(?:<init>|[\w$]+)\([^()']*\)'"
+)
+_UNLINKED_HINT = (
+    '\n  hint: a jar was made for another version of Spark; correct [spark] "spark.jars.packages" or "spark.jars", '
+    "or use the version of Spark that the jar was made for"
+)
+
 _SQLSTATE = re.compile(r"SQLSTATE: (\w\w)")
 _PERMANENT_STATES = ("0A", "22", "42")
 """Classes of SQLSTATE: what Spark cannot do, values that it cannot convert, names and paths that it refuses."""
@@ -104,7 +115,7 @@ def failure_code(error: BaseException) -> ExitCode:
     state = _SQLSTATE.search(text)
     if _PASSING.search(text):
         return ExitCode.PASSING
-    if is_of_panewise or _DAMAGED.search(text) or _names_a_damaged_file(text):
+    if is_of_panewise or _UNLINKED.search(text) or _DAMAGED.search(text) or _names_a_damaged_file(text):
         return ExitCode.PERMANENT
     if state is not None and state[1] in _PASSING_STATES:
         return ExitCode.PASSING
@@ -189,6 +200,8 @@ def root_cause(error: BaseException) -> str:
     message = _cut(_CLASS.sub("", _WRAPPING.sub("", text))) or type(error).__name__
     if _NO_TOPIC in message:
         return message + _NO_TOPIC_HINT
+    if _UNLINKED.search(text):
+        return message + _UNLINKED_HINT
     return message + (_NO_FORMAT_HINT if "find" in message and "data source" in message else "")
 
 

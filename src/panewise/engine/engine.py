@@ -54,7 +54,7 @@ class Engine(Closing):
         in_bulk: Plan for many windows that close at once, as when a past is loaded in few pushes.
         memory_limit: Refuse a workload that would hold more bytes than this by these numbers, and an `advance` whose
             answers would. For answers the default is the memory of this machine.
-        strict: Refuse times that cannot be meant, instead of warning of them.
+        strict: Refuse times that look like a mistake, instead of warning about them.
         set_aside: Called with a stream's name, a reason and an Arrow table (times in microseconds) for events that no
             window counts: `untimed`, `future` (see FUTURE BOUND) or `late`. Without it, untimed events are refused.
         clock: The time now in seconds since 1970, for FUTURE BOUND.

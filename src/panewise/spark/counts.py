@@ -43,7 +43,7 @@ OUTPUT = (
 them that do not fit by query (`overflown_text`), the bucket, its sizes as text, counts."""
 
 OVERFLOWN = "overflown"
-"""The observed metric of the answers that do not fit: a list of texts by `overflown_text`, one for each bucket."""
+"""The observed metric of the answers that do not fit: lines by `overflown_text`, one for each bucket."""
 
 MOST_NAMED = 100
 """So many queries with answers that do not fit are named for a bucket and batch; the others count together."""
@@ -120,7 +120,7 @@ def whole(known: Iterable[Sizes]) -> Sizes:
 
 
 def overflown_text(by_query: Mapping[str, int]) -> str | None:
-    """How many answers of each query do not fit, as text; None if all fit."""
+    """How many answers of each query do not fit, as a line of text; None if all fit."""
     if not by_query:
         return None
     named = dict(sorted(by_query.items(), key=lambda one: -one[1])[:MOST_NAMED])
@@ -128,9 +128,9 @@ def overflown_text(by_query: Mapping[str, int]) -> str | None:
     return json.dumps(named | ({OTHERS: others} if others else {}))
 
 
-def overflown_of(texts: Iterable[str] | None) -> dict[str, int]:
-    """The inverse of `overflown_text`, for all buckets together."""
+def overflown_of(lines: str | None) -> dict[str, int]:
+    """The inverse of `overflown_text`, for the lines of all buckets together."""
     found: Counter[str] = Counter()
-    for text in texts or ():
-        found.update(json.loads(text))
+    for line in lines.split("\n") if lines else ():
+        found.update(json.loads(line))
     return dict(found)

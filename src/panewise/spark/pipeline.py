@@ -163,7 +163,8 @@ def packed_answers(
     observed = closed.observe(
         METRICS,
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
-        F.collect_list("overflown").alias(OVERFLOWN),
+        # As one text: over Spark Connect, Spark 4.0 cannot send an observed list.
+        F.concat_ws("\n", F.collect_list("overflown")).alias(OVERFLOWN),
         *(F.max(F.when(F.col("bucket") == number, F.col("sizes"))).alias(f"{BUCKET}{number}") for number in ids),
     )
     return observed, job.layout

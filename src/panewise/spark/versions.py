@@ -6,7 +6,8 @@
 | state over Spark Connect | none | as without Connect |
 | `applyInArrow` | takes a function of a table | also takes a function of an iterator of batches |
 
-All three changed together, so the method `transformWithState` tells which side is installed.
+All three changed together, so the method `transformWithState` tells which side is installed. The newest Java that Spark
+runs on changed later, with 4.2 (`newest_java`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import DataFrame, GroupedData, Row
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
@@ -48,6 +50,18 @@ def in_arrow(grouped: GroupedData, on_batches: OnBatches, output: str) -> DataFr
     """Each group of a batch DataFrame through a function; `output` is the schema as text."""
     # From 4.1 on, Spark reads the type hints of the function and hands a group over batch by batch.
     return grouped.applyInArrow(on_batches if _is_4_1_or_later(grouped) else on_table(on_batches), output)
+
+
+def newest_java(spark: str = pyspark.__version__) -> int | None:
+    """The newest Java that a version of Spark runs on; None if none is too new.
+
+    >>> newest_java("4.0.5"), newest_java("4.1.4"), newest_java("4.2.0")
+    (22, 22, None)
+    """
+    # Hadoop in Spark 4.0 asks Java for the subject of a thread, which Java refuses from 23 on. Arrow in Spark 4.1 was
+    # seen to fail on Java 25, and Spark 4.2 was not.
+    major, minor = (int(number) for number in spark.split(".")[:2])
+    return 22 if (major, minor) < (4, 2) else None
 
 
 def _is_4_1_or_later(grouped: GroupedData) -> bool:
