@@ -163,7 +163,8 @@ class Engine(Closing):
             AnswerOverflowError: A sum does not fit in a BIGINT, of a query with ON OVERFLOW ERROR.
             MemoryBudgetError: The answers do not fit into `memory_limit`, or into this machine; nothing was reported.
 
-        Cost: O(rows) for each predicate of the trees in which a window ends, and O(answers). O(1) if no window ends.
+        Cost: what enters and leaves each long window that closes again and again; for other windows that end, O(rows)
+            for each predicate of their trees. And O(answers). O(1) if no window ends.
         """
         state = self._stream(stream)
         watermark_us = self._watermark_us(state, watermark)
