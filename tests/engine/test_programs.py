@@ -116,6 +116,8 @@ class Program(RuleBasedStateMachine):
         asked = data.draw(st.lists(on_demand_queries(self.using), min_size=1, max_size=2))
         self.run = Run([*sliding, *asked])
         self.reports: dict[str, Reports] | None = None
+        self.of_rows: dict[str, set[object]] = {}
+        """The groups of each query over rows that ever had an answer."""
 
     @property
     def engine(self) -> panewise.Engine:
@@ -183,7 +185,12 @@ class Program(RuleBasedStateMachine):
         if type(window).__name__ != "TimeWindow":
             # Windows over rows of one time have the same place: a group may be in one and withdrawn in the next.
             there = {place_of(one) for one in wanted}
-            assert all(place_of(one) in there or one.value is None for one in reported)
+            known = self.of_rows.setdefault(name, set())
+            known |= by_group(wanted).keys()
+            for one in reported:
+                # Only a group that had an answer can be withdrawn.
+                withdraws = one.value is None and by_group([one]).keys() <= known
+                assert place_of(one) in there or withdraws, one
             return
         reports = self.reports.setdefault(name, Reports())
         newest = (self.run.watermark - window.left_us) // window.slide_us * window.slide_us + window.left_us
@@ -239,6 +246,7 @@ class Program(RuleBasedStateMachine):
         self.engine.remove(name)
         if self.reports is not None:
             self.reports.pop(name, None)
+        self.of_rows.pop(name, None)
 
     @rule()
     def snapshot_and_restore(self) -> None:
