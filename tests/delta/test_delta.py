@@ -6,6 +6,7 @@ Another implementation of Delta, `deltalake`, writes the source and reads the si
 from __future__ import annotations
 
 import os
+from collections import Counter
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -21,6 +22,8 @@ from tests.maven import JarsUnavailableError, jars_of
 from tests.oracle import Answer, assert_same_answers
 
 from panewise.cli.delta import SETTINGS, delta_package
+from panewise.language.expressions import AggregateCall
+from panewise.language.printer import label_of
 
 MISSING = [name for name in ("delta", "deltalake") if find_spec(name) is None]
 INSIST = os.environ.get("PANEWISE_INSIST_ON_DELTA") == "1"
@@ -139,6 +142,54 @@ def test_a_stream_that_is_killed_answers_once(tmp_path: Path, jars: str) -> None
         job.start()
         job.wait(WITHIN_S)
         assert_same_answers(answers_in(tmp_path), trades.closed_answers(more))
+    finally:
+        job.close()
+
+
+def wide_values(folder: Path) -> Counter[tuple[object, ...]]:
+    """Every value of the wide tables, as often as it stands there."""
+    from deltalake import DeltaTable
+
+    found: Counter[tuple[object, ...]] = Counter()
+    for query in trades.WORKLOAD.queries.values():
+        for row in DeltaTable(str(folder / "answers" / query.name)).to_pyarrow_table().to_pylist():
+            group = tuple(row[name] for name in query.group_by)
+            for item in query.select:
+                if isinstance(item.expression, AggregateCall):
+                    name = label_of(item)
+                    found[query.name, row["window_end"], group, name, shown(row[name])] += 1
+    return found
+
+
+def expected_values(batches: int) -> Counter[tuple[object, ...]]:
+    found: Counter[tuple[object, ...]] = Counter()
+    for answer in trades.closed_answers(batches):
+        query = trades.WORKLOAD.queries[answer.query]
+        end = datetime.fromtimestamp(answer.window_end / 1e6, UTC)
+        group = tuple(dict(answer.group)[name] for name in query.group_by)
+        found[query.name, end, group, label_of(query.select[answer.item]), shown(answer.value)] += 1
+    return found
+
+
+def shown(value: object) -> object:
+    return None if value is None else float(f"{value:.9g}")
+
+
+def test_wide_tables_of_a_stream_that_is_killed_are_there_once(tmp_path: Path, jars: str) -> None:
+    for batch in trades.make_batches(BATCHES):
+        append(tmp_path, batch)
+    file = write_job(tmp_path, jars)
+    file.write_text('layout = "wide"\nby = "query"\n' + file.read_text())
+    # The first table is written, and maybe no other, when the job is killed: all are written again.
+    sink_log = tmp_path / "answers" / "by_symbol" / "_delta_log"
+    job = KilledJob(file, tmp_path / "checkpoint", sink_log, tmp_path / "scratch")
+    try:
+        job.start()
+        job.wait_for_write(2, WITHIN_S)
+        job.kill(lambda batches: True)
+        job.start()
+        job.wait(WITHIN_S)
+        assert wide_values(tmp_path) == expected_values(BATCHES)
     finally:
         job.close()
 
