@@ -55,27 +55,27 @@ def can_be_taken_off(component: Component, inputs: tuple[Type, ...]) -> bool:
     return component.kind.is_subtractable and not component.is_float(inputs)
 
 
-class Source:
+class PredicateRows:
     """The rows that pass one predicate, over all runs of a store. What several windows read is picked once."""
 
     def __init__(self, runs: Iterable[PackedRows], holds: Bools | None) -> None:
         self._runs = list(runs)
         self._holds = holds
-        self._newest: dict[tuple[int, int], Some] = {}
+        self._newest: dict[tuple[int, int], PickedRows] = {}
 
-    def between(self, first: int, end: int) -> Some:
+    def between(self, first: int, end: int) -> PickedRows:
         """The rows with slots from `first` up to `end`."""
         found = ((run, run.rows_between(first, end, self._holds)) for run in self._runs)
-        return Some([(run, rows) for run, rows in found if len(rows)])
+        return PickedRows([(run, rows) for run, rows in found if len(rows)])
 
-    def entering(self, first: int, end: int) -> Some:
+    def entering(self, first: int, end: int) -> PickedRows:
         """The same, kept for the other windows that go on from there."""
         if (first, end) not in self._newest:
             self._newest[first, end] = self.between(first, end)
         return self._newest[first, end]
 
 
-class Some:
+class PickedRows:
     """Some rows of several runs."""
 
     def __init__(self, parts: list[tuple[PackedRows, Places]]) -> None:
@@ -107,7 +107,7 @@ def _joined(columns: list[Column], dtype: npt.DTypeLike) -> Column:
     return np.concatenate(columns) if columns else np.empty(0, dtype)
 
 
-class _Cells:
+class _Totals:
     """One component: words for each key, into which rows are folded."""
 
     def __init__(self, component: Component, is_float: bool, keys: int) -> None:
@@ -190,7 +190,7 @@ class _Block:
 
 
 @dataclass
-class _Open:
+class _OpenBlock:
     """The oldest block, row by row, the newest first: what the back of each row's key is once it has left."""
 
     keys: Numbers
@@ -217,18 +217,18 @@ class MovingWindow:
         """The instance that was read last; None if what changed since then is not known."""
         self._touched: list[Numbers] = []
         """The keys of the rows that entered or left since then."""
-        self._totals: dict[Component, _Cells] = {}
-        self._front: dict[Component, _Cells] = {}
-        self._back: dict[Component, _Cells] = {}
+        self._totals: dict[Component, _Totals] = {}
+        self._front: dict[Component, _Totals] = {}
+        self._back: dict[Component, _Totals] = {}
         self._blocks: deque[_Block] = deque()
-        self._open: _Open | None = None
+        self._open: _OpenBlock | None = None
         for component in components:
             is_float = component.is_float(inputs)
             if can_be_taken_off(component, inputs):
-                self._totals[component] = _Cells(component, is_float, 0)
+                self._totals[component] = _Totals(component, is_float, 0)
             else:
-                self._front[component] = _Cells(component, is_float, 0)
-                self._back[component] = _Cells(component, is_float, 0)
+                self._front[component] = _Totals(component, is_float, 0)
+                self._back[component] = _Totals(component, is_float, 0)
 
     @property
     def components(self) -> frozenset[Component]:
@@ -241,7 +241,7 @@ class MovingWindow:
         noted = sum(block.nbytes for block in self._blocks) + (0 if self._open is None else self._open.nbytes)
         return noted + sum(cells.nbytes for cells in self._cells())
 
-    def move(self, start: int, end: int, source: Source, keys: int) -> int:
+    def move(self, start: int, end: int, source: PredicateRows, keys: int) -> int:
         """Cover the slots from `start` up to `end`, neither of them before where it is; returns the rows visited."""
         self._cover(keys)
         visited = self.leave(start, source)
@@ -253,7 +253,7 @@ class MovingWindow:
         self.end = end
         return visited + len(entering)
 
-    def leave(self, start: int, source: Source) -> int:
+    def leave(self, start: int, source: PredicateRows) -> int:
         """No longer cover the slots before `start`; returns the rows visited."""
         if start <= self.start:
             return 0
@@ -319,7 +319,7 @@ class MovingWindow:
         if self._open is not None:
             self._open.keys = numbers[self._open.keys]
 
-    def check_invariants(self, source: Source, keys: int) -> None:
+    def check_invariants(self, source: PredicateRows, keys: int) -> None:
         """The totals are the fold of the rows that the window covers."""
         self._cover(keys)
         fresh = MovingWindow(self.components, self._inputs, self.start)
@@ -333,7 +333,7 @@ class MovingWindow:
                 else:
                     assert np.array_equal(mine, its, equal_nan=mine.dtype == np.float64)
 
-    def _cells(self) -> Iterable[_Cells]:
+    def _cells(self) -> Iterable[_Totals]:
         return (*self._totals.values(), *self._front.values(), *self._back.values())
 
     def _cover(self, keys: int) -> None:
@@ -351,7 +351,7 @@ class MovingWindow:
         self._open = None
         self.start = self.end = self._turn = start
 
-    def _turn_round(self, source: Source) -> int:
+    def _turn_round(self, source: PredicateRows) -> int:
         """Make a back of all that is covered: the front is empty then. Returns the rows visited."""
         for cells in (*self._front.values(), *self._back.values()):
             cells.clear()
@@ -372,7 +372,7 @@ class MovingWindow:
         self._turn = self.end
         return visited
 
-    def _leave_back(self, start: int, source: Source) -> int:
+    def _leave_back(self, start: int, source: PredicateRows) -> int:
         """Take the slots before `start` off the back. Returns the rows visited."""
         visited = 0
         while self._blocks and self._blocks[0].end <= start:
@@ -392,10 +392,10 @@ class MovingWindow:
             cells.words[:, keys[gone][::-1]] = self._open.notes[component][:, gone][:, ::-1]
         kept = slice(None, gone.start)
         notes = {component: note[:, kept] for component, note in self._open.notes.items()}
-        self._open = _Open(keys[kept], slots[kept], notes)
+        self._open = _OpenBlock(keys[kept], slots[kept], notes)
         return visited
 
-    def _open_block(self, block: _Block, source: Source) -> int:
+    def _open_block(self, block: _Block, source: PredicateRows) -> int:
         """Note row by row what remains of the back as a block leaves. Returns the rows visited."""
         some = source.between(max(block.first, self.start), block.end)
         slots = some.slots
@@ -407,7 +407,7 @@ class MovingWindow:
             cells.words[:, block.keys] = block.notes[component]
             notes[component] = cells.note(keys, tuple(column[newest_first] for column in some.columns(component)))
             cells.words[:, block.keys] = whole
-        self._open = _Open(keys, slots[newest_first], notes)
+        self._open = _OpenBlock(keys, slots[newest_first], notes)
         return len(some)
 
 

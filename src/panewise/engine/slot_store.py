@@ -29,7 +29,7 @@ from panewise.engine.answers import Groups
 from panewise.engine.asked import Asked, AskedWindow
 from panewise.engine.closed import ClosedWindows, Fold, Folded, RepeatedFold, View
 from panewise.engine.combine import partials_schema
-from panewise.engine.moving import MovingFold, MovingWindow, Source
+from panewise.engine.moving import MovingFold, MovingWindow, PredicateRows
 from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, Reading, can_nest
 from panewise.engine.packed_rows import NO_SLOT, PackedRows
 from panewise.engine.rows import Multisets, Rows
@@ -242,7 +242,7 @@ class SlotStore:
             assert run.numbers.max(initial=0) < max(1, len(self._keys))
         for (predicate, _), moving in self._moving.items():
             holds = None if predicate is None else self._holds(predicate)
-            moving.check_invariants(Source(self._runs, holds), len(self._keys))
+            moving.check_invariants(PredicateRows(self._runs, holds), len(self._keys))
 
     def _covering(self, closing: Closing) -> Closing:
         """The ending instances that may cover a row: those before the first slot or after the last one cannot."""
@@ -300,7 +300,7 @@ class SlotStore:
         moving = self._cheaper_to_move(instances, may_move) if may_move else []
         for window in may_move.difference(moving):
             self._moving.pop((predicate, window), None)
-        source = Source(self._runs, holds)
+        source = PredicateRows(self._runs, holds)
         for window in moving:
             yield window, self._moved(predicate, window, instances[window], asked[window], source)
         others = [window for window in asked if window not in moving]
@@ -335,7 +335,7 @@ class SlotStore:
         window: Window,
         instances: Instances,
         asked: AskedWindow,
-        source: Source,
+        source: PredicateRows,
     ) -> Folded:
         """Move a window to each of its instances, and fold these."""
         key = predicate, window
@@ -435,7 +435,7 @@ class SlotStore:
         """Take off moving windows what their next instance does not cover, before the rows are dropped."""
         for (predicate, window), moving in list(self._moving.items()):
             holds = None if predicate is None else self._holds(predicate)
-            self.folded += moving.leave(moving.next_start, Source(self._runs, holds))
+            self.folded += moving.leave(moving.next_start, PredicateRows(self._runs, holds))
             if oldest is not None and moving.start < oldest:
                 # No query has this window any more.
                 del self._moving[predicate, window]

@@ -90,14 +90,14 @@ def answers(
 
     Cost: one pass over the events for all queries, and a shuffle of one partial per slot, key and task.
     """
-    asked = Asked(rate, groups, changed_only, control, folder, buckets, quotas)
+    asked = AnswerOptions(rate, groups, changed_only, control, folder, buckets, quotas)
     packed, layout = packed_answers(events, workload, asked)
     (schema,) = layout.schemas.values()
     return packed.mapInArrow(unpack_partitions(schema), answers_type(schema))
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnswerOptions:
     """What was asked for beside the events and the workload: the keywords of `answers`."""
 
     rate: float
@@ -112,7 +112,7 @@ class Asked:
 
 
 def packed_answers(
-    events: DataFrame | Mapping[str, DataFrame], workload: Workload, asked: Asked, wide_by: By | None = None
+    events: DataFrame | Mapping[str, DataFrame], workload: Workload, asked: AnswerOptions, wide_by: By | None = None
 ) -> tuple[DataFrame, Layout]:
     """A DataFrame of packed answers, in the columns of `OUTPUT`, and the tables that they belong to."""
     control, folder = asked.control, asked.folder

@@ -25,7 +25,7 @@ from panewise.language.model import Workload
 from panewise.notebook import names
 from panewise.planning.plan import DEFAULT_RATE
 from panewise.spark.layouts import By, Layout, check_by, table_names
-from panewise.spark.pipeline import Asked, packed_answers
+from panewise.spark.pipeline import AnswerOptions, packed_answers
 from panewise.spark.quotas import Quotas
 from panewise.spark.unpack import answers_type, unpack_partitions
 from panewise.windows.clock import END_OF_STREAM, to_microseconds
@@ -134,7 +134,7 @@ def tables(
     if not table_names(workload, by, is_live=control is not None):
         raise ArgumentError("no query of the workload has SLIDE, so there is no table; look answers up, or add SLIDE")
     until_us = END_OF_STREAM if until is None else to_microseconds(until, "`until`", or_end=True)
-    asked = Asked(rate, groups, changed_only, control, folder, buckets, quotas, until_us)
+    asked = AnswerOptions(rate, groups, changed_only, control, folder, buckets, quotas, until_us)
     packed, layout = packed_answers(events, workload, asked, by)
     if (packed.sparkSession.conf.get("spark.sql.caseSensitive") or "false").lower() != "true":
         _check_case(layout)
