@@ -4,13 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := spark,java,sketches,plots,demo,docs,dev
+EXTRAS := spark,java,sketches,plots,demo,serve,docs,dev
 
 # Tests start hundreds of processes. Without bytecode files each compiles all of Panewise's modules, in 0.6 s.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check kills bench dist docs lock
+.PHONY: help env demo serve test check kills bench dist docs lock
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ $(READY): pyproject.toml requirements.lock
 
 demo: env ## A hundred sliding-window queries over a year of flights, on Spark
 	$(BIN)/panewise demo
+
+serve: env ## The flights of the demo, replayed live, at http://127.0.0.1:8787
+	$(BIN)/panewise serve --demo
 
 # A file's tests stay together, so that those of Spark share a session. On two cores this halves the time: most of it is
 # numba compiling, one kernel at a time.

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from panewise.language.model import Workload
 from panewise.language.printer import print_expression
+from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
-from panewise.planning.plan import DEFAULT_RATE, Base, StreamPlan
+from panewise.planning.trees import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.batch_metrics import BatchMetrics
 from panewise.windows.slots import lengths_of
 

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import panewise
 from panewise.aggregates.types import Type
 from panewise.language.expressions import AggregateCall, Comparison, Literal
-from panewise.language.model import Workload
 from panewise.language.printer import print_expression
+from panewise.language.workload import Workload
 from panewise.windows import TimeWindow
 
 TRADES = """

@@ -1,9 +1,11 @@
 """What a closing window costs: long windows that move in small steps, alerts, and changes only.
 
-One core. A stream has 500 events a minute of 20,000 keys. Windows slide by a minute and close one by one, as in a live
-stream. `range` goes from an hour to 30 days: `moving` is Panewise as it is, `folded` folds each window anew from
-its rows, and `looked_up` asks the same window without SLIDE for all keys. Times are medians of the time on a core for
-an answer (a window and a group with SUM, COUNT and MAX), with the wide table made. `alerts` has queries that differ in
+One core. A stream has 500 events a minute of 20,000 keys, and 100 a minute for ranges of more than a day. Windows slide
+by a minute and close one by one, as in a live stream. `range` goes from an hour to 30 days: `moving` is Panewise as it
+is, `bucket` is the part of it that runs in a Spark worker, `two_stacks` is a compiled rival that does this one thing,
+`folded` folds each window anew from its rows, and `looked_up` asks the same window without SLIDE for all keys. Times
+are medians of the time on a core for an answer (a window and a group with SUM, COUNT and MAX), with the wide table
+made. `aggregates` has other aggregates, with HAVING and without. `alerts` has queries that differ in
 a threshold which no group passes. `changed` has 100,000 keys of which one in a hundred is active, with changes only and
 with all answers. The past is taken in at once, and its windows are not reported.
 
@@ -23,7 +25,15 @@ from typing import Any
 import numpy as np
 
 import panewise
+from _two_stacks import TwoStacks
 from panewise.engine import slot_store
+from panewise.engine.combine import Combiner
+from panewise.engine.ingest import to_batch
+from panewise.engine.projection import project
+from panewise.engine.wide_tables import query_table
+from panewise.spark.bucket import Bucket
+from panewise.spark.job import Job
+from panewise.spark.packing import PackedPart
 
 MINUTE_US = 60_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT, y DOUBLE) TIMESTAMP BY t;\n"
@@ -107,11 +117,11 @@ def sliding(aggregates: str, minutes: int, having: str = "") -> str:
 
 
 def measure_window(
-    aggregates: str, minutes: int, per_minute: int, keys: int, steps: int, *, folded: bool
+    aggregates: str, minutes: int, per_minute: int, keys: int, steps: int, *, folded: bool, having: str = ""
 ) -> dict[str, Any]:
     """The time of an answer of one window, and the memory of the rows that it covers."""
     with folded_anew(folded):
-        engine = panewise.Engine(STREAM + sliding(aggregates, minutes), rate=per_minute / 60)
+        engine = panewise.Engine(STREAM + sliding(aggregates, minutes, having), rate=per_minute / 60)
         events = Events(per_minute, keys)
         take_past(engine, events, minutes)
         closings(engine, events, minutes, 4)
@@ -145,15 +155,61 @@ def measure_lookup(aggregates: str, minutes: int, per_minute: int, keys: int, st
     return {"ns_an_answer": median_ns(times[2:]), "answers": times[-1][1]}
 
 
+def measure_bucket(aggregates: str, minutes: int, per_minute: int, keys: int, steps: int) -> dict[str, Any]:
+    """One bucket of a Spark job with all keys, called without Spark; the wide table is made as in the engine."""
+    workload = panewise.read(STREAM + sliding(aggregates, minutes))
+    job = Job.of(workload, [0], rate=per_minute / 60)
+    bucket, events, stream = Bucket(job), Events(per_minute, keys), workload.streams["s"]
+
+    def parts_of(some: dict[str, Any]) -> Iterator[PackedPart]:
+        for live in job.bases.values():
+            combiner = Combiner(live.plan, project(live.plan, to_batch(stream, some)))
+            yield PackedPart(live.number, b"", combiner.partials(live.base, some["t"] // live.base.granularity))
+
+    for some in events.minutes(0, minutes):
+        bucket.append(parts_of(some))
+    bucket.resume(minutes * MINUTE_US)
+    times = []
+    for minute in range(minutes, minutes + 4 + steps):
+        for some in events.minutes(minute, 1):
+            bucket.append(parts_of(some))
+        began = time.process_time()
+        reported = [part for closed in bucket.closing((minute + 1) * MINUTE_US) for part in closed.reported]
+        rows = query_table(stream, workload.queries["q"], reported, marks_ended=False).num_rows
+        times.append((time.process_time() - began, rows))
+    return {"ns_an_answer": median_ns(times[4:]), "answers": times[-1][1]}
+
+
+def measure_two_stacks(minutes: int, per_minute: int, keys: int, steps: int) -> dict[str, Any]:
+    """The rival, over the same events."""
+    events = Events(per_minute, keys)
+    rival = TwoStacks(keys, per_minute * (minutes + 2), minutes * MINUTE_US)
+    for some in events.minutes(0, minutes):
+        rival.push(some)
+    times = []
+    for minute in range(minutes, minutes + 4 + steps):
+        for some in events.minutes(minute, 1):
+            rival.push(some)
+        began = time.process_time()
+        rows = rival.advance((minute + 1) * MINUTE_US).num_rows
+        times.append((time.process_time() - began, rows))
+    return {"ns_an_answer": median_ns(times[4:]), "answers": times[-1][1]}
+
+
 def range_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
     found: dict[str, float] = {}
     for name in options.ranges:
-        shared = {"range": name, "keys": options.keys, "per_minute": options.per_minute}
-        size = AGGREGATES["sum_count_max"], RANGES[name], options.per_minute, options.keys, options.steps
+        # Of more events, the past alone would take minutes to make.
+        per_minute = options.per_minute if RANGES[name] <= RANGES["1d"] else options.per_minute // 5
+        shared = {"range": name, "keys": options.keys, "per_minute": per_minute}
+        data = RANGES[name], per_minute, options.keys, options.steps
+        size = AGGREGATES["sum_count_max"], *data
         measured = measure_window(*size, folded=False)
         found[name] = measured["ns_an_answer"]
         emit("range", way="moving", **shared, **measured)
+        emit("range", way="two_stacks", **shared, **measure_two_stacks(*data))
         if RANGES[name] <= RANGES["1d"]:
+            emit("range", way="bucket", **shared, **measure_bucket(*size))
             emit("range", way="folded", **shared, **measure_window(*size, folded=True))
             emit("range", way="looked_up", **shared, **measure_lookup(*size))
     if "1h" in found:
@@ -164,12 +220,17 @@ def range_section(emit: Callable[..., None], options: argparse.Namespace) -> Non
 
 
 def aggregates_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
+    """Each way to aggregate, and with a HAVING that about half of the groups pass; QUANTILE also folded anew."""
     for name, aggregates in AGGREGATES.items():
-        for hours in (1, 6):
-            measured = measure_window(
-                aggregates, 60 * hours, options.per_minute, options.keys, options.steps, folded=False
-            )
-            emit("aggregates", aggregates=name, range=f"{hours}h", **measured)
+        for length in [length for length in ("1h", "1d") if length in options.ranges]:
+            size = aggregates, RANGES[length], options.per_minute, options.keys, options.steps
+            half = RANGES[length] * options.per_minute // options.keys
+            for having in ("", f"HAVING COUNT(*) > {half}"):
+                measured = measure_window(*size, folded=False, having=having)
+                emit("aggregates", way="moving", aggregates=name, range=length, having=bool(having), **measured)
+            if name == "quantile":
+                measured = measure_window(*size, folded=True)
+                emit("aggregates", way="folded", aggregates=name, range=length, having=False, **measured)
 
 
 def keys_section(emit: Callable[..., None], options: argparse.Namespace) -> None:

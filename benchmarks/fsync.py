@@ -20,7 +20,7 @@ from statistics import median
 from unittest import mock
 
 from panewise.spark.manifest import write_manifest
-from panewise.spark.slot_file import NO_BATCH, Head, Span, write_file
+from panewise.spark.slot_file import NO_BATCH, BatchSpan, Head, write_file
 from panewise.spark.whole_file import make_folder
 
 
@@ -28,7 +28,7 @@ def batch_ms(root: Path, batch: int, buckets: int, content: bytes) -> float:
     """How long it takes to publish one batch of all buckets."""
     began = time.perf_counter()
     for bucket in range(buckets):
-        head = Head(bucket, Span(batch, batch), NO_BATCH, None, None, {})
+        head = Head(bucket, BatchSpan(batch, batch), NO_BATCH, None, None, {})
         write_file(make_folder(root, f"slots/bucket-{bucket}"), head, content)
         write_manifest(root, "slots", bucket, batch)
     return (time.perf_counter() - began) * 1e3

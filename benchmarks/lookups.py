@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 import panewise
+from _slot_feed import feed
 
 SLOT_MS = 10
 WARM_UP_S = 10.0
@@ -214,45 +214,7 @@ def feed_spark(arguments: argparse.Namespace) -> None:
 
 def feed_plain(arguments: argparse.Namespace) -> None:
     """The same slot log without Spark, until standard input ends."""
-    import select
-
-    from panewise.engine.combine import Combiner
-    from panewise.engine.ingest import to_batch
-    from panewise.engine.projection import project
-    from panewise.spark.buckets import bucket_places
-    from panewise.spark.job import Job
-    from panewise.spark.packing import Part, pack
-    from panewise.spark.slot_log import Entry, SlotLog, write_job
-
-    workload = panewise.read(statements())
-    stream = workload.streams["measurements"]
-    job = Job.of(workload, [0, 1, 2, 3], rate=arguments.events)
-    folder = arguments.folder / "log"
-    write_job(folder, job)
-    log = SlotLog(folder, job.bases)
-    ((plan, _),) = job.plans_of(stream.name)
-    chance = np.random.default_rng(1)
-    began_us, batch = int(time.time() * 1e6), 0
-    watermark_us: int | None = None
-    while not select.select([sys.stdin], [], [], arguments.trigger_ms / 1e3)[0]:
-        now_us = int(time.time() * 1e6)
-        size = int((now_us - began_us) * arguments.events / 1e6)
-        times = np.linspace(began_us, now_us, size, endpoint=False).astype(np.int64)
-        columns = {"t": times, "k": chance.integers(0, arguments.keys, size), "x": chance.random(size)}
-        events = project(plan, to_batch(stream, columns))
-        parts: dict[int, list[Part]] = {job.bucket_ids[0]: []}
-        combiner = Combiner(plan, events)
-        for base in plan.bases:
-            partials = combiner.partials(base, times // base.granularity)
-            places = bucket_places(plan, base, partials, len(job.bucket_ids))
-            for place, bucket in enumerate(job.bucket_ids):
-                share = partials.filter(pa.array(places == place))
-                if share.num_rows:
-                    parts.setdefault(bucket, []).append(Part(base.number, pack(share), share))
-        for bucket, some in parts.items():
-            log.put(bucket, batch, Entry.of(some, watermark_us, watermark_us))
-        began_us, batch = now_us, batch + 1
-        watermark_us = now_us - stream.watermark_us
+    feed(statements(), arguments.folder / "log", arguments.events, arguments.keys, arguments.trigger_ms)
 
 
 def _text(found: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from panewise.structures import build
 from panewise.structures.ordered_sharing import OrderedSharing
-from panewise.structures.stream_naive import StreamNaive
+from panewise.structures.rivals.stream_naive import StreamNaive
 from panewise.structures.timegram import TimeGram
 
 Ints = npt.NDArray[np.int64]

@@ -49,8 +49,9 @@ from _spark_state import last_whole, state_of
 from _workload import FILES_PER_BATCH, make_alert_queries, make_trade_queries, write_trades
 from panewise import spark as panewise_spark
 from panewise.language.expressions import AggregateCall
-from panewise.language.model import Query, Workload
+from panewise.language.model import Query
 from panewise.language.printer import label_of, print_expression
+from panewise.language.workload import Workload
 from panewise.spark.batch_metrics import STAGES, BatchMetrics, is_batch
 from panewise.windows import TimeWindow
 

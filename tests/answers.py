@@ -12,8 +12,9 @@ from tests.wide_answers import assert_same_wide
 
 from panewise.engine.closed_tables import Answers
 from panewise.language.expressions import AggregateCall, Attribute
-from panewise.language.model import Query, Workload
+from panewise.language.model import Query
 from panewise.language.printer import label_of
+from panewise.language.workload import Workload
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ import pytest
 
 import panewise
 from panewise.cli.exit_codes import ExitCode
-from panewise.cli.job import Job, read_job
+from panewise.cli.job import JobFile, read_job
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -57,7 +57,7 @@ def documents() -> dict[str, dict[str, Any]]:
     return {found["kind"]: found for found in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
 
 
-def kubernetes_job(folder: Path) -> Job:
+def kubernetes_job(folder: Path) -> JobFile:
     for name, content in documents()["ConfigMap"]["data"].items():
         (folder / name).write_text(content)
     return read_job(folder / "trades.toml")
@@ -98,7 +98,7 @@ def test_kubernetes_mounts_what_the_job_names(tmp_path: Path) -> None:
 def test_the_container_is_panewise_itself() -> None:
     text = (DEPLOY / "Containerfile").read_text().replace("\\\n", " ")
     steps = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
-    known = {"FROM", "COPY", "RUN", "USER", "ENV", "ENTRYPOINT", "CMD", "STOPSIGNAL"}
+    known = {"ARG", "FROM", "COPY", "RUN", "USER", "ENV", "ENTRYPOINT", "CMD", "STOPSIGNAL"}
     assert {name for name, _ in steps} <= known
     assert steps[0][0] == "FROM"
     last = dict(steps)

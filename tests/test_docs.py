@@ -6,7 +6,7 @@ In README.md and docs/*.md:
 - a ```python block that names pyspark runs in tests/spark/test_docs_spark.py, after the others of its file;
 - the ```sql blocks of a file, one after the other, are one workload; a statement that is meant to fail is in another
   kind of block;
-- a ```toml block is a job file.
+- a ```toml block is a job file, of `panewise training-set` if it has labels.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pytest
 
 import panewise
 from panewise.cli.job import read_job
+from panewise.cli.training_set import read_training_job
 from panewise.structures import EVERY_STRUCTURE
 from panewise.structures.sheet import sheets_table
 
@@ -98,7 +99,10 @@ def test_job_examples(page: Path, tmp_path: Path) -> None:
     for block in blocks_of(page, "toml"):
         file = tmp_path / "job.toml"
         file.write_text(block.content, encoding="utf-8")
-        assert read_job(file).sources, f"{page.name}, line {block.line}"
+        if "[labels]" in block.content:
+            assert read_training_job(file).events, f"{page.name}, line {block.line}"
+        else:
+            assert read_job(file).sources, f"{page.name}, line {block.line}"
 
 
 @pytest.mark.parametrize("page", LINKED, ids=_name)
@@ -135,8 +139,8 @@ def test_there_are_examples() -> None:
 
 
 def test_the_table_of_aggregates_is_whole() -> None:
-    from panewise.language.functions import FUNCTIONS
+    from panewise.language.functions import functions
 
     text = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
-    table = text[text.index("## Aggregates") : text.index("## Expressions")]
-    assert set(FUNCTIONS) == set(re.findall(r"`([A-Z_]+)\(", table))
+    table = text[text.index("## Aggregates") : text.index("## Aggregates of your own")]
+    assert set(functions()) == set(re.findall(r"`([A-Z_]+)\(", table))

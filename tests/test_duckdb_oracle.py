@@ -19,7 +19,8 @@ from tests.workloads import ON_DEMAND, SLIDING, random_events, random_workload
 import panewise
 from panewise.engine.columns import arrow_type
 from panewise.language.expressions import AggregateCall
-from panewise.language.model import Query, Stream, Workload
+from panewise.language.model import Query, Stream
+from panewise.language.workload import Workload
 
 # Some times lie before 1900 on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")

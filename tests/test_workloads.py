@@ -27,7 +27,8 @@ from panewise.aggregates.types import Type
 from panewise.language.expressions import (
     AggregateCall,
 )
-from panewise.language.model import Stream, Workload
+from panewise.language.model import Stream
+from panewise.language.workload import Workload
 from panewise.windows.window import TimeWindow
 
 

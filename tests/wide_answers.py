@@ -10,8 +10,9 @@ import pyarrow as pa
 from panewise.engine.closed_tables import Answers
 from panewise.engine.families import families_of
 from panewise.language.expressions import AggregateCall, Attribute
-from panewise.language.model import Query, Workload
+from panewise.language.model import Query
 from panewise.language.printer import label_of
+from panewise.language.workload import Workload
 
 Rows = list[tuple[tuple[Any, ...], dict[str, Any]]]
 """Windows and groups, and their values by the names of SELECT. Windows over rows may have the same times."""

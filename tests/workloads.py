@@ -29,7 +29,8 @@ from panewise.language.expressions import (
     Negate,
     Not,
 )
-from panewise.language.model import Query, SelectItem, Stream, Workload
+from panewise.language.model import Query, SelectItem, Stream
+from panewise.language.workload import Workload
 from panewise.windows.window import RowWindow, TimeWindow, Window
 
 Value = bool | int | float | str | None

@@ -29,7 +29,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 ENVIRONMENTS = PROJECT / ".venvs"
 FRESH_FOR_S = 24 * 3600
 
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "duckdb", "polars")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "duckdb", "polars", "build")
 """What the tests need beside the extras of Panewise. The rest of `dev` does not run."""
 
 SPARK = {
@@ -263,7 +263,7 @@ def python_matrix(versions: Sequence[str]) -> tuple[Table, bool]:
     table, is_green = Table(("Python", "NumPy", "numba", "PyArrow", "pandas", "tests without Spark")), True
     for version in versions:
         pandas = "pandas==2.*" if version == PYTHONS[0] else "pandas==3.*"
-        extras = ("spark", "java", "sketches", "plots", "demo")
+        extras = ("spark", "java", "sketches", "plots", "demo", "serve")
         environment = Environment(f"python-{version}", _python(f"python{version}"), extras, (pandas,))
         environment.make()
         outcome = run_tests(environment, ENGINE)

@@ -25,8 +25,8 @@ from panewise.cli.demo.flights import load_flights
 from panewise.errors import PanewiseError
 from panewise.language.expressions import AggregateCall, Attribute, Comparison, Expression, Literal
 from panewise.language.model import Query as PanewiseQuery
-from panewise.language.model import Workload
-from panewise.language.printer import label_of, print_workload
+from panewise.language.printer import label_of
+from panewise.language.workload import Workload, print_workload
 from panewise.windows import TimeWindow
 
 BATCHES = 4

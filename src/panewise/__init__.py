@@ -22,6 +22,7 @@ from panewise.errors import (
     HistoryError,
     IndexingError,
     KeysError,
+    LabelsError,
     LateWarning,
     LookupTimeoutError,
     LostManifestError,
@@ -34,6 +35,7 @@ from panewise.errors import (
     PanewiseWarning,
     QueryKindError,
     QuotaError,
+    ServerError,
     SilentStreamWarning,
     SlotLogError,
     SlowerLookupsWarning,
@@ -62,11 +64,13 @@ if TYPE_CHECKING:
     from panewise.engine.engine import Engine
     from panewise.engine.next_closing import NextClosing
     from panewise.extras import MissingPackageError
-    from panewise.language.model import Query, Stream, Workload
+    from panewise.language.model import Query, Stream
     from panewise.language.reader import read
+    from panewise.language.workload import Workload
     from panewise.planning.optimize import optimize
     from panewise.planning.plan import Plan
     from panewise.spark.lookup_client import LookupClient
+    from panewise.training.training_set import training_set
     from panewise.windows.clock import END_OF_STREAM
 
 __version__ = "0.1.0"
@@ -83,9 +87,10 @@ _HOMES = {
     "Plan": "panewise.planning.plan",
     "Query": "panewise.language.model",
     "Stream": "panewise.language.model",
-    "Workload": "panewise.language.model",
+    "Workload": "panewise.language.workload",
     "optimize": "panewise.planning.optimize",
     "read": "panewise.language.reader",
+    "training_set": "panewise.training.training_set",
     "wide": "panewise.engine.answers",
 }
 
@@ -108,6 +113,7 @@ __all__ = [
     "JobError",
     "JobFailedError",
     "KeysError",
+    "LabelsError",
     "LateWarning",
     "LookupClient",
     "LookupTimeoutError",
@@ -125,6 +131,7 @@ __all__ = [
     "Query",
     "QueryKindError",
     "QuotaError",
+    "ServerError",
     "SilentStreamWarning",
     "SlotLogError",
     "SlowerLookupsWarning",
@@ -147,6 +154,7 @@ __all__ = [
     "Workload",
     "optimize",
     "read",
+    "training_set",
     "wide",
 ]
 

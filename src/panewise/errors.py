@@ -25,6 +25,10 @@ class KeysError(ArgumentError):
     """Keys of a lookup that do not fit the query's GROUP BY."""
 
 
+class LabelsError(ArgumentError):
+    """Labels of a training set that lack a time or a key, or have one that cannot be used."""
+
+
 class UnknownNameError(PanewiseError, KeyError):
     """There is no stream, query, attribute or structure by that name, or one that should be new is there already."""
 
@@ -179,6 +183,10 @@ class CommandError(PanewiseError):
     """A command cannot do what it was asked for here; the message says where it can."""
 
 
+class ServerError(PanewiseError):
+    """A server did not do what it was asked for, for a reason that has no error of its own."""
+
+
 # Warnings
 
 
@@ -203,7 +211,7 @@ class EndedWarning(LateWarning):
 
 
 class NothingClosedWarning(PanewiseWarning):
-    """An advance closed no window with an answer; the message says why, and so does `Engine.next_closing`."""
+    """An advance closed no window with events; the message says why, and so does `Engine.next_closing`."""
 
 
 class SilentStreamWarning(PanewiseWarning):

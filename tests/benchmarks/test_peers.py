@@ -23,7 +23,7 @@ from _peers.program import Folders, Job
 from _peers.queries import Aggregate, Condition, Query, from_json, to_json
 from _peers.ways import EVERY_WAY, Way
 from _workload import make_flight_queries, make_trade_queries
-from panewise.language.printer import print_workload
+from panewise.language.workload import print_workload
 
 EVENTS, KEYS, QUERIES = 12_000, 4, 24
 

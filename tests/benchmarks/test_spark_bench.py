@@ -16,7 +16,7 @@ import panewise
 import spark as bench
 from _workload import TRADE_QUERIES, make_alert_queries, make_trade_queries
 from panewise.language.expressions import Comparison, Literal
-from panewise.language.printer import print_workload
+from panewise.language.workload import print_workload
 from panewise.spark.batch_metrics import STAGES, BatchMetrics
 from panewise.windows import TimeWindow
 

@@ -16,8 +16,8 @@ from panewise.cli.demo.demo import QUERIES
 from panewise.cli.demo.plain import plain_selects
 from panewise.cli.demo.quiet import quiet_children
 from panewise.errors import PanewiseError
-from panewise.language.model import Workload
 from panewise.language.reader import read
+from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
 from panewise.spark.job import check_workload
 
@@ -111,7 +111,7 @@ def test_what_children_said_is_told_when_starting_them_fails(tmp_path) -> None:
 @pytest.mark.spark
 def test_the_demo_runs() -> None:
     # A process of its own: the demo stops its Spark session, which the other tests would share.
-    program = "from panewise.cli.demo import run_demo; run_demo(flights=30_000, batches=2)"
+    program = "from panewise.cli.demo.demo import run_demo; run_demo(flights=30_000, batches=2)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert "30,000 flights" in done.stdout

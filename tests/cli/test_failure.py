@@ -18,7 +18,7 @@ from panewise.cli.checkpoint import damaged_files
 from panewise.cli.exit_codes import ExitCode
 from panewise.cli.failure import failure_code, job_failed, root_cause
 from panewise.cli.java_death import told_once
-from panewise.cli.job import Job, Sink, Source, StreamSettings
+from panewise.cli.job import EventSource, JobFile, Sink, StreamSettings
 
 PYTHON_IN_STREAM = """\
 [STREAM_FAILED] Query [id = 08, runId = 0f] terminated with exception: [PYTHON_EXCEPTION] An exception was \
@@ -129,13 +129,13 @@ def test_a_damaged_file_that_spark_gives_no_cause_for(tmp_path: Path, content: b
     assert failure_code(RuntimeError(said)) is ExitCode[code]
 
 
-def job(folder: Path) -> Job:
-    return Job(
+def job(folder: Path) -> JobFile:
+    return JobFile(
         file=Path("trades.toml"),
         queries=Path("trades.sql"),
         name="trades",
         mode="stream",
-        sources={"": Source("rate")},
+        sources={"": EventSource("rate")},
         sink=Sink("parquet", "s3a://market/answers"),
         stream=StreamSettings(checkpoint=str(folder / "checkpoint")),
         lookups=str(folder / "lookups"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from panewise.cli.job import Job, JobError, LogSettings, MetricsSettings, Source, read_job
+from panewise.cli.job import EventSource, JobError, JobFile, LogSettings, MetricsSettings, read_job
 from panewise.language.model import UNBOUNDED_US
 from panewise.spark.quotas import Quotas
 
@@ -36,7 +36,7 @@ spark.executor.memory = "2g"
 """
 
 
-def read(folder: Path, text: str) -> Job:
+def read(folder: Path, text: str) -> JobFile:
     file = folder / "job.toml"
     file.write_text(text)
     return read_job(file)
@@ -105,7 +105,7 @@ def test_operations(tmp_path: Path) -> None:
     assert job.log == LogSettings(tmp_path / "out" / "spark.log", "info", console=True)
     assert (job.stream.buckets, job.stream.changed_only, job.stream.stop_within_s) == (16, True, 120.0)
     assert job.stream.watermarks_us == {"": 600_000_000}
-    assert job.control == Source("text", str(tmp_path / "statements"), options={"maxFilesPerTrigger": "1"})
+    assert job.control == EventSource("text", str(tmp_path / "statements"), options={"maxFilesPerTrigger": "1"})
     assert job.quotas == Quotas(queries=20, range_us=7 * 86_400_000_000)
     assert job.lookups == str(tmp_path / "out" / "lookups")
     assert job.metrics == MetricsSettings(tmp_path / "out" / "metrics.jsonl", 9464, "0.0.0.0")

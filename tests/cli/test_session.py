@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from panewise.cli.job import Job, JobError, LogSettings, Source, StreamSettings
+from panewise.cli.job import EventSource, JobError, JobFile, LogSettings, StreamSettings
 from panewise.cli.session import local_cores, session_settings, start_session
 
 
 def job(
     spark: dict[str, str], *, mode: str = "stream", log: LogSettings | None = None, at: str = "/x/out/state"
-) -> Job:
-    return Job(
+) -> JobFile:
+    return JobFile(
         file=Path("/x/trades.toml"),
         queries=Path("/x/trades.sql"),
         name="trades",
         mode=mode,
-        sources={"": Source("rate")},
+        sources={"": EventSource("rate")},
         stream=StreamSettings(checkpoint=at),
         log=log or LogSettings(),
         spark=spark,

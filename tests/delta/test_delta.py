@@ -6,6 +6,8 @@ Another implementation of Delta, `deltalake`, writes the source and reads the si
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import Counter
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,6 +23,7 @@ from tests.killed_job import Batches, KilledJob
 from tests.maven import JarsUnavailableError, jars_of
 from tests.oracle import Answer, assert_same_answers
 
+import panewise
 from panewise.cli.delta import SETTINGS, delta_package
 from panewise.language.expressions import AggregateCall
 from panewise.language.printer import label_of
@@ -35,6 +38,14 @@ pytestmark = [
         bool(MISSING) and not INSIST, reason="needs Delta Lake of the Spark that is installed: make spark-matrix"
     ),
 ]
+
+NAMED = (
+    trades.STATEMENTS.replace("SUM(volume), COUNT(*)", "SUM(volume) AS volume, COUNT(*) AS trades")
+    .replace("0.9), MAX(price)", "0.9) AS high, MAX(price) AS highest")
+    .replace("SUM(price)", "SUM(price) AS paid")
+)
+"""The same queries with names that Delta takes."""
+QUERIES = panewise.read(NAMED).queries
 
 BATCHES = 8
 """More than the job is killed, so that there is always one left."""
@@ -151,7 +162,7 @@ def wide_values(folder: Path) -> Counter[tuple[object, ...]]:
     from deltalake import DeltaTable
 
     found: Counter[tuple[object, ...]] = Counter()
-    for query in trades.WORKLOAD.queries.values():
+    for query in QUERIES.values():
         for row in DeltaTable(str(folder / "answers" / query.name)).to_pyarrow_table().to_pylist():
             group = tuple(row[name] for name in query.group_by)
             for item in query.select:
@@ -164,7 +175,7 @@ def wide_values(folder: Path) -> Counter[tuple[object, ...]]:
 def expected_values(batches: int) -> Counter[tuple[object, ...]]:
     found: Counter[tuple[object, ...]] = Counter()
     for answer in trades.closed_answers(batches):
-        query = trades.WORKLOAD.queries[answer.query]
+        query = QUERIES[answer.query]
         end = datetime.fromtimestamp(answer.window_end / 1e6, UTC)
         group = tuple(dict(answer.group)[name] for name in query.group_by)
         found[query.name, end, group, label_of(query.select[answer.item]), shown(answer.value)] += 1
@@ -180,6 +191,7 @@ def test_wide_tables_of_a_stream_that_is_killed_are_there_once(tmp_path: Path, j
         append(tmp_path, batch)
     file = write_job(tmp_path, jars)
     file.write_text('layout = "wide"\nby = "query"\n' + file.read_text())
+    (tmp_path / "queries.sql").write_text(NAMED)
     # The first table is written, and maybe no other, when the job is killed: all are written again.
     sink_log = tmp_path / "answers" / "by_symbol" / "_delta_log"
     job = KilledJob(file, tmp_path / "checkpoint", sink_log, tmp_path / "scratch")
@@ -192,6 +204,18 @@ def test_wide_tables_of_a_stream_that_is_killed_are_there_once(tmp_path: Path, j
         assert wide_values(tmp_path) == expected_values(BATCHES)
     finally:
         job.close()
+
+
+def test_names_that_delta_refuses_are_told_before_anything_runs(tmp_path: Path, jars: str) -> None:
+    append(tmp_path, trades.make_batches(1)[0])
+    file = write_job(tmp_path, jars)
+    file.write_text('layout = "wide"\nby = "query"\n' + file.read_text())
+    command = [sys.executable, "-c", "from panewise.cli.main import app; app()", "run", str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2, ran.stderr
+    told = "[sink]: Delta Lake takes no spaces, brackets, commas or = in names of columns: SUM(volume), COUNT(*)"
+    assert told in " ".join(ran.stderr.split())
+    assert not (tmp_path / "answers").exists()
 
 
 def test_a_batch_replaces_the_answers_before_it(tmp_path: Path, jars: str) -> None:

@@ -21,7 +21,7 @@ from panewise.aggregates.sketches import lift
 from panewise.engine import sketches as engine_sketches
 from panewise.engine.sketches import column_of, combine_stretches, fold_sketches, from_arrow, to_arrow
 from panewise.errors import StatementError
-from panewise.language.printer import print_workload
+from panewise.language.workload import print_workload
 
 MINUTE = 60_000_000
 RANK_ERROR = 0.0133

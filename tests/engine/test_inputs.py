@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -139,6 +140,7 @@ def test_decimals_fit_a_double() -> None:
     ("events", "message"),
     [
         (pd.Series([1]), "A Series is one column, or one row: give the DataFrame"),
+        (pl.Series([1]), "A Series is one column, or one row: give the DataFrame"),
         (pd.DataFrame({"t": [1], "n": [1], "x": [1.0]}).iloc[0], r"frame\.iloc\[\[0\]\] for its first row"),
         ([{"t": 1, "n": 1, "x": 1.0}], r"pyarrow\.Table\.from_pylist\(events\)"),
         ({"t": [1.5], "n": [1], "x": [1.0]}, "Doubles are no exact times: make integers of them"),

@@ -139,3 +139,159 @@ def test_what_is_read_is_read_before_the_window_moves_on() -> None:
         list(state.close(3 * US, 6 * US))
         with pytest.raises(AssertionError, match="has moved on"):
             fold.component(next(iter(moving.components)))
+
+
+LATE = """
+CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT, y DOUBLE) TIMESTAMP BY t ON LATE CORRECT 6 SECONDS;
+CREATE QUERY a AS SELECT k, COUNT(*) AS n, SUM(x) AS total, MAX(y) AS top, SUM(y) AS sum
+  FROM s [RANGE 9 SECONDS SLIDE 1 SECOND] GROUP BY k;
+CREATE QUERY b AS SELECT k, MIN(y) AS least, AVG(y) AS mean, STDDEV(y) AS spread
+  FROM s [RANGE 20 SECONDS SLIDE 1 SECOND] GROUP BY k HAVING COUNT(*) > 1;
+CREATE QUERY c AS SELECT COUNT(*) AS n, MAX(y) AS top FROM s [RANGE 6 SECONDS SLIDE 2 SECONDS] WHERE x > 1;
+CREATE QUERY d AS SELECT k, MEDIAN(y) AS middle, COUNT(DISTINCT x) AS different, MODE(x) AS most, MAX(x) AS top
+  FROM s [RANGE 8 SECONDS SLIDE 1 SECOND] WHERE x < 4 GROUP BY k;
+"""
+late_event = st.tuples(
+    st.integers(-6, 3), st.integers(0, 3), st.integers(0, 5), st.sampled_from([0.1, 0.2, 0.7, 1e9, -3.3])
+)
+late_steps = st.lists(st.tuples(st.lists(late_event, max_size=5), st.integers(0, 3)), min_size=8, max_size=24)
+
+
+def rows_of(table) -> list:
+    return sorted(
+        repr([(name, round(value, 6) if isinstance(value, float) else value) for name, value in row.items()])
+        for row in table.to_pylist()
+    )
+
+
+@pytest.mark.parametrize("changed_only", [False, True])
+@settings(max_examples=12, deadline=None)
+@given(steps=late_steps)
+def test_late_rows_and_multisets_move_to_the_answers_of_windows_folded_anew(steps, changed_only: bool) -> None:
+    engines = [(panewise.Engine(LATE), MOVING), (panewise.Engine(LATE), NEVER)]
+    now = 0
+    for some, more in steps:
+        columns = zip(*[((now + d) * US, k, x, y) for d, k, x, y in some], strict=True)
+        events = dict(zip("tkxy", map(list, columns), strict=True)) if some else None
+        now += more
+        found = []
+        for engine, changed in engines:
+            with settings_of(changed):
+                if events is not None:
+                    engine.push("s", events)
+                found.append(engine.advance("s", now * US, changed_only=changed_only).tables)
+                for tree in engine._streams["s"].generations[0].trees:
+                    tree.store.check_invariants()
+        for name, table in found[0].items():
+            assert rows_of(table) == rows_of(found[1][name])
+
+
+def test_a_group_ends_in_a_window_without_events_that_closes_with_the_one_before() -> None:
+    engine = panewise.Engine(
+        "CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t;"
+        "CREATE QUERY q AS SELECT COUNT(*) AS n FROM s [RANGE 3 SECONDS SLIDE 1 SECOND]"
+    )
+    with settings_of(MOVING):
+        for second in range(5):
+            engine.push("s", {"t": [second * US]})
+            engine.advance("s", (second + 1) * US, changed_only=True)
+        engine.advance("s", 6 * US, changed_only=True)
+        rows = engine.advance("s", 8 * US, changed_only=True).tables["q"].to_pylist()
+    assert [(row["n"], row["ended"]) for row in rows] == [(1, False), (None, True)]
+
+
+def test_an_answer_that_equals_the_one_before_its_correction_is_told() -> None:
+    engine = panewise.Engine(
+        "CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t ON LATE CORRECT 9 SECONDS;"
+        "CREATE QUERY q AS SELECT COUNT(*) AS n FROM s [RANGE 6 SECONDS SLIDE 2 SECONDS]"
+    )
+    with settings_of(MOVING):
+        engine.push("s", {"t": [8 * US, 11 * US]})
+        engine.advance("s", 12 * US, changed_only=True)
+        # It is in the window that was reported last, and no longer in the next one.
+        engine.push("s", {"t": [7 * US]})
+        rows = engine.advance("s", 14 * US, changed_only=True).tables["q"].to_pylist()
+    assert [(row["window_end"].second, row["n"]) for row in rows] == [(8, 1), (10, 2), (12, 3), (14, 2)]
+
+
+def live_engine(select: str, late: str = "", keys: int = 200, minutes: int = 50) -> panewise.Engine:
+    """An engine whose one window moves; a tenth of the keys has an event in each minute."""
+    engine = panewise.Engine(
+        f"CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT, y DOUBLE) TIMESTAMP BY t {late};"
+        f"CREATE QUERY q AS SELECT k, {select} FROM s [RANGE 30 MINUTES SLIDE 1 MINUTE] GROUP BY k"
+    )
+    for minute in range(minutes):
+        push_minute(engine, minute, keys)
+        engine.advance("s", (minute + 1) * 60 * US, changed_only=True)
+    return engine
+
+
+def push_minute(engine: panewise.Engine, minute: int, keys: int = 200) -> None:
+    some = np.arange(keys // 10) * 10 + minute % 10
+    times = np.full(len(some), minute * 60 * US)
+    engine.push("s", {"t": times, "k": some, "x": some * 10**16, "y": np.sqrt(some + minute)})
+
+
+def test_changes_do_not_look_at_all_keys() -> None:
+    engine = live_engine("SUM(y) AS total, MAX(y) AS top")
+    with patch.object(MovingWindow, "present", side_effect=AssertionError("all keys are looked at")):
+        push_minute(engine, 50)
+        changed = engine.advance("s", 51 * 60 * US, changed_only=True).tables["q"]
+        assert sorted(changed.column("k").to_pylist()) == list(range(0, 200, 10))
+        push_minute(engine, 51)
+        with pytest.raises(AssertionError, match="all keys are looked at"):
+            engine.advance("s", 52 * 60 * US).tables["q"]
+
+
+def test_an_answer_of_a_multiset_is_made_anew_only_where_a_row_came_or_left() -> None:
+    engine = live_engine("MEDIAN(y) AS middle")
+    store = engine._streams["s"].generations[0].trees[0].store
+    before = store.folded
+    push_minute(engine, 50)
+    engine.advance("s", 51 * 60 * US)
+    # A tenth of the keys has changed, each with three rows; twenty rows came and left, and all keys are answered.
+    assert store.folded - before <= 20 * 3 + 2 * 20 + 200
+
+
+def test_a_late_event_costs_the_rows_of_its_key_and_the_window_moves_on() -> None:
+    engine = live_engine("SUM(y) AS total, MAX(y) AS top", "ON LATE CORRECT 10 MINUTES")
+    tree = engine._streams["s"].generations[0].trees[0]
+    (moving,) = tree.store._moving.values()
+    before = tree.store.folded
+    engine.push("s", {"t": [45 * 60 * US + 1], "k": [7], "x": [1], "y": [99.0]})
+    corrected = engine.advance("s", 50 * 60 * US).tables["q"].to_pylist()
+    assert [(row["k"], row["top"]) for row in corrected] == [(7, 99.0)] * 5
+    # Five windows of one key, with three rows and the late one, before and after; and twenty rows that left.
+    assert tree.store.folded - before <= 5 * (3 + 4 + 2) + 2 * 20
+    assert list(tree.store._moving.values()) == [moving]
+    tree.store.check_invariants()
+
+
+def test_sums_that_do_not_fit_are_counted_in_each_window_with_changes_only() -> None:
+    counted = []
+    for changed_only in (False, True):
+        engine = panewise.Engine(
+            "CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT) TIMESTAMP BY t;"
+            "CREATE QUERY q AS SELECT k, SUM(x) AS total FROM s [RANGE 30 SECONDS SLIDE 1 SECOND] GROUP BY k"
+        )
+        with settings_of(MOVING):
+            for second in range(40):
+                large = 2**62 if second in (9, 10, 11) else 1
+                engine.push("s", {"t": [second * US] * 2, "k": [1 if large > 1 else 2, 3], "x": [large, second]})
+                engine.advance("s", (second + 1) * US, changed_only=changed_only)
+        counted.append(engine.statistics()["streams"]["s"]["overflown_answers"]["q"])
+    assert counted[0] == counted[1] > 20
+
+
+def test_a_store_forgets_windows_that_no_query_has() -> None:
+    engine = panewise.Engine(
+        "CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t GRANULARITY 1 SECOND;"
+        "CREATE QUERY q AS SELECT COUNT(*) AS n FROM s [RANGE 900 SECONDS SLIDE 1 SECOND]"
+    )
+    for second in range(200):
+        engine.push("s", {"t": [second * US]})
+        engine.add(f"CREATE QUERY p{second} AS SELECT COUNT(*) AS n FROM s [RANGE {second + 2} SECONDS SLIDE 1 SECOND]")
+        engine.advance("s", (second + 1) * US)
+        engine.remove(f"p{second}")
+    stores = [tree.store for generation in engine._streams["s"].generations for tree in generation.trees]
+    assert max(len(store._closed) for store in stores) < 50

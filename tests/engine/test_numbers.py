@@ -13,7 +13,7 @@ from tests.answers import to_answers
 from tests.numbers import CASES, FUNCTIONS, LITERAL, doubles, integers
 
 import panewise
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 
 SECOND = 1_000_000
 ALL, SOME, BACK = "[RANGE 1000 SECONDS SLIDE 1000 SECONDS]", "[RANGE 5 SECONDS SLIDE 2 SECONDS]", "[RANGE 1000 SECONDS]"

@@ -69,6 +69,19 @@ def test_what_was_written_before_an_error_can_be_read(tmp_path: Path) -> None:
     assert joined.equals(engine_of().advance("s", panewise.END_OF_STREAM).families[FAMILY])
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_full_disk_is_named(tmp_path: Path, kind: str) -> None:
+    real = Path.exists
+    (tmp_path / f"{FAMILY}.{kind}").symlink_to("/dev/full")
+    with (
+        patch("panewise.engine.cuts.CELLS", 4),
+        patch.object(Path, "exists", lambda self: self.name != f"{FAMILY}.{kind}" and real(self)),
+        pytest.raises(panewise.FileAccessError, match=r"cannot write answers to the folder .*No space left"),
+    ):
+        engine_of().write("s", tmp_path, panewise.END_OF_STREAM, format=kind)
+
+
 @pytest.mark.parametrize(
     ("to", "options", "error"),
     [

@@ -18,7 +18,7 @@ from tests.engine.snapshot_programs import CORRECTING, FIRST, LAST, PROGRAMS, US
 import panewise
 from panewise.engine.snapshot import FORMAT
 from panewise.errors import SnapshotError
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 
 
 def interrupted(name: str) -> panewise.Engine:

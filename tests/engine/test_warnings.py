@@ -234,11 +234,30 @@ def test_an_advance_that_closes_nothing_says_why_once() -> None:
     assert said(engine.advance, "s", (MORNING + 61) * US) == [], "it gave answers before"
 
 
-def test_windows_whose_events_pass_no_condition_are_said() -> None:
-    engine = panewise.Engine(TEXT.replace("COUNT(*) < 1000", "COUNT(*) < 0"))
+def test_windows_whose_events_do_not_pass_where_are_said() -> None:
+    engine = panewise.Engine(TEXT)
+    engine.remove("minutely")
     engine.push("s", {"t": [MORNING * US], "k": ["x"]})
-    with pytest.warns(panewise.NothingClosedWarning, match="no event passed WHERE, no group passed HAVING"):
+    with pytest.warns(panewise.NothingClosedWarning, match="windows ended, but no event passed WHERE"):
         engine.advance("s", panewise.END_OF_STREAM)
+
+
+@pytest.mark.parametrize("advance", ["advance", "closing"])
+def test_windows_that_closed_are_not_said_whatever_having_says(advance: str) -> None:
+    engine = panewise.Engine(TEXT.replace("COUNT(*) < 1000", "COUNT(*) < 0"))
+    push(engine, [MORNING * US])
+    act = {"advance": engine.advance, "closing": lambda *to: list(engine.closing(*to))}[advance]
+    assert said(act, "s", (MORNING + 61) * US) == []
+    assert said(engine.advance, "s", (MORNING + 3600) * US) == []
+
+
+def test_windows_that_a_query_did_not_see_whole_are_said_though_having_would_leave_them_out() -> None:
+    engine = panewise.Engine("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t;")
+    engine.push("s", {"t": [90 * US]})
+    engine.add("CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 60 SECONDS SLIDE 60 SECONDS] HAVING COUNT(*) > 9;")
+    engine.push("s", {"t": [95 * US]})
+    with pytest.warns(panewise.NothingClosedWarning, match="a query came too late to see a whole window"):
+        engine.advance("s", 120 * US)
 
 
 def test_without_a_sliding_query_an_advance_is_silent() -> None:

@@ -24,6 +24,8 @@ TOPICS = (
     "answers-of-batch",
     "skewed",
     "skewed-answers",
+    "by-sensor",
+    "overall",
     "forms",
     "clicks",
     "killed",

@@ -27,7 +27,7 @@ from tests.spark.streaming import write_batches
 
 import panewise
 from panewise.errors import HistoryError
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 
 pytestmark = [
     pytest.mark.spark,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from panewise.cli.job import Job, JobError, Source, read_job
+from panewise.cli.job import EventSource, JobError, JobFile, read_job
 from panewise.cli.kafka import check_sink, check_source, source_options
 
 KAFKA = """
@@ -37,7 +37,7 @@ checkpoint = "c"
 """
 
 
-def read(folder: Path, text: str) -> Job:
+def read(folder: Path, text: str) -> JobFile:
     file = folder / "job.toml"
     file.write_text(text)
     return read_job(file)
@@ -53,8 +53,8 @@ def test_whole_job(tmp_path: Path) -> None:
 
 
 def test_options_that_panewise_adds() -> None:
-    assert source_options(Source("kafka")) == {"startingOffsets": "earliest"}
-    with_headers = Source("kafka", options={"startingoffsets": "latest"}, attributes={"tenant": "headers.tenant"})
+    assert source_options(EventSource("kafka")) == {"startingOffsets": "earliest"}
+    with_headers = EventSource("kafka", options={"startingoffsets": "latest"}, attributes={"tenant": "headers.tenant"})
     assert source_options(with_headers) == {"startingoffsets": "latest", "includeHeaders": "true"}
 
 

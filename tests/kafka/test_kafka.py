@@ -173,6 +173,34 @@ def test_a_batch_answers_over_the_whole_topic(driver: Driver, topic: Topic, tmp_
     assert all(ends == sorted(ends) for ends in windows.values())
 
 
+def test_wide_tables_go_to_topics(driver: Driver, topic: Topic, tmp_path: Path) -> None:
+    job = JOB.replace("[source]", 'layout = "wide"\n[source]', 1).replace('headers = ["query"]\n', "")
+    job = job.replace('key = "answer"', 'key = ["window_end"]')
+    own = '[sink.readings_by_sensor_every_5_minutes]\nkey = ["window_end", "sensor"]\n'
+    own += 'options."kafka.bootstrap.servers" = "broker:9092"\noptions.topic = "by-sensor"\n'
+    job = job.replace("[stream]", f"{own}[stream]")
+    ran = driver.run(write_job(tmp_path, driver, job, answers="overall", **{"10 seconds": "available now"}))
+
+    assert ran.code == 0, ran.err
+    engine = panewise.Engine(WORKLOAD)
+    engine.push("readings", {name: [event[name] for event in topic.events] for name in ("at", "sensor", "value")})
+    families = engine.advance("readings", max(event["at"] for event in topic.events) - WATERMARK_US).families
+    for family, to, key in (
+        ("readings_by_sensor_every_5_minutes", "by-sensor", ("window_end", "sensor")),
+        ("readings_every_5_minutes", "overall", ("window_end",)),
+    ):
+        messages = driver.consume(to)
+        rows = [json.loads(message.value or "") for message in messages]
+        assert [json.loads(message.key or "") for message in messages] == [
+            {name: row[name] for name in key} for row in rows
+        ]
+        wanted = [row | {"window_end": row["window_end"].isoformat()} for row in families[family].to_pylist()]
+        for row in rows:
+            row["window_end"] = datetime.fromisoformat(row["window_end"]).isoformat()
+        assert wanted
+        assert sorted(map(str, rows)) == sorted(map(str, wanted))
+
+
 def test_the_watermark_is_that_of_the_newest_partition(driver: Driver, tmp_path: Path) -> None:
     late = Topic(driver, "skewed", [])
     file = write_job(

@@ -6,7 +6,6 @@ import math
 from bisect import bisect_left, bisect_right
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,12 +16,12 @@ from panewise.kernels.sorted_intervals import (
     append_runs,
     bits_of_keys,
     count_distinct_keys,
+    find_wrong_run,
     first_above,
     first_not_below,
     keys_of_doubles,
     merge_halves,
     middle_place,
-    offsets_of,
     select_keys,
     select_of_runs,
 )
@@ -106,36 +105,38 @@ def test_the_median_of_middles_has_a_quarter_on_either_side(runs: list[list[int]
     assert 4 * np.sum(array >= pivot) >= len(array)
 
 
-@pytest.mark.parametrize("largest", [1, 2, 3, 7, 32, 1000, 1024, 100_000])
-def test_levels_hold_no_more_than_one_ring_of_elements_each(largest: int) -> None:
-    sizes = np.diff(offsets_of(largest)).tolist()
-    assert sizes == [largest // 2**level * 2**level for level in range(int(math.log2(largest)) + 1)]
-
-
 @given(
-    largest=st.integers(1, 70),
+    log_size=st.integers(0, 6),
     first=st.integers(0, 200),
+    offset=st.integers(0, 9),
     batches=st.lists(st.lists(st.tuples(keys, st.booleans()), max_size=150), min_size=1, max_size=4),
     data=st.data(),
 )
 def test_appended_runs_select_and_count_as_a_plain_sort(
-    largest: int, first: int, batches: list[list[tuple[int, bool]]], data: st.DataObject
+    log_size: int, first: int, offset: int, batches: list[list[tuple[int, bool]]], data: st.DataObject
 ) -> None:
-    offsets = offsets_of(largest)
-    levels, laps = np.full(offsets[-1], 12345, np.int64), np.zeros(len(offsets) - 1, np.int64)
-    validity = np.zeros(largest, np.bool_)
+    largest = 1 << log_size
+    size = offset + largest
+    levels, validity = np.full(size * (log_size + 1), 12345, np.int64), np.zeros(size, np.bool_)
+    pool = size, np.array([offset]), np.array([log_size], np.int8)
     everything: list[tuple[int, bool]] = []
     for batch in batches:
         taken = np.array([key for key, _ in batch], np.int64), np.array([valid for _, valid in batch], np.bool_)
-        append_runs(levels, offsets, laps, validity, first + len(everything), *taken, first)
+        begin = first + len(everything)
+        after = max(first, begin + len(batch) - largest)
+        of_key = np.array([0]), np.array([0, len(batch)]), np.array([begin]), np.array([after])
+        append_runs(levels, validity, *pool, *of_key, *taken)
         everything += batch
     end = first + len(everything)
     oldest = max(first, end - largest)
+    if end > oldest:
+        assert find_wrong_run(levels, validity, *pool, np.array([0]), np.array([oldest]), np.array([end])) == -1
     low = data.draw(st.integers(oldest, end))
     high = data.draw(st.integers(low, end))
     held = sorted(key for key, valid in everything[low - first : high - first] if valid)
     rank = data.draw(st.integers(min(1, len(held)), len(held)))
     ranges = np.array([low], np.int64), np.array([high], np.int64)
-    selected = select_keys(levels, offsets, laps, *ranges, np.array([rank], np.int64))
-    assert selected.tolist() == [held[rank - 1] if rank else 0]
-    assert count_distinct_keys(levels, offsets, laps, validity, *ranges).tolist() == [len(set(held))]
+    for of_lookup in (None, np.array([0])):
+        selected = select_keys(levels, *pool, of_lookup, *ranges, np.array([rank], np.int64))
+        assert selected.tolist() == [held[rank - 1] if rank else 0]
+        assert count_distinct_keys(levels, validity, *pool, of_lookup, *ranges).tolist() == [len(set(held))]

@@ -14,9 +14,9 @@ from tests.numbers import CASES, FUNCTIONS, LITERAL, doubles, integers
 
 from panewise.kernels.folding import fold_squares
 from panewise.kernels.integer_squares import squares_in_words, variance_of_integers
-from panewise.kernels.keyed_pairs import add_two_pairs, add_two_squares, value_of_one
 from panewise.kernels.lifting import lift_squares, lift_sum_float
-from panewise.kernels.squares import squares_of, variance
+from panewise.kernels.pairs import add_pairs, value_of_pair
+from panewise.kernels.squares import add_squares, squares_of, variance
 
 seeds = st.integers(0, 2**32).map(Random)
 NOTHING_NULL = np.empty(0, np.bool_)
@@ -40,6 +40,18 @@ def check(function: str, found: float, values: list) -> None:
     wanted, scale = exact(function, values)
     if wanted is not None:
         assert oracle.same_value(found, wanted, scale), (function, found, wanted)
+
+
+def add_two_pairs(a: complex, b: complex) -> complex:
+    return complex(*add_pairs(a.real, a.imag, b.real, b.imag))
+
+
+def add_two_squares(a: tuple, b: tuple) -> tuple:
+    return add_squares(*a, *b)
+
+
+def value_of_one(pair: complex, divisor: float) -> float:
+    return value_of_pair(pair.real, pair.imag, divisor)
 
 
 def combined(parts: list, combine, random: Random):

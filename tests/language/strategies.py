@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.catalogue import CATALOGUE, Parameter
 from panewise.aggregates.sketches import MOST_RANKS
 from panewise.aggregates.types import Type
 from panewise.language.expressions import (
@@ -25,16 +25,15 @@ from panewise.language.expressions import (
     Not,
     QualifiedAttribute,
 )
-from panewise.language.functions import QUANTILES, RANKED
 from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import (
-    Column,
     HistogramQuery,
     IntersectionQuery,
     IntersectionSide,
     JoinQuery,
     JoinSide,
+    RowColumn,
     RowQuery,
     SelectionQuery,
     SortedQuery,
@@ -183,8 +182,8 @@ def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type]) -> tuple[Aggreg
         return AggregateCall("COUNT_ALL"), Type.BIGINT
     kind = draw(st.sampled_from([kind for kind in Type if aggregate.accepts(kind)]))
     argument = draw(Expressions(attributes).value(kind, 2).filter(lambda node: node != Literal(None, None)))
-    parameter = draw(st.floats(0, 1)) + 0.0 if aggregate.name in QUANTILES else None
-    if aggregate.name in RANKED:
+    parameter = draw(st.floats(0, 1)) + 0.0 if aggregate.parameter is Parameter.PHI else None
+    if aggregate.parameter is Parameter.RANK:
         parameter = draw(st.integers(1, MOST_RANKS))
     return AggregateCall(aggregate.name, argument, parameter), aggregate.result_type(kind)
 
@@ -242,8 +241,8 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
     def using(what: str) -> st.SearchStrategy[Using | None]:
         return st.none() | st.sampled_from(_USINGS[what])
 
-    def columns(leaves: Mapping[str, Type], taken: tuple[str, ...]) -> tuple[Column, ...]:
-        drawn = [Column(draw(value_of(leaves)), draw(NAMES)) for _ in range(draw(st.integers(1, 3)))]
+    def columns(leaves: Mapping[str, Type], taken: tuple[str, ...]) -> tuple[RowColumn, ...]:
+        drawn = [RowColumn(draw(value_of(leaves)), draw(NAMES)) for _ in range(draw(st.integers(1, 3)))]
         return tuple({label_of(column): column for column in drawn if label_of(column) not in taken}.values())
 
     def value_of(leaves: Mapping[str, Type]) -> st.SearchStrategy[Expression]:
@@ -291,7 +290,7 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
                 right=JoinSide(stream.name, draw(suffix), right),
                 left_key=QualifiedAttribute.of(left, key),
                 right_key=QualifiedAttribute.of(right, key),
-                columns=shown or (Column(QualifiedAttribute.of(left, key), "z"),),
+                columns=shown or (RowColumn(QualifiedAttribute.of(left, key), "z"),),
             )
         case "selection":
             shown = columns(attributes, ("time",))
@@ -300,7 +299,7 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
                 name=name,
                 into=into,
                 stream=stream.name,
-                columns=shown or (Column(Attribute(first), "z"),),
+                columns=shown or (RowColumn(Attribute(first), "z"),),
                 where=draw(where),
             )
         case _:
@@ -314,7 +313,7 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
                 stream=stream.name,
                 window=draw(sliding),
                 where=draw(where),
-                columns=shown or (Column(Attribute(first), "z"),),
+                columns=shown or (RowColumn(Attribute(first), "z"),),
                 by=draw(st.sampled_from(list(attributes))),
                 descending=draw(st.booleans()),
                 limit=draw(st.none() | st.integers(1, 2**40)),

@@ -25,11 +25,12 @@ from panewise.language.expressions import (
     Negate,
     Not,
 )
-from panewise.language.model import Query, SelectItem, Stream, Workload
+from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.parser import parse
 from panewise.language.printer import print_name
 from panewise.language.reader import apply, read
 from panewise.language.words import RESERVED, TYPES
+from panewise.language.workload import Workload
 from panewise.windows import RowWindow, TimeWindow, Window
 
 SECOND, MINUTE, HOUR = 1_000_000, 60_000_000, 3_600_000_000

@@ -18,16 +18,10 @@ from panewise.language.expressions import (
     Not,
 )
 from panewise.language.limits import MAX_DEPTH
-from panewise.language.model import SelectItem, Workload
-from panewise.language.printer import (
-    label_of,
-    print_expression,
-    print_query,
-    print_row_query,
-    print_stream,
-    print_workload,
-)
+from panewise.language.model import SelectItem
+from panewise.language.printer import label_of, print_expression, print_query, print_row_query, print_stream
 from panewise.language.reader import read
+from panewise.language.workload import Workload, print_workload
 
 A, B, C = Attribute("a"), Attribute("b"), Attribute("c")
 SLOW = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

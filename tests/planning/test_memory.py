@@ -66,7 +66,13 @@ def test_what_is_predicted_is_near_to_what_is_held(name: str) -> None:
 def test_every_part_is_a_consumer() -> None:
     workload = panewise.read(STREAM + "".join(WORKLOADS.values()))
     found = {consumer.name: consumer.bytes for consumer in consumers(panewise.optimize(workload, rate=RATE))}
-    for name in ("events of s for lookups", "base_intervals over s for lookups", "rows of top", "rows of sorted"):
+    for name in (
+        "moving windows of tree 0 over s",
+        "events of s for lookups",
+        "base_intervals over s for lookups",
+        "rows of top",
+        "rows of sorted",
+    ):
         assert found[name] > 0
     assert list(found.values()) == sorted(found.values(), reverse=True)
 

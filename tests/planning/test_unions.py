@@ -7,7 +7,7 @@ import pytest
 
 import panewise
 from panewise.planning import unions
-from panewise.planning.plan import Tree
+from panewise.planning.trees import Tree
 from panewise.planning.unions import unions_of
 from panewise.windows import TimeWindow
 

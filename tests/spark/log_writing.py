@@ -12,10 +12,10 @@ import pyarrow as pa
 from panewise.engine.combine import Combiner
 from panewise.engine.ingest import to_batch
 from panewise.engine.projection import project
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.spark.buckets import bucket_places
 from panewise.spark.job import Job
-from panewise.spark.packing import Part, pack
+from panewise.spark.packing import PackedPart, pack
 from panewise.spark.slot_log import Entry, SlotLog, write_job
 
 Event = dict[str, Any]
@@ -63,7 +63,7 @@ class LogWriter:
         self.accepted += kept
         times = [event[self.stream.timestamp] for event in events]
         self.newest_us = max([*times, *([] if self.newest_us is None else [self.newest_us])], default=None)
-        parts: dict[int, list[Part]] = {self.job.bucket_ids[0]: []}
+        parts: dict[int, list[PackedPart]] = {self.job.bucket_ids[0]: []}
         if kept:
             self._combine(kept, parts)
         entries = {bucket: Entry.of(some, self.watermark_us, self.watermark_us) for bucket, some in parts.items()}
@@ -81,7 +81,7 @@ class LogWriter:
         slot_end_us = (event[self.stream.timestamp] // self.slot_us + 1) * self.slot_us
         return self.watermark_us is not None and slot_end_us <= self.watermark_us
 
-    def _combine(self, events: Sequence[Event], parts: dict[int, list[Part]]) -> None:
+    def _combine(self, events: Sequence[Event], parts: dict[int, list[PackedPart]]) -> None:
         columns = {name: [event[name] for event in events] for name in self.stream.attributes}
         batch = to_batch(self.stream, columns)
         times = np.asarray(batch.column(self.stream.timestamp))
@@ -93,4 +93,4 @@ class LogWriter:
                 for place, bucket in enumerate(self.job.bucket_ids):
                     share = partials.filter(pa.array(places == place))
                     if share.num_rows:
-                        parts.setdefault(bucket, []).append(Part(base.number, pack(share), share))
+                        parts.setdefault(bucket, []).append(PackedPart(base.number, pack(share), share))

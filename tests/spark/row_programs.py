@@ -17,8 +17,9 @@ from tests.workloads import UNIT_US, draw_query, draw_stream, random_events
 
 from panewise.engine.wide_columns import query_schema
 from panewise.errors import HistoryError
-from panewise.language.model import Query, Workload
+from panewise.language.model import Query
 from panewise.language.printer import print_query
+from panewise.language.workload import Workload
 from panewise.spark import slot_compaction
 from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient

@@ -20,7 +20,8 @@ from tests.spark.streaming import Event, public_table
 
 from panewise.engine.ingest import to_batch
 from panewise.engine.projection import project
-from panewise.language.model import Stream, Workload
+from panewise.language.model import Stream
+from panewise.language.workload import Workload
 from panewise.spark import combine, packed_job, processor
 from panewise.spark.buckets import bucket_ids
 from panewise.spark.counts import COMBINED, COUNTS, NO_TIME, Sizes

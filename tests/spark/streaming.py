@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from panewise import spark as panewise_spark
 from panewise.engine.answers import public_type
-from panewise.language.model import Stream, Workload
+from panewise.language.model import Stream
+from panewise.language.workload import Workload
 
 Event = dict[str, Any]
 

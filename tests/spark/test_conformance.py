@@ -15,7 +15,7 @@ from tests.spark.streaming import public_table, run_stream, watermarks, write_ba
 from tests.workloads import TIME_SLIDING, events, random_events, random_workload, workloads
 
 from panewise import spark as panewise_spark
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
 
 pytestmark = pytest.mark.spark

@@ -20,7 +20,7 @@ from panewise.spark.bucket import Bucket
 from panewise.spark.buckets import bucket_ids
 from panewise.spark.combine import combine_partitions
 from panewise.spark.job import Job as SparkJob
-from panewise.spark.packing import Part, pack_parts
+from panewise.spark.packing import PackedPart, pack_parts
 from panewise.spark.pipeline import pack_job
 
 WITH_SPARK = [page for page in PAGES if any(block.needs_spark for block in blocks_of(page, "python"))]
@@ -56,7 +56,7 @@ class Job:
         _, combining = pack_job(self.live, None)
         self._combine = combine_partitions(combining, "s")
 
-    def shuffled(self, number: int, hot_share: float = 0.0) -> list[tuple[int, Part]]:
+    def shuffled(self, number: int, hot_share: float = 0.0) -> list[tuple[int, PackedPart]]:
         """The parts of a batch, each with its bucket."""
         stream = WORKLOAD.streams["s"]
         ((plan, _),) = self.live.plans_of("s")
@@ -81,7 +81,9 @@ class Job:
             projected = project(plan, batch).append_column("time", batch.column("t"))
             for packed in self._combine([projected]):
                 columns = (packed.column(name).to_pylist() for name in ("bucket", "base", "partials"))
-                found += [(bucket, Part.of(base, content)) for bucket, base, content in zip(*columns) if base >= 0]
+                found += [
+                    (bucket, PackedPart.of(base, content)) for bucket, base, content in zip(*columns) if base >= 0
+                ]
         return found
 
 

@@ -24,8 +24,9 @@ from tests.workloads import UNIT_US, draw_query, random_events, random_workload
 
 import panewise
 from panewise import spark as panewise_spark
-from panewise.language.model import Query, Workload
+from panewise.language.model import Query
 from panewise.language.printer import print_query
+from panewise.language.workload import Workload
 from panewise.spark.slot_log import write_job
 from panewise.spark.statement_log import StatementLog
 from panewise.windows.slots import lengths_of

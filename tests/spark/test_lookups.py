@@ -27,7 +27,8 @@ from panewise import spark as panewise_spark
 from panewise.cli.exit_codes import ExitCode
 from panewise.cli.main import app
 from panewise.errors import HistoryError, LookupTimeoutError, PanewiseError
-from panewise.language.model import Query, Stream, Workload
+from panewise.language.model import Query, Stream
+from panewise.language.workload import Workload
 from panewise.spark import slot_compaction
 from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient

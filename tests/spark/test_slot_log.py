@@ -17,7 +17,7 @@ from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.packing import unpack_parts
 from panewise.spark.slot_compaction import covering
-from panewise.spark.slot_file import NO_BATCH, Head, Span, read_file, read_head, write_file
+from panewise.spark.slot_file import NO_BATCH, BatchSpan, Head, read_file, read_head, write_file
 from panewise.spark.slot_log import Entry, SlotLog, bucket_folder, list_spans, write_job
 from panewise.spark.slot_reader import FellBehindError, SlotReader
 
@@ -60,7 +60,7 @@ def total(folder: Path) -> int:
 
 
 def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
-    head = Head(7, Span(3, 16), 2, 5_000_000, None, {0: 12, 4: -3}, oldest=3, changes=2)
+    head = Head(7, BatchSpan(3, 16), 2, 5_000_000, None, {0: 12, 4: -3}, oldest=3, changes=2)
     write_file(tmp_path, head, b"partials")
     assert read_file(tmp_path / "3-16.panewise") == (head, b"partials")
     assert read_head(tmp_path / "3-16.panewise") == head
@@ -252,9 +252,9 @@ class Reading:
 
     def __init__(self, folder: Path) -> None:
         self.reader = SlotReader(folder, [BUCKET])
-        self.spans: list[Span] = []
+        self.spans: list[BatchSpan] = []
 
-    def read(self) -> list[Span]:
+    def read(self) -> list[BatchSpan]:
         self.spans = []
         self.reader.read_new(lambda head, content: self.spans.append(head.span))
         return self.spans
@@ -265,18 +265,18 @@ def test_a_reader_reads_each_batch_once(writer: LogWriter) -> None:
     assert reading.read() == []
     writer.run(second(1))
     writer.run(second(2))
-    assert reading.read() == [Span(0, 0), Span(1, 1)]
+    assert reading.read() == [BatchSpan(0, 0), BatchSpan(1, 1)]
     writer.repeat()
     assert reading.read() == []
     writer.run(second(3))
-    assert reading.read() == [Span(2, 2)]
+    assert reading.read() == [BatchSpan(2, 2)]
 
 
 @pytest.mark.usefixtures("merges_early")
 def test_a_reader_that_fell_behind_says_so(writer: LogWriter) -> None:
     reading = Reading(writer.folder)
     writer.run(second(1))
-    assert reading.read() == [Span(0, 0)]
+    assert reading.read() == [BatchSpan(0, 0)]
     for _ in range(6):
         writer.run(second(1))
     with pytest.raises(FellBehindError):
@@ -285,7 +285,7 @@ def test_a_reader_that_fell_behind_says_so(writer: LogWriter) -> None:
     behind = Reading(writer.folder)
     assert behind.read()[0].first == 0
     writer.run(second(1))
-    assert behind.read() == [Span(7, 7)]
+    assert behind.read() == [BatchSpan(7, 7)]
 
 
 def test_a_missing_file_is_told(writer: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +314,7 @@ def test_a_file_that_comes_late_is_waited_for(writer: LogWriter, monkeypatch: py
     inside = bucket_folder(writer.folder, BUCKET)
     (inside / "1.panewise").rename(inside / "elsewhere")
     monkeypatch.setattr(slot_reader, "sleep", lambda _: (inside / "elsewhere").rename(inside / "1.panewise"))
-    assert Reading(writer.folder).read() == [Span(0, 0), Span(1, 1), Span(2, 2)]
+    assert Reading(writer.folder).read() == [BatchSpan(0, 0), BatchSpan(1, 1), BatchSpan(2, 2)]
 
 
 def test_a_first_listing_that_missed_the_oldest_files_is_made_again(
@@ -322,6 +322,6 @@ def test_a_first_listing_that_missed_the_oldest_files_is_made_again(
 ) -> None:
     for at in range(3):
         writer.run(second(at))
-    listings = iter([[Span(2, 2)]])
+    listings = iter([[BatchSpan(2, 2)]])
     monkeypatch.setattr(slot_reader, "list_spans", lambda folder: next(listings, None) or list_spans(folder))
-    assert Reading(writer.folder).read() == [Span(0, 0), Span(1, 1), Span(2, 2)]
+    assert Reading(writer.folder).read() == [BatchSpan(0, 0), BatchSpan(1, 1), BatchSpan(2, 2)]

@@ -23,8 +23,9 @@ from panewise import spark as panewise_spark
 from panewise.engine.families import Family, families_of
 from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
 from panewise.language.expressions import AggregateCall, Attribute
-from panewise.language.model import Query, Workload
+from panewise.language.model import Query
 from panewise.language.printer import label_of
+from panewise.language.workload import Workload
 from panewise.spark import FileSink, TableBatch, Tables
 from panewise.spark.table_frames import BATCH_COLUMN
 from panewise.windows.slots import lengths_of

@@ -19,7 +19,7 @@ import panewise
 from panewise.errors import HistoryError
 from panewise.spark import processor, slot_compaction
 from panewise.spark.counts import whole
-from panewise.spark.slot_file import Span
+from panewise.spark.slot_file import BatchSpan
 from panewise.spark.slot_log import SLOTS, list_spans
 
 ORIGIN_US = 1_356_998_400_000_000
@@ -128,7 +128,7 @@ def test_a_full_folder_does_not_stop_answers(tmp_path: Path, full: Any, caplog: 
     twins.run(1)
     assert whole(twins.faulty.sizes.values())[2:] == (0, 0)
     assert "have caught up, from batch 5 on" in caplog.text
-    assert Span(5, 9) in list_spans(next((twins.folder / SLOTS).iterdir()))
+    assert BatchSpan(5, 9) in list_spans(next((twins.folder / SLOTS).iterdir()))
     twins.check_lookups()
     twins.run(40)
     twins.check_lookups()

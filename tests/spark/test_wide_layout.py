@@ -23,7 +23,7 @@ from tests.workloads import UNIT_US, random_events, random_workload
 import panewise
 from panewise.engine.closed_tables import Answers
 from panewise.errors import ArgumentError, NamesClashError
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.spark import layouts
 from panewise.spark.layouts import LONG, By, WideLayout, table_names
 from panewise.windows.window import TimeWindow

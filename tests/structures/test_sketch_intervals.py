@@ -15,7 +15,6 @@ from panewise.aggregates.types import Type
 from panewise.errors import PanewiseError, WindowError
 from panewise.extras import MissingPackageError
 from panewise.structures import BY_NAME, build, restore
-from panewise.structures.keyed import build_keyed
 from panewise.structures.sketch_column import LEAF
 
 NAMES = ["base_intervals", "landmark_intervals"]
@@ -197,8 +196,6 @@ def test_others_do_not_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in set(BY_NAME) - set(NAMES):
         with pytest.raises(PanewiseError, match="cannot hold the quantiles that APPROX_QUANTILE is made of"):
             build(name, "approx_quantile", [(3, 0)])
-    with pytest.raises(PanewiseError, match="cannot hold the distinct"):
-        build_keyed("base_intervals", "approx_count_distinct", [(3, 0)])
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match="pip install"):
         build("base_intervals", "approx_quantile", [(3, 0)])

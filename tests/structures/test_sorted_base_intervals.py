@@ -14,11 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from panewise.aggregates.user import UserAggregate
 from panewise.errors import HistoryError, PanewiseError
-from panewise.structures.column import Windows
 from panewise.structures.recompute import Recompute
 from panewise.structures.sheet import Shape
 from panewise.structures.snapshot import unpack
-from panewise.structures.sorted_base_intervals import SortedBaseIntervals, SortedIntervalsColumn
+from panewise.structures.sorted_base_intervals import SortedBaseIntervals
 
 Value = int | float | None
 LARGEST_INT = 2**63 - 1
@@ -194,18 +193,9 @@ def test_elements_come_back_with_their_nulls() -> None:
     structure = SortedBaseIntervals("MEDIAN", [(4, 0)])
     structure.update(np.ma.MaskedArray([9.0, -1.5, math.nan, 7.0, -math.inf], [False, False, False, True, False]))
     assert structure._values is not None
-    values, valid = structure._values.elements(1, 5)
+    values, valid = structure._values.elements(None, np.arange(1, 5))
     assert valid.tolist() == [True, True, False, True]
     np.testing.assert_array_equal(values[valid], [-1.5, math.nan, -math.inf])
-
-
-def test_no_run_is_built_of_what_came_before_the_first_element() -> None:
-    column = SortedIntervalsColumn(np.dtype(np.int64), Windows([(8, 0)]))
-    column.append(3, np.array([9, 8, 7, 6, 5]), np.ones(5, np.bool_))
-    level_1, level_2, level_3 = column.arrays()[0][8:16], column.arrays()[0][16:24], column.arrays()[0][24:]
-    assert level_1.tolist() == [0, 0, 0, 0, 7, 8, 5, 6]
-    assert level_2.tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
-    assert level_3.tolist() == [0] * 8
 
 
 def test_a_damaged_run_is_noticed() -> None:

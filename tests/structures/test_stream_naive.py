@@ -13,8 +13,8 @@ from tests.structures.oracle import agrees, answer, covered
 
 from panewise.aggregates.types import Type
 from panewise.errors import PanewiseError, WindowError
-from panewise.structures import stream_naive as module
-from panewise.structures.stream_naive import StreamNaive
+from panewise.structures.rivals import stream_naive as module
+from panewise.structures.rivals.stream_naive import StreamNaive
 
 AGGREGATES = ["COUNT", "SUM", "AVG", "MAX", "MIN"]
 

@@ -18,7 +18,7 @@ from panewise.errors import AnswerOverflowError, HistoryError, PanewiseError, Wi
 from panewise.kernels.base_intervals import cover
 from panewise.kernels.landmark_intervals import split
 from panewise.structures import BY_NAME, EVERY_STRUCTURE, Structure, UserAggregate, build, restore
-from panewise.structures.landmark_intervals import Partition, partitions_of
+from panewise.structures.partitions import Partition, partitions_of
 from panewise.structures.sheet import Lookups
 
 NAMES = [kind.sheet.name for kind in EVERY_STRUCTURE]

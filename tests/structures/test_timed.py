@@ -12,7 +12,7 @@ from tests.structures.oracle import Value, agrees, answer
 from panewise.aggregates.types import Type
 from panewise.errors import HistoryError, PanewiseError, WindowError
 from panewise.structures import EVERY_STRUCTURE, Structure
-from panewise.structures.materialize_all import MaterializeAll
+from panewise.structures.rivals.materialize_all import MaterializeAll
 from panewise.structures.running_intervals import RunningIntervals
 from panewise.structures.sheet import Lookups
 from panewise.structures.timed import TimedStructure

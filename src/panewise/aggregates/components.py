@@ -80,12 +80,23 @@ class Component:
     kind: Kind
     input: int | None = None
 
+    def __hash__(self) -> int:
+        # Components are the keys of many small dictionaries, and an Enum's own hash is slow.
+        return hash((self.kind._value_, self.input))
+
     def is_float(self, inputs: tuple[Type, ...]) -> bool:
         """Whether its columns hold doubles rather than int64."""
         if self.kind in (Kind.SUM_FLOAT, Kind.SQUARES):
             return True
         extreme = self.kind in (Kind.MIN, Kind.MAX)
         return extreme and self.input is not None and inputs[self.input] is Type.DOUBLE
+
+    def can_be_taken_off(self, inputs: tuple[Type, ...]) -> bool:
+        """Whether what leaves can be taken off a total, given the types of the stream's inputs.
+
+        A difference of sums of doubles would show what was rounded in values that have left.
+        """
+        return self.kind.is_subtractable and not self.is_float(inputs)
 
     def column_names(self) -> tuple[str, ...]:
         """The names of its columns in a table of partials."""

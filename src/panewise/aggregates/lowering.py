@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from panewise.aggregates.sketches import Sketches
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+Whole = TypeVar("Whole", int, Ints)
 
 SUM_OVERFLOW = "the sum of a window does not fit in a BIGINT; use AVG, or declare the attribute as DOUBLE"
 
@@ -42,6 +44,29 @@ class Lowered:
         overflown = None if self.overflown is None else self.overflown[rows]
         return Lowered(self.values[rows], exact, self.valid[rows], bounds, overflown)
 
+    def put(self, rows: Ints, answers: Lowered) -> None:
+        """Replace some of the answers, by others of the same aggregate that fit."""
+        for mine, its in zip(self._arrays, answers._arrays, strict=True):
+            mine[rows] = its
+
+    @staticmethod
+    def joined(parts: list[Lowered]) -> Lowered:
+        """The answers of one aggregate that fit, one part after the other."""
+        values, valid, *others = (np.concatenate(arrays) for arrays in zip(*(part._arrays for part in parts)))
+        exact = None if parts[0].exact is None else others.pop(0)
+        return Lowered(values, exact, valid, (others[0], others[1]) if others else None)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the answers."""
+        return sum(array.nbytes for array in self._arrays)
+
+    @property
+    def _arrays(self) -> tuple[Ints | Floats | Bools, ...]:
+        """All arrays, of answers that fit."""
+        assert self.overflown is None
+        return self.values, self.valid, *(() if self.exact is None else (self.exact,)), *(self.bounds or ())
+
     @property
     def overflows(self) -> int:
         """How many answers are NULL because they do not fit."""
@@ -52,7 +77,7 @@ class FoldedComponents(Protocol):
     """The folded components of one aggregate's input, over many windows."""
 
     def ints(self, kind: Kind) -> tuple[Ints, ...]:
-        """The int64 columns of a component."""
+        """The int64 columns of a component; one for sums of integers where each is known to fit in a word."""
         ...
 
     def floats(self, kind: Kind) -> tuple[Floats, ...]:
@@ -97,39 +122,39 @@ def lower_count(folded: FoldedComponents, parameter: float | None) -> Lowered:
     return _from_ints(count, np.ones(len(count), np.bool_))
 
 
-def _exact_sum(high: Ints, low: Ints, valid: Bools) -> Lowered:
-    """high * 2**32 + low, NULL where that does not fit an int64. `low` may exceed 32 bits: it is itself a sum."""
-    carried = high + (low >> 32)
-    sums = (carried << 32) | (low & 0xFFFFFFFF)
-    overflown = carried != carried.astype(np.int32)
-    if not overflown.any():
-        return _from_ints(sums, valid)
-    sums[overflown] = 0
-    return Lowered(sums.astype(np.float64), sums, valid & ~overflown, None, overflown)
+def in_two_words(sums: tuple[Whole, ...]) -> tuple[Whole, ...]:
+    """Sums of integers as high * 2**32 + low, if they are not yet held so."""
+    return sums if len(sums) == 2 else (sums[0] >> 32, sums[0] & 0xFFFFFFFF)
 
 
 def lower_sum(folded: FoldedComponents, parameter: float | None) -> Lowered:
     """SUM(x): exact for integers, and NULL where it does not fit."""
+    from panewise.kernels.integer_sums import sum_of_words
     from panewise.kernels.pairs import values_of_pairs
 
     (count,) = folded.ints(Kind.COUNT)
     if folded.is_float:
         return Lowered(values_of_pairs(folded.floats(Kind.SUM_FLOAT), np.ones_like(count)), None, count > 0)
-    high, low = folded.ints(Kind.SUM_INT)
-    return _exact_sum(high, low, count > 0)
+    words = folded.ints(Kind.SUM_INT)
+    if len(words) == 1:
+        return _from_ints(words[0], count > 0)
+    sums, fits = sum_of_words(*words)
+    if fits.all():
+        return _from_ints(sums, count > 0)
+    sums[~fits] = 0
+    return Lowered(sums.astype(np.float64), sums, fits & (count > 0), None, ~fits)
 
 
 def lower_average(folded: FoldedComponents, parameter: float | None) -> Lowered:
     """AVG(x), in DOUBLE; its sum may exceed a BIGINT."""
+    from panewise.kernels.integer_sums import mean_of_words
     from panewise.kernels.pairs import values_of_pairs
 
     (count,) = folded.ints(Kind.COUNT)
     if folded.is_float:
         return Lowered(values_of_pairs(folded.floats(Kind.SUM_FLOAT), count), None, count > 0)
-    high, low = folded.ints(Kind.SUM_INT)
-    # Of words that do not overlap the sum is rounded once.
-    total = (high + (low >> 32)).astype(np.float64) * 2.0**32 + (low & 0xFFFFFFFF).astype(np.float64)
-    return Lowered(total / np.maximum(count, 1), None, count > 0)
+    high, low = in_two_words(folded.ints(Kind.SUM_INT))
+    return Lowered(mean_of_words(high, low, np.maximum(count, 1)), None, count > 0)
 
 
 def lower_variance(folded: FoldedComponents, *, sample: bool, root: bool) -> Lowered:
@@ -142,7 +167,8 @@ def lower_variance(folded: FoldedComponents, *, sample: bool, root: bool) -> Low
     if folded.is_float:
         values = variances(count, folded.floats(Kind.SUM_FLOAT), folded.floats(Kind.SQUARES), fewest, root)
     else:
-        values = variances_of_integers(count, folded.ints(Kind.SUM_INT), folded.ints(Kind.SQUARES_INT), fewest, root)
+        sums = in_two_words(folded.ints(Kind.SUM_INT))
+        values = variances_of_integers(count, sums, folded.ints(Kind.SQUARES_INT), fewest, root)
     return Lowered(values, None, count > fewest)
 
 
@@ -171,7 +197,9 @@ def quantile_ranks(counts: Ints, phi: float | Floats) -> Ints:
     fractions: dict[float, Fraction] = {}
     for place in np.flatnonzero(np.abs(products - np.rint(products)) <= products * 1e-15).tolist():
         value = float(phis[place])
-        fraction = fractions.setdefault(value, Fraction(repr(value)))
+        if value not in fractions:
+            fractions[value] = Fraction(repr(value))
+        fraction = fractions[value]
         ranks[place] = int(counts[place]) * fraction.numerator // fraction.denominator
     return np.where(counts > 0, np.maximum(ranks, 1), 0)
 

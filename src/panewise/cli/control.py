@@ -5,11 +5,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from panewise.cli.job import KAFKA, Job, JobError, Source
+from panewise.cli.job import KAFKA, EventSource, JobError, JobFile
 from panewise.cli.kafka import source_options
 
 
-def read_control(spark: SparkSession, job: Job, control: Source) -> DataFrame:
+def read_control(spark: SparkSession, job: JobFile, control: EventSource) -> DataFrame:
     """Statements as text, what they are sorted by within a batch, and who sent them.
 
     A file is one text, as a statement may take several lines; files are sorted by name, messages by offset.

@@ -1,18 +1,37 @@
-"""What is particular to Delta Lake in a job: the error that names the cure when Spark does not have it."""
+"""What is particular to Delta Lake in a job: errors with their cure, where Spark lacks it or it refuses names."""
 
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from panewise.cli.job import DELTA, Job, JobError
+from panewise.cli.job import DELTA, JobError, JobFile, Sink
 
 SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 """What a session needs beside Delta's jars."""
+
+_FORBIDDEN = frozenset(" ,;{}()\n\t=")
+_MAPPING = "delta.columnMapping.mode"
+_MAPPING_BY_DEFAULT = "spark.databricks.delta.properties.defaults.columnMapping.mode"
+
+
+def check_columns(job: JobFile, place: str, sink: Sink, rows: DataFrame) -> None:
+    """Raise if Delta would refuse the names of the columns, before anything is computed.
+
+    A table takes any names once it maps them to others, which an option of the sink or a setting says.
+    """
+    wrong = [name for name in rows.columns if not _FORBIDDEN.isdisjoint(name)]
+    if wrong and _MAPPING not in sink.options and rows.sparkSession.conf.get(_MAPPING_BY_DEFAULT, None) is None:
+        raise JobError(
+            job.file,
+            place,
+            f"Delta Lake takes no spaces, brackets, commas or = in names of columns: {', '.join(wrong)}; give SELECT "
+            f'items a name with AS, or write options."{_MAPPING}" = "name"',
+        )
 
 
 def delta_is_missing(error: Exception, format_: str) -> bool:
@@ -21,7 +40,7 @@ def delta_is_missing(error: Exception, format_: str) -> bool:
     return format_ == DELTA and "[DATA_SOURCE_NOT_FOUND]" in str(error)
 
 
-def no_delta(job: Job, place: str, spark: SparkSession) -> JobError:
+def no_delta(job: JobFile, place: str, spark: SparkSession) -> JobError:
     """The error for a session without Delta Lake."""
     try:
         package = delta_package(version("delta-spark"), spark.version)

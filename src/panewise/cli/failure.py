@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from panewise.cli.checkpoint import damaged_files
 from panewise.cli.exit_codes import PASSING_ERRORS, ExitCode, JobFailedError
-from panewise.cli.job import Job, local_path
+from panewise.cli.job import JobFile, local_path
 from panewise.cli.progress import bytes_text
 
 FAILURES = (PySparkException, Py4JError, ConnectionError)
@@ -73,7 +73,7 @@ _PARQUET_MARKS = (b"PAR1", b"PARE")
 _OF_PANEWISE = re.compile(r"^panewise\.[\w.]+: ", re.MULTILINE)
 
 
-def job_failed(job: Job, error: BaseException) -> JobFailedError:
+def job_failed(job: JobFile, error: BaseException) -> JobFailedError:
     """What to tell somebody whose job has failed in Spark, and how the command ends."""
     if java_is_gone(error):
         return JobFailedError(
@@ -145,17 +145,17 @@ def _state_of(error: BaseException) -> str:
     return (state or "")[:2]
 
 
-def _go_on(job: Job) -> str:
+def _go_on(job: JobFile) -> str:
     if not job.is_stream:
         return "start the job again"
     return f"start the job again, and it goes on from {job.stream.checkpoint}"
 
 
-def _log_of(job: Job) -> str:
+def _log_of(job: JobFile) -> str:
     return "" if job.log_file is None else f", see Spark's log {job.log_file} and the log of the system"
 
 
-def _damaged(job: Job) -> str:
+def _damaged(job: JobFile) -> str:
     """Which files of a job's checkpoint are damaged, as far as this machine can look; empty where none is."""
     checkpoint = local_path(job.stream.checkpoint) if job.is_stream else None
     try:
@@ -168,7 +168,7 @@ def _damaged(job: Job) -> str:
     return f"{damaged[0]} is cut off, or was changed since Spark wrote it{more}"
 
 
-def _full_disks(job: Job) -> str:
+def _full_disks(job: JobFile) -> str:
     """The places that a job writes to whose disks are full, or else the one with the least room."""
     given = (job.stream.checkpoint, job.lookups, *(sink.path for sink in job.every_sink))
     written = {Path(path) for path in map(local_path, given) if path is not None}

@@ -7,7 +7,6 @@ Paths are relative to the job file unless they carry a scheme such as `s3a:`.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from panewise.cli.job_table import JobError as JobError
-from panewise.cli.job_table import Table
+from panewise.cli.job_table import Table, read_table
 from panewise.language.model import UNBOUNDED_US
 from panewise.spark.quotas import Quotas
 
@@ -50,7 +49,7 @@ _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
 
 
 @dataclass(frozen=True)
-class Source:
+class EventSource:
     """Where a stream's events come from: the settings for `spark.readStream` or `spark.read`.
 
     If messages are decoded, `attributes` are those from outside the message's text: from a column of the source or from
@@ -128,14 +127,14 @@ class LogSettings:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobFile:
     """A job file. `sources` has one entry under "" if the file does not name its stream."""
 
     file: Path
     queries: Path
     name: str
     mode: str
-    sources: Mapping[str, Source]
+    sources: Mapping[str, EventSource]
     sink: Sink | None = Sink()
     """The sink of the answers; of wide tables, that of each table without one of its own, None if there is none."""
     wide_by: By | None = None
@@ -143,7 +142,7 @@ class Job:
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     """The sinks of single wide tables."""
     stream: StreamSettings = StreamSettings()
-    control: Source | None = None
+    control: EventSource | None = None
     """The source of statements that change the queries while the stream runs."""
     quotas: Quotas = field(default_factory=Quotas)
     """How much these statements may ask for."""
@@ -192,25 +191,15 @@ def local_path(path: str | None) -> str | None:
     return unquote(parts.path) if parts.scheme == "file" else None
 
 
-def read_job(file: Path) -> Job:
+def read_job(file: Path) -> JobFile:
     """The job that a file describes. Only the file itself is read, not the files that it names."""
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise JobError(file, "", "there is no such job file") from None
-    except OSError as error:
-        raise JobError(file, "", f"the job file cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise JobError(file, "", f"the job file is not UTF-8: byte {error.start} is {error.reason}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise JobError(file, "", f"the job file is not TOML: {error}") from error
-    return _job(Table(file, "", content))
+    return _job(read_table(file))
 
 
-def _job(root: Table) -> Job:
+def _job(root: Table) -> JobFile:
     root.expect_keys(_TABLES)
     queries = root.required_text("queries", '"queries.sql"')
-    return Job(
+    return JobFile(
         file=root.file,
         queries=root.file.parent / Path(queries).expanduser(),
         name=root.text("name") or root.file.stem,
@@ -230,7 +219,7 @@ def _job(root: Table) -> Job:
     )
 
 
-def _sources(root: Table) -> dict[str, Source]:
+def _sources(root: Table) -> dict[str, EventSource]:
     table = root.table("source")
     if not table.content:
         raise root.fail("[source]", "is missing; it says where events come from")
@@ -246,16 +235,16 @@ def _is_one_source(content: Mapping[str, Any]) -> bool:
     return set(content) <= {"options", "attributes"} and not any("format" in table for table in content.values())
 
 
-def _source(table: Table, hint: str = "") -> Source:
+def _source(table: Table, hint: str = "") -> EventSource:
     table.expect_keys(("format", "path", "decode", "times", "attributes", "options"), hint)
     attributes = table.table("attributes")
-    source = Source(
+    source = EventSource(
         format=table.required_text("format", '"parquet"'),
         path=table.path("path"),
         decode=table.choice("decode", CODECS),
         options=table.table("options").settings(),
         attributes={name: attributes.required_text(name, '"timestamp"') for name in attributes.content},
-        times=table.choice("times", tuple(TIME_UNITS)) or Source.times,
+        times=table.choice("times", tuple(TIME_UNITS)) or EventSource.times,
     )
     if source.format in FILE_FORMATS and source.path is None:
         raise table.fail("path", f"is missing; format {source.format} reads files")
@@ -411,14 +400,14 @@ def _watermarks_us(table: Table) -> dict[str, int]:
     return {stream: us for stream, us in given.items() if us is not None}
 
 
-def _control(root: Table) -> Source | None:
+def _control(root: Table) -> EventSource | None:
     if "control" not in root.content:
         return None
     if not _is_stream(root):
         raise root.fail("[control]", 'is for streams; leave it out, or write mode = "stream"')
     table = root.table("control")
     table.expect_keys(("format", "path", "options", "quotas"))
-    control = Source(
+    control = EventSource(
         format=table.required_text("format", '"text"'),
         path=table.path("path"),
         options=table.table("options").settings(),

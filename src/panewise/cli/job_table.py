@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,3 +146,18 @@ class Table:
             else:
                 raise self.fail(key, f"must be text, a number, true or false, got {value!r}")
         return found
+
+
+def read_table(file: Path) -> Table:
+    """A file of TOML as its outermost table."""
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise JobError(file, "", "there is no such job file") from None
+    except OSError as error:
+        raise JobError(file, "", f"the job file cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise JobError(file, "", f"the job file is not UTF-8: byte {error.start} is {error.reason}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(file, "", f"the job file is not TOML: {error}") from error
+    return Table(file, "", content)

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from panewise.cli.job import KAFKA, Job, JobError, Sink, Source
+from panewise.cli.job import KAFKA, EventSource, JobError, JobFile, Sink
 from panewise.cli.messages import is_header
 from panewise.cli.session import PACKAGES, local_cores
 
@@ -26,7 +26,7 @@ CONNECT_WITHIN_S = 5.0
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
 
-def source_options(source: Source) -> dict[str, str]:
+def source_options(source: EventSource) -> dict[str, str]:
     """The connector's options, with Panewise's defaults: from the start of topics, with headers if any is used."""
     options = dict(source.options)
     if _option(options, "startingOffsets") is None:
@@ -37,7 +37,7 @@ def source_options(source: Source) -> dict[str, str]:
     return options
 
 
-def check_source(spark: SparkSession, job: Job, place: str, source: Source) -> None:
+def check_source(spark: SparkSession, job: JobFile, place: str, source: EventSource) -> None:
     """Raise if the source of a stream cannot be read: no broker, no topic, or missing options."""
     if source.decode is None:
         raise JobError(job.file, f"{place} decode", 'is missing; a message is text: decode = "json"')
@@ -48,7 +48,7 @@ def check_source(spark: SparkSession, job: Job, place: str, source: Source) -> N
         _expect_topics(spark, job, place, source.options, topics)
 
 
-def check_sink(job: Job, place: str, sink: Sink) -> None:
+def check_sink(job: JobFile, place: str, sink: Sink) -> None:
     """Raise if a sink's options are incomplete, or if no broker answers."""
     options = sink.options
     if _option(options, "topic") is None:
@@ -63,7 +63,7 @@ def connector_is_missing(error: PySparkException) -> bool:
     return error.getCondition() == "KAFKA_DATA_SOURCE_NOT_ENABLED"
 
 
-def no_connector(job: Job, place: str, spark: SparkSession) -> JobError:
+def no_connector(job: JobFile, place: str, spark: SparkSession) -> JobError:
     """The error for a session without the connector."""
     package = f"{CONNECTOR}:{spark.version}"
     return JobError(
@@ -97,7 +97,7 @@ def _option(options: Mapping[str, str], name: str) -> str | None:
     return next((value for key, value in options.items() if key.lower() == name.lower()), None)
 
 
-def _expect_broker(job: Job, place: str, options: Mapping[str, str], *, connect: bool = True) -> None:
+def _expect_broker(job: JobFile, place: str, options: Mapping[str, str], *, connect: bool = True) -> None:
     """Raise unless one of the brokers takes a connection."""
     servers = _option(options, SERVERS)
     if servers is None:
@@ -122,7 +122,7 @@ def _expect_broker(job: Job, place: str, options: Mapping[str, str], *, connect:
     )
 
 
-def _expect_topics(spark: SparkSession, job: Job, place: str, options: Mapping[str, str], topics: str) -> None:
+def _expect_topics(spark: SparkSession, job: JobFile, place: str, options: Mapping[str, str], topics: str) -> None:
     """Raise if a topic does not exist."""
     asked = {name: value for name, value in options.items() if name.lower().startswith("kafka.")}
     reader = spark.read.format(KAFKA).options(**asked).option("subscribe", topics)

@@ -139,6 +139,22 @@ def run(
 
 
 @app.command()
+def training_set(
+    job: Annotated[
+        Path, typer.Argument(metavar="JOB.toml", help="Queries, labels, events and output.", readable=False)
+    ],
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of text, at a failure too.", callback=_keep_json)
+    ] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Give every label of a file the answers of all queries as they were at its time."""
+    from panewise.cli.training_set import write_training_set
+
+    typer.echo(write_training_set(job, as_json=json))
+
+
+@app.command()
 def lookup(
     folder: Annotated[
         Path,
@@ -189,6 +205,52 @@ def queries(
 
 
 @app.command()
+def serve(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).", readable=False),
+    ] = None,
+    engine: Annotated[
+        Path | None, typer.Option(metavar="FILE.sql", help="Answer these queries here; events come by POST.")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Replay a year of flights, again and again.")] = False,
+    control: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the job's control stream reads statements.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen at; another than loopback needs a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8787,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The token that clients must send; else PANEWISE_TOKEN.")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(metavar="FILE.pem", help="Serve with TLS.")] = None,
+    certificate_key: Annotated[Path | None, typer.Option(metavar="FILE.pem", help="Its private key.")] = None,
+    most_age: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Not ready if the newest events are older than this.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Add and drop no queries.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Answer lookups over HTTP, live answers too, with a page to watch them."""
+    require("serve", "panewise serve")
+    from panewise.cli.serve import run_server
+    from panewise.serve.server import Address
+
+    address = Address(host, port, certificate, certificate_key)
+    run_server(
+        folder,
+        engine,
+        address,
+        is_demo=demo,
+        control=control,
+        token_file=token_file,
+        most_age_s=most_age,
+        read_only=read_only,
+    )
+
+
+@app.command()
 def calibrate(
     output: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Where to store it, instead of the user's configuration.")
@@ -206,7 +268,7 @@ def calibrate(
 def demo(traceback: Traceback = False) -> None:
     """Answer a hundred queries over a year of flights, beside plain Spark."""
     require("demo", "panewise demo")
-    from panewise.cli.demo import run_demo
+    from panewise.cli.demo.demo import run_demo
 
     run_demo()
 

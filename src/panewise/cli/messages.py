@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from panewise.cli.job import ANSWER_KEY, TIME_UNITS, Sink, Source
+from panewise.cli.job import ANSWER_KEY, TIME_UNITS, EventSource, Sink
 from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS
 
 HEADERS = "headers"
@@ -32,7 +32,9 @@ _END_OF_TIMES_US = 253_402_300_800_000_000
 _TO_MICROSECONDS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
-def decoded(loaded: DataFrame, schema: StructType, source: Source, malformed: str | Observation | None) -> DataFrame:
+def decoded(
+    loaded: DataFrame, schema: StructType, source: EventSource, malformed: str | Observation | None
+) -> DataFrame:
     """Messages, one a row with its text in `value`, as events with the attributes of a schema.
 
     Malformed ones are counted as `malformed`. If that is None, they are not counted, and their text is a further column

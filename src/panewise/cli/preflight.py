@@ -6,15 +6,15 @@ import glob
 from dataclasses import replace
 from pathlib import Path
 
-from panewise.cli.job import FILE_FORMATS, Job, JobError, Sink, Source, local_path, path_of_table
+from panewise.cli.job import FILE_FORMATS, EventSource, JobError, JobFile, Sink, local_path, path_of_table
 from panewise.cli.nearest import did_you_mean
 from panewise.cli.workload import read_workload
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.spark.job import check_workload
 from panewise.spark.layouts import table_names
 
 
-def check_job(job: Job) -> Workload:
+def check_job(job: JobFile) -> Workload:
     """The workload of a job, after checking that its queries bind, its sources exist, and Spark can answer it."""
     if not job.queries.is_file():
         raise JobError(job.file, "queries", f"there is no file {job.queries}")
@@ -33,7 +33,7 @@ def check_job(job: Job) -> Workload:
     return workload
 
 
-def _check_sinks(job: Job, workload: Workload) -> None:
+def _check_sinks(job: JobFile, workload: Workload) -> None:
     """Raise if a sink is of no wide table, or a table has no sink."""
     if job.wide_by is None:
         return
@@ -49,7 +49,7 @@ def _check_sinks(job: Job, workload: Workload) -> None:
         sink_of_table(job, name)
 
 
-def sink_of_table(job: Job, table: str) -> Sink:
+def sink_of_table(job: JobFile, table: str) -> Sink:
     """The sink of a wide table: its own, or that of all tables in a folder of its own."""
     if table in job.sinks:
         return job.sinks[table]
@@ -68,12 +68,12 @@ def sink_of_table(job: Job, table: str) -> Sink:
     return job.sink
 
 
-def source_of(job: Job, stream: str) -> Source:
+def source_of(job: JobFile, stream: str) -> EventSource:
     """The source of a stream; a single [source] serves the workload's only stream."""
     return job.sources[stream] if stream in job.sources else job.sources[""]
 
 
-def _with_watermarks(job: Job, workload: Workload) -> Workload:
+def _with_watermarks(job: JobFile, workload: Workload) -> Workload:
     """The workload with the watermarks and the bound of the job file in place of those in the statements."""
     given = job.stream.watermarks_us
     streams = dict(workload.streams)
@@ -89,7 +89,7 @@ def _with_watermarks(job: Job, workload: Workload) -> Workload:
     return replace(workload, streams=streams)
 
 
-def _check_read_twice(job: Job) -> None:
+def _check_read_twice(job: JobFile) -> None:
     """Refuse a source that removes what was read, if [set_aside] has it read twice."""
     for stream, source in job.sources.items():
         cleans = next((value for name, value in source.options.items() if name.lower() == "cleansource"), "off")
@@ -101,7 +101,7 @@ def _check_read_twice(job: Job) -> None:
             )
 
 
-def _check_sources_match_streams(job: Job, workload: Workload) -> None:
+def _check_sources_match_streams(job: JobFile, workload: Workload) -> None:
     streams = list(workload.streams)
     if "" in job.sources:
         if len(streams) > 1:
@@ -120,7 +120,7 @@ def _check_sources_match_streams(job: Job, workload: Workload) -> None:
             raise JobError(job.file, f"[source.{stream}]", f"is missing; stream {stream} needs a source")
 
 
-def _check_path(job: Job, place: str, source: Source) -> None:
+def _check_path(job: JobFile, place: str, source: EventSource) -> None:
     local = local_path(source.path)
     # Spark also reads patterns; {a,b} is one that Python's glob does not know, so Spark alone can judge it.
     if local is not None and "{" not in local and not Path(local).exists() and not glob.glob(local):

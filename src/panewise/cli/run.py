@@ -18,15 +18,15 @@ from panewise.cli.control import read_control
 from panewise.cli.failure import FAILURES, java_is_gone, job_failed
 from panewise.cli.follow import follow, stop_requests
 from panewise.cli.java_death import told_once
-from panewise.cli.job import Job, JobError, read_job
+from panewise.cli.job import JobError, JobFile, read_job
 from panewise.cli.kafka import other_connector
 from panewise.cli.messages import MALFORMED_EVENTS, MALFORMED_TEXT
 from panewise.cli.preflight import check_job
 from panewise.cli.progress import Display, JsonLines, Lines, LiveTable
 from panewise.cli.session import PACKAGES, start_session
-from panewise.cli.sinks import Output, start_stream, start_tables, write_batch
+from panewise.cli.sinks import SinkOutput, start_stream, start_tables, write_batch
 from panewise.cli.sources import read_events, read_for_set_aside
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.notebook import counted
 from panewise.spark import Tables
 from panewise.spark.java import ensure_java
@@ -78,23 +78,23 @@ def run_job(file: Path, console: Console, *, verbose: bool = False, as_json: boo
             raise job_failed(job, error) from error
 
 
-def _tell_where_to_look(job: Job, spark: SparkSession, console: Console) -> None:
+def _tell_where_to_look(job: JobFile, spark: SparkSession, console: Console) -> None:
     if job.log_file is not None:
         console.print(f"Spark's log: {job.log_file}", style="dim", highlight=False, soft_wrap=True)
     if url := spark.sparkContext.uiWebUrl:
         console.print(f"Spark's UI: {url}", style="dim", highlight=False, soft_wrap=True)
 
 
-def _set_aside(spark: SparkSession, job: Job, workload: Workload) -> tuple[DataFrame, Output] | None:
+def _set_aside(spark: SparkSession, job: JobFile, workload: Workload) -> tuple[DataFrame, SinkOutput] | None:
     """The events that are set aside, and where they go; None if they are only counted."""
-    output = Output.of_set_aside(job)
+    output = SinkOutput.of_set_aside(job)
     if output is None:
         return None
     events = read_for_set_aside(spark, job, workload)
     return panewise_spark.set_aside(events, workload, malformed=MALFORMED_TEXT), output
 
 
-def _options(spark: SparkSession, job: Job) -> dict[str, Any]:
+def _options(spark: SparkSession, job: JobFile) -> dict[str, Any]:
     """The settings of the job file for `answers`, besides the events and the workload."""
     given = {
         "buckets": job.stream.buckets,
@@ -107,7 +107,7 @@ def _options(spark: SparkSession, job: Job) -> dict[str, Any]:
 
 
 @contextmanager
-def _metrics_sinks(job: Job, console: Console) -> Iterator[tuple[MetricsSink, ...]]:
+def _metrics_sinks(job: JobFile, console: Console) -> Iterator[tuple[MetricsSink, ...]]:
     """Opens the sinks of metrics that a job asks for."""
     settings = job.metrics
     files = [] if settings.file is None else [MetricsFile(settings.file)]
@@ -119,14 +119,14 @@ def _metrics_sinks(job: Job, console: Console) -> Iterator[tuple[MetricsSink, ..
         yield (*files, endpoint)
 
 
-def _writes_to_console(job: Job) -> bool:
+def _writes_to_console(job: JobFile) -> bool:
     return any(sink.format == "console" for sink in job.every_sink)
 
 
 def _run_stream(
-    job: Job,
+    job: JobFile,
     answers: DataFrame | Tables,
-    aside: tuple[DataFrame, Output] | None,
+    aside: tuple[DataFrame, SinkOutput] | None,
     console: Console,
     lines: JsonLines | None,
     sinks: tuple[MetricsSink, ...],
@@ -143,7 +143,7 @@ def _run_stream(
         if isinstance(answers, Tables):
             query = start_tables(job, answers)
         else:
-            query = start_stream(answers, Output.of_answers(job))
+            query = start_stream(answers, SinkOutput.of_answers(job))
         beside = None if aside is None else start_stream(*aside)
         display = lines or _display(job, console)
         try:
@@ -176,7 +176,7 @@ def _run_stream(
         console.print(f"Run it again to go on from {job.stream.checkpoint}", highlight=False, soft_wrap=True)
 
 
-def _tell_cut_off(job: Job, console: Console, lines: JsonLines | None, took_s: float) -> None:
+def _tell_cut_off(job: JobFile, console: Console, lines: JsonLines | None, took_s: float) -> None:
     if lines is not None:
         lines.write("stopped", {"seconds": round(took_s, 3), "cut_off": True})
         return
@@ -188,16 +188,16 @@ def _tell_cut_off(job: Job, console: Console, lines: JsonLines | None, took_s: f
     )
 
 
-def _display(job: Job, console: Console) -> Display:
+def _display(job: JobFile, console: Console) -> Display:
     # The console sink writes to the terminal itself, which would break a table that is redrawn in place.
     watched = console.is_terminal and not _writes_to_console(job)
     return LiveTable(console) if watched else Lines(console)
 
 
 def _run_batch(
-    job: Job,
+    job: JobFile,
     answers: DataFrame | Tables,
-    aside: tuple[DataFrame, Output] | None,
+    aside: tuple[DataFrame, SinkOutput] | None,
     console: Console,
     lines: JsonLines | None,
     malformed: Mapping[str, Observation],
@@ -206,10 +206,10 @@ def _run_batch(
     tables = {}
     if isinstance(answers, Tables):
         with answers:
-            tables = {name: write_batch(table, Output.of_table(job, name)) for name, table in answers.items()}
+            tables = {name: write_batch(table, SinkOutput.of_table(job, name)) for name, table in answers.items()}
         rows = sum(tables.values())
     else:
-        rows = write_batch(answers, Output.of_answers(job))
+        rows = write_batch(answers, SinkOutput.of_answers(job))
     set_aside = None if aside is None else write_batch(*aside)
     took_s = time.perf_counter() - began
     undecoded = sum(int(count.get[MALFORMED_EVENTS]) for count in malformed.values())

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from panewise.cli.job import Job, JobError
+from panewise.cli.job import JobError, JobFile
 from panewise.spark.settings import SETTINGS
 from panewise.spark.worker_python import choose_worker_python
 
@@ -25,7 +25,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 PACKAGES = "spark.jars.packages"
 
 
-def start_session(job: Job, *, verbose: bool) -> SparkSession:
+def start_session(job: JobFile, *, verbose: bool) -> SparkSession:
     """Start Spark for a job. Its log goes where the job says; if verbose, also to standard error."""
     choose_worker_python()
     if not verbose:
@@ -50,7 +50,7 @@ def start_session(job: Job, *, verbose: bool) -> SparkSession:
         ) from error
 
 
-def session_settings(job: Job, *, verbose: bool = False) -> dict[str, str]:
+def session_settings(job: JobFile, *, verbose: bool = False) -> dict[str, str]:
     """Panewise's settings, then the job's settings, which win."""
     of_job = job.spark
     master = of_job.get("master", of_job.get("spark.master", "local[*]"))
@@ -71,7 +71,7 @@ def session_settings(job: Job, *, verbose: bool = False) -> dict[str, str]:
     return settings | {_JAVA_OPTIONS: " ".join(filter(None, options))}
 
 
-def log_options(job: Job, *, verbose: bool = False) -> list[str]:
+def log_options(job: JobFile, *, verbose: bool = False) -> list[str]:
     """Options of Java that send the driver's log where the job says, quoted as Spark's launcher reads them."""
     properties = {"log4j2.configurationFile": Path(str(files("panewise.cli"))).joinpath("log4j2.properties").as_uri()}
     if job.log_file is not None:
@@ -93,7 +93,7 @@ def local_cores(master: str) -> int | None:
     return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
 
 
-def _root_level(job: Job, *, verbose: bool) -> str:
+def _root_level(job: JobFile, *, verbose: bool) -> str:
     """The level below which Spark writes nothing anywhere."""
     return "WARN" if verbose and job.log.level in ("off", "error") else job.log.level.upper()
 
@@ -103,7 +103,7 @@ def _quoted(option: str) -> str:
     return f'"{escaped}"'
 
 
-def _check_log_file(job: Job) -> None:
+def _check_log_file(job: JobFile) -> None:
     """Raise if Spark's log cannot be written: Spark itself would go on without a word."""
     file = job.log_file
     if file is None:

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from panewise.cli.delta import delta_is_missing, no_delta
-from panewise.cli.job import AVAILABLE_NOW, DELTA, FILE_FORMATS, KAFKA, Job, JobError, Sink
+from panewise.cli.delta import check_columns, delta_is_missing, no_delta
+from panewise.cli.job import AVAILABLE_NOW, DELTA, FILE_FORMATS, KAFKA, JobError, JobFile, Sink
 from panewise.cli.kafka import check_sink, connector_is_missing, no_connector
 from panewise.cli.messages import encoded
 from panewise.cli.nearest import did_you_mean
@@ -28,55 +28,57 @@ not see the query that writes to Kafka, so they would never come."""
 
 
 @dataclass(frozen=True)
-class Output:
+class SinkOutput:
     """One of a job's sinks: its table in the job file, and the name and the checkpoint of the stream that writes it."""
 
-    job: Job
+    job: JobFile
     sink: Sink
     place: str
     name: str
     checkpoint: str | None
 
     @staticmethod
-    def of_answers(job: Job) -> Output:
+    def of_answers(job: JobFile) -> SinkOutput:
         """The sink of the long table."""
         assert job.sink is not None, "only wide tables may have sinks of their own alone"
-        return Output(job, job.sink, "[sink]", job.name, job.stream.checkpoint)
+        return SinkOutput(job, job.sink, "[sink]", job.name, job.stream.checkpoint)
 
     @staticmethod
-    def of_table(job: Job, table: str) -> Output:
+    def of_table(job: JobFile, table: str) -> SinkOutput:
         """The sink of a wide table."""
         place = f"[sink.{table}]" if table in job.sinks else "[sink]"
-        return Output(job, sink_of_table(job, table), place, job.name, job.stream.checkpoint)
+        return SinkOutput(job, sink_of_table(job, table), place, job.name, job.stream.checkpoint)
 
     @staticmethod
-    def of_set_aside(job: Job) -> Output | None:
+    def of_set_aside(job: JobFile) -> SinkOutput | None:
         """The sink of events that are set aside, if the job has one."""
         aside = job.set_aside
-        return None if aside is None else Output(job, aside.sink, "[set_aside]", f"{job.name} aside", aside.checkpoint)
+        return (
+            None if aside is None else SinkOutput(job, aside.sink, "[set_aside]", f"{job.name} aside", aside.checkpoint)
+        )
 
 
-def start_stream(rows: DataFrame, output: Output) -> StreamingQuery:
+def start_stream(rows: DataFrame, output: SinkOutput) -> StreamingQuery:
     """Start writing a streaming DataFrame; its rows are appended as they come."""
     sink = output.sink
-    _check(output)
+    _check(output, rows)
     with _written(rows, output) as written:
         writer = written.writeStream.format(sink.format).outputMode("append").options(**sink.options)
         return _started(writer, output.job, output.name, output.checkpoint, sink.path)
 
 
-def start_tables(job: Job, tables: Tables) -> StreamingQuery:
+def start_tables(job: JobFile, tables: Tables) -> StreamingQuery:
     """Start writing the wide tables of a stream, each to its sink, by one query."""
-    outputs = {name: Output.of_table(job, name) for name in tables}
+    outputs = {name: SinkOutput.of_table(job, name) for name in tables}
     for name, output in outputs.items():
         # Before the first batch, which may be long.
-        _check(output)
+        _check(output, tables[name])
         _encoded(tables[name], output)
     writer = tables.write_stream({name: partial(_write_table, output) for name, output in outputs.items()})
     return _started(writer, job, job.name, job.stream.checkpoint)
 
 
-def _write_table(output: Output, batch: TableBatch) -> None:
+def _write_table(output: SinkOutput, batch: TableBatch) -> None:
     """Write what a batch brings to a table: once to files and Delta Lake, at least once elsewhere."""
     sink = output.sink
     with _written(batch.rows, output) as written:
@@ -90,7 +92,7 @@ def _write_table(output: Output, batch: TableBatch) -> None:
 
 
 def _started(
-    writer: DataStreamWriter, job: Job, name: str, checkpoint: str | None, path: str | None = None
+    writer: DataStreamWriter, job: JobFile, name: str, checkpoint: str | None, path: str | None = None
 ) -> StreamingQuery:
     writer = writer.queryName(name)
     if checkpoint is not None:
@@ -100,10 +102,10 @@ def _started(
     return writer.start(path) if path is not None else writer.start()
 
 
-def write_batch(rows: DataFrame, output: Output) -> int:
+def write_batch(rows: DataFrame, output: SinkOutput) -> int:
     """Write a whole DataFrame, and count its rows."""
     sink = output.sink
-    _check(output)
+    _check(output, rows)
     if sink.format in UNOBSERVED:
         kept = rows.persist()
         count = kept.count()
@@ -125,13 +127,15 @@ def _save(rows: DataFrame, sink: Sink, mode: str) -> None:
         writer.save()
 
 
-def _check(output: Output) -> None:
-    """Raise if the sink lacks something that can be seen before rows come."""
+def _check(output: SinkOutput, rows: DataFrame) -> None:
+    """Raise if the sink lacks something, or cannot take the rows, as far as that can be seen before rows come."""
     if output.sink.format == KAFKA:
         check_sink(output.job, output.place, output.sink)
+    if output.sink.format == DELTA:
+        check_columns(output.job, output.place, output.sink, rows)
 
 
-def _encoded(rows: DataFrame, output: Output) -> DataFrame:
+def _encoded(rows: DataFrame, output: SinkOutput) -> DataFrame:
     """The rows as the sink takes them: as they are, or each as a message."""
     sink = output.sink
     if sink.encode is None:
@@ -148,7 +152,7 @@ def _encoded(rows: DataFrame, output: Output) -> DataFrame:
 
 
 @contextmanager
-def _written(rows: DataFrame, output: Output) -> Iterator[DataFrame]:
+def _written(rows: DataFrame, output: SinkOutput) -> Iterator[DataFrame]:
     """The rows to write; an error of the sink names what it lacks and the cure."""
     job, sink, place = output.job, output.sink, output.place
     try:

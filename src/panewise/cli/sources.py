@@ -21,12 +21,13 @@ from pyspark.sql.types import (
 
 from panewise.aggregates.types import Type
 from panewise.cli.delta import delta_is_missing, no_delta
-from panewise.cli.job import FILE_FORMATS, KAFKA, Job, JobError, Source
+from panewise.cli.job import FILE_FORMATS, KAFKA, EventSource, JobError, JobFile
 from panewise.cli.kafka import check_source, connector_is_missing, no_connector, source_options
 from panewise.cli.messages import HEADERS, MALFORMED, decoded, is_header
 from panewise.cli.nearest import did_you_mean
 from panewise.cli.preflight import source_of
-from panewise.language.model import Stream, Workload
+from panewise.language.model import Stream
+from panewise.language.workload import Workload
 
 SPARK_TYPES: dict[Type, DataType] = {
     Type.BOOLEAN: BooleanType(),
@@ -40,7 +41,7 @@ NAMES_INSIDE = ("parquet", "orc", "avro")
 
 
 def read_events(
-    spark: SparkSession, job: Job, workload: Workload, malformed: dict[str, Observation] | None = None
+    spark: SparkSession, job: JobFile, workload: Workload, malformed: dict[str, Observation] | None = None
 ) -> dict[str, DataFrame]:
     """The events of each stream, as a stream or as a whole, as the job's mode says.
 
@@ -56,7 +57,7 @@ def read_events(
     return frames
 
 
-def read_for_set_aside(spark: SparkSession, job: Job, workload: Workload) -> dict[str, DataFrame]:
+def read_for_set_aside(spark: SparkSession, job: JobFile, workload: Workload) -> dict[str, DataFrame]:
     """The events of each stream once more, with the texts of malformed messages as `MALFORMED_TEXT`."""
     return {name: _Reading(spark, job, stream, counts=False).events() for name, stream in workload.streams.items()}
 
@@ -74,11 +75,11 @@ def schema_of(stream: Stream) -> StructType:
 class _Reading:
     """One stream read from its source."""
 
-    def __init__(self, spark: SparkSession, job: Job, stream: Stream, *, counts: bool = True) -> None:
+    def __init__(self, spark: SparkSession, job: JobFile, stream: Stream, *, counts: bool = True) -> None:
         self.spark = spark
         self.job = job
         self.stream = stream
-        self.source: Source = source_of(job, stream.name)
+        self.source: EventSource = source_of(job, stream.name)
         self.schema = schema_of(stream)
         self.place = job.place_of_source(stream.name)
         count = f"{MALFORMED} {stream.name}"

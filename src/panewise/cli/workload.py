@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from panewise.errors import StatementError
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 
 
 def read_workload(file: Path) -> Workload:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
 from panewise.planning.memory import check_budget
 from panewise.planning.optimize import optimize

@@ -25,9 +25,10 @@ from panewise.engine.tables import KeyTable
 from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import AggregateCall, Attribute, Expression, aggregates_of, attributes_of
-from panewise.language.model import Query, Stream, Workload
+from panewise.language.model import Query, Stream
 from panewise.language.printer import label_of
 from panewise.language.typecheck import type_of
+from panewise.language.workload import Workload
 from panewise.planning.within import may_be_interval
 
 Ints = npt.NDArray[np.int64]

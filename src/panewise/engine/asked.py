@@ -21,7 +21,7 @@ from panewise.engine.closed import Folded
 from panewise.language.expressions import AggregateCall, Comparison, Expression, Logical, aggregates_of
 from panewise.language.expressions import Literal as Constant
 from panewise.planning.optimize import components_of
-from panewise.planning.plan import PlannedAggregate, PlannedQuery
+from panewise.planning.trees import PlannedAggregate, PlannedQuery
 from panewise.windows import Window
 
 Limits = npt.NDArray[Any]
@@ -89,6 +89,11 @@ class AskedWindow:
             else:
                 found.setdefault(compared[0], []).append((compared[1], planned))
         self._alerts = [Alerts(*key, *_in_order(several, is_whole=key[2])) for key, several in found.items()]
+
+    @property
+    def aggregates(self) -> set[PlannedAggregate]:
+        """The different aggregates of the queries."""
+        return {aggregate for planned in self.queries for aggregate in planned.aggregates}
 
     def components(self, inputs: tuple[Type, ...]) -> tuple[Component, ...]:
         """What the queries need together, given the types of the stream's inputs."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,7 @@ NOWHERE = -(2**62)
 """The instance of a group that has no answer."""
 FOREVER = 2**62
 """After every instance."""
+_NOTHING = np.empty(0, np.int64)
 
 Bounds = Callable[[Window, Ints], tuple[Ints, Ints]]
 """Where some instances of a window start and end in time."""
@@ -86,8 +86,11 @@ class Changes:
 
     @property
     def seen(self) -> dict[str, int]:
-        """The newest instance of each query whose answers are known."""
-        return {name: known.last for name, known in self._known.items()}
+        """The newest instance of each query whose answers are known.
+
+        A query with answers that do not fit is left out: all of them count in each window, so all must be made.
+        """
+        return {name: known.last for name, known in self._known.items() if not known.overflows}
 
     def correct(self, answers: Iterable[QueryAnswers]) -> None:
         """Record answers that were corrected after they were reported."""
@@ -96,39 +99,44 @@ class Changes:
                 self._known[part.query.name].correct(part)
 
 
-@dataclass
 class _LastAnswers:
-    """The last answers of one query: by group, the instance, and the words of what was reported."""
+    """The last answers of one query: by group, whether it has one, and the words of what was reported."""
 
-    stream: Stream
-    query: Query
-
-    def __post_init__(self) -> None:
-        self._table = KeyTable([self.stream.attributes[name] for name in self.query.group_by])
-        self._instances = np.empty(0, np.int64)
-        self._words = no_words(self.query, 0)
+    def __init__(self, stream: Stream, query: Query) -> None:
+        self.query = query
+        self._table = KeyTable([stream.attributes[name] for name in query.group_by])
+        self._is_there = np.empty(0, np.bool_)
+        """Which groups have an answer in the newest instance."""
+        self._words = no_words(query, 0)
         self.last = NOWHERE
         """The newest instance that has closed."""
+        self.overflows = 0
+        """How many of its answers do not fit in 64 bits."""
+        self._known: tuple[KeyTable, Ints] = self._table, np.empty(0, np.int64)
+        """The numbers here of the groups of another table, -1 where that is not known."""
 
     def fork(self) -> _LastAnswers:
         """The same answers; numbers of groups are shared, as they only grow."""
         twin = copy(self)
-        twin._instances, twin._words = self._instances.copy(), self._words.copy()
+        twin._is_there, twin._words = self._is_there.copy(), self._words.copy()
         return twin
 
     def changed(self, part: QueryAnswers | None, last: int, bounds: Bounds) -> Iterator[QueryAnswers]:
         """What changed, and what is gone; `part` becomes what is known."""
-        gone: list[tuple[Ints, Ints]] = []
+        self.overflows = 0 if part is None else part.overflows
         if part is not None and part.touched is not None:
             yield from self._changed_among(part, part.touched, last, bounds)
             return
+        gone: list[tuple[Ints, Ints]] = []
+        is_there = np.zeros(len(self._is_there), np.bool_)
         if part is not None and len(part):
             groups = self._numbers(part, part.keys)
             order = np.lexsort((part.instances, groups))
             part, groups = part.from_rows(order), groups[order]
             words = words_of(part)
             is_first = np.append(True, groups[1:] != groups[:-1])
-            before = np.where(is_first, self._instances[groups], np.append(0, part.instances[:-1]))
+            shown_before = np.where(self._is_there[groups], self.last, NOWHERE)
+            before = np.where(is_first, shown_before, np.append(0, part.instances[:-1]))
             words_before = np.where(is_first, self._words[:, groups], np.roll(words, 1, axis=1))
             follows = before == part.instances - 1
             # Between an answer and the next one that does not follow it, the group was gone.
@@ -136,55 +144,67 @@ class _LastAnswers:
             gone.append((groups[gap], before[gap] + 1))
             same = np.where(follows, (words == words_before).all(axis=0), ~words.any(axis=0))
             yield part.from_rows(np.flatnonzero(~same))
-            self._take(part, groups, words)
-        ended = np.flatnonzero((self._instances != NOWHERE) & (self._instances < last))
-        was_shown = ended[self._words[:, ended].any(axis=0)]
-        gone.append((was_shown, self._instances[was_shown] + 1))
-        self._instances[ended] = NOWHERE
-        self.last = last
-        keys, instances = (np.concatenate(parts) for parts in zip(*gone))
-        where = bounds(self.query.window, instances)
-        yield withdrawn(self.query, where, Groups(self.query.group_by, self._table), keys, instances)
+            rows = np.flatnonzero(np.append(groups[1:] != groups[:-1], True))
+            groups, ends = groups[rows], part.instances[rows]
+            self._words[:, groups] = words[:, rows]
+            self._is_there[groups] = False
+            is_there = np.zeros(len(self._is_there), np.bool_)
+            is_there[groups[ends == last]] = True
+            ended = np.flatnonzero((ends < last) & words[:, rows].any(axis=0))
+            gone.append((groups[ended], ends[ended] + 1))
+        if last > self.last:
+            ended = np.flatnonzero(self._is_there)
+            ended = ended[self._words[:, ended].any(axis=0)]
+            gone.append((ended, np.full(len(ended), self.last + 1)))
+            self._is_there, self.last = is_there, last
+        yield self._withdrawn(gone, bounds)
 
     def _changed_among(self, part: QueryAnswers, touched: Ints, last: int, bounds: Bounds) -> Iterator[QueryAnswers]:
         """The same where only the answers of some groups are given: no other group's differ from the window before."""
-        groups, words = self._numbers(part, part.keys), words_of(part)
-        was_there = self._instances[groups] != NOWHERE
-        same = np.where(was_there, (words == self._words[:, groups]).all(axis=0), ~words.any(axis=0))
-        yield part.from_rows(np.flatnonzero(~same))
-        is_left = np.zeros(len(part.groups.table), np.bool_)
-        is_left[touched] = True
-        is_left[part.keys] = False
-        ended = self._numbers(part, np.flatnonzero(is_left))
-        ended = np.sort(ended[self._instances[ended] != NOWHERE])
+        every = self._numbers(part, touched)
+        was_there = self._is_there[every]
+        self._is_there[every] = False
+        given = slice(None) if len(part) == len(touched) else np.searchsorted(touched, part.keys)
+        groups, had, words = every[given], was_there[given], words_of(part)
+        same = np.where(had, (words == self._words[:, groups]).all(axis=0), ~words.any(axis=0))
+        yield part.from_rows(np.flatnonzero(~same)) if same.any() else part
+        self._is_there[groups] = True
+        ended = np.sort(every[was_there & ~self._is_there[every]])
         was_shown = ended[self._words[:, ended].any(axis=0)]
-        self._instances[ended] = NOWHERE
-        self._instances[groups], self._words[:, groups] = last, words
-        self._instances[self._instances != NOWHERE] = last
+        self._words[:, groups] = words
         self.last = last
-        instances = np.full(len(was_shown), last)
+        yield self._withdrawn([(was_shown, np.full(len(was_shown), last))], bounds)
+
+    def _withdrawn(self, gone: list[tuple[Ints, Ints]], bounds: Bounds) -> QueryAnswers:
+        """Rows of NULL for groups, each with the first instance in which it has no answer."""
+        keys = np.concatenate([_NOTHING, *(groups for groups, _ in gone)])
+        instances = np.concatenate([_NOTHING, *(instances for _, instances in gone)])
         where = bounds(self.query.window, instances)
-        yield withdrawn(self.query, where, Groups(self.query.group_by, self._table), was_shown, instances)
+        return withdrawn(self.query, where, Groups(self.query.group_by, self._table), keys, instances)
 
     def correct(self, part: QueryAnswers) -> None:
         """Take over corrected answers of the newest instance; the next window is compared with them."""
         part = part.from_rows(np.flatnonzero(part.instances == self.last))
         if len(part):
-            self._take(part, self._numbers(part, part.keys), words_of(part))
+            groups = self._numbers(part, part.keys)
+            self._is_there[groups] = True
+            self._words[:, groups] = words_of(part)
 
     def _numbers(self, part: QueryAnswers, keys: Ints) -> Ints:
         """The numbers of some groups, given those that they have in some answers."""
-        columns = part.groups.decode(keys)
-        groups = self._table.ids([columns[name] for name in self.query.group_by], len(keys))
-        more = len(self._table) - len(self._instances)
+        table = part.groups.table
+        if self._known[0] is not table or len(self._known[1]) < len(table):
+            known = self._known[1] if self._known[0] is table else np.empty(0, np.int64)
+            room = max(len(table), 2 * len(known))
+            self._known = table, np.append(known, np.full(room - len(known), -1))
+        numbers = self._known[1][keys]
+        if numbers.min(initial=0) < 0:
+            columns = part.groups.decode(keys)
+            numbers = self._table.ids([columns[name] for name in self.query.group_by], len(keys))
+            self._known[1][keys] = numbers
+        more = len(self._table) - len(self._is_there)
         if more > 0:
-            more = max(more, len(self._instances))
-            self._instances = np.append(self._instances, np.full(more, NOWHERE))
+            more = max(more, len(self._is_there))
+            self._is_there = np.append(self._is_there, np.zeros(more, np.bool_))
             self._words = np.concatenate([self._words, no_words(self.query, more)], axis=1)
-        return groups
-
-    def _take(self, part: QueryAnswers, groups: Ints, words: Ints) -> None:
-        """Remember each group's last row; the rows of a group stand together."""
-        rows = np.flatnonzero(np.append(groups[1:] != groups[:-1], True))
-        self._instances[groups[rows]] = part.instances[rows]
-        self._words[:, groups[rows]] = words[:, rows]
+        return numbers

@@ -28,7 +28,7 @@ from panewise.engine.thresholds import passing
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
 from panewise.kernels.multisets import count_distinct, most_frequent, select_ranks
 from panewise.language.expressions import AggregateCall, Expression, aggregates_of
-from panewise.planning.plan import PlannedAggregate, PlannedQuery, StreamPlan
+from panewise.planning.trees import PlannedAggregate, PlannedQuery, StreamPlan
 
 if TYPE_CHECKING:
     from panewise.engine.packed_rows import PackedRows
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Column = npt.NDArray[Any]
+Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 _NO_ANSWERS = Lowered(np.empty(0), None, np.empty(0, np.bool_))
 FEW = 8
@@ -112,26 +113,76 @@ class Lowering(ABC):
 
 
 class Folded(Lowering):
-    """The instances of one window over the rows of one predicate: for each, its key's number, and what it folds to."""
+    """The instances of one window over the rows of one predicate: for each, its key's number, and what it folds to.
 
-    keys: Ints
-    instances: Ints
+    Components are folded when they are first needed, and kept for other queries.
+    """
+
     groups: Groups
+    _folded: dict[Component, tuple[Column, ...]]
+    """The components of all instances."""
     before: int | None = None
     """The instance before, if it is known which keys' components differ from it."""
-    touched: Ints | None = None
-    """These keys, and maybe others."""
+    touched: Numbers | None = None
+    """These keys, and maybe others, in any order."""
+    if TYPE_CHECKING:
+        # Some ways have them as attributes, and a moving window finds them when they are first needed.
+        @property
+        def keys(self) -> Ints:
+            """The number of each instance's key."""
+
+        @property
+        def instances(self) -> Ints:
+            """The number of each instance."""
 
     def __len__(self) -> int:
         return len(self.instances)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no instance."""
+        return not len(self)
+
+    @property
+    def first_instance(self) -> int:
+        """The least number of an instance; there is one."""
+        return int(self.instances.min())
+
+    @property
+    def last_instance(self) -> int:
+        """The greatest number of an instance; there is one."""
+        return int(self.instances.max())
+
+    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
+        """The folded columns of a component, one value per instance, of some instances or of all."""
+        if component not in self._folded:
+            some = None if rows is None else self._fold_some(component, rows)
+            if some is not None:
+                return some
+            self._folded[component] = self._fold(component)
+        folded = self._folded[component]
+        return folded if rows is None else tuple(column[rows] for column in folded)
+
+    def of_keys(self, keys: Ints) -> Folded:
+        """The instances of some keys, which rise."""
+        is_wanted = np.zeros(len(self.groups.table), np.bool_)
+        is_wanted[keys] = True
+        return self.chosen(np.flatnonzero(is_wanted[self.keys]))
 
     @abstractmethod
     def chosen(self, rows: Ints) -> Folded:
         """Some of the instances; `rows` rise."""
 
-    @abstractmethod
     def expect(self, rows: Ints) -> None:
         """Announce that components of some instances will be needed."""
+
+    @abstractmethod
+    def _fold(self, component: Component) -> tuple[Column, ...]:
+        """The folded columns of a component, of all instances."""
+
+    @abstractmethod
+    def _fold_some(self, component: Component, rows: Ints) -> tuple[Column, ...] | None:
+        """Those of some instances; None if it is better to fold all."""
 
 
 @dataclass
@@ -148,26 +199,10 @@ class Fold(Folded):
     _folded: dict[Component, tuple[Column, ...]] = field(default_factory=dict)
     _lowered: dict[tuple[str, int | None, float | None], Lowered] = field(default_factory=dict)
 
-    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
-        """The folded columns of a component, one value per instance, of some instances or of all.
-
-        All are folded and kept for other queries, unless very few are needed.
-        """
-        if component in self._folded:
-            folded = self._folded[component]
-        elif rows is not None and FEW * len(rows) < len(self):
-            return self._fold(component, self.low[rows], self.high[rows])
-        else:
-            folded = self._folded[component] = self._fold(component, self.low, self.high)
-        return folded if rows is None else tuple(column[rows] for column in folded)
-
     def runs(self, component: Component, rows: Ints | None = None) -> tuple[Multisets, Ints, Ints]:
         """The multisets of a component, and the range of them that each instance covers."""
         runs = self.view.runs(component)
         return (runs, self.low, self.high) if rows is None else (runs, self.low[rows], self.high[rows])
-
-    def expect(self, rows: Ints) -> None:
-        """Nothing to prepare: each instance has its own range."""
 
     def chosen(self, rows: Ints) -> Fold:
         """Some of the instances."""
@@ -181,7 +216,13 @@ class Fold(Folded):
             _lowered={},
         )
 
-    def _fold(self, component: Component, low: Ints, high: Ints) -> tuple[Column, ...]:
+    def _fold(self, component: Component) -> tuple[Column, ...]:
+        return self._fold_ranges(component, self.low, self.high)
+
+    def _fold_some(self, component: Component, rows: Ints) -> tuple[Column, ...] | None:
+        return self._fold_ranges(component, self.low[rows], self.high[rows]) if FEW * len(rows) < len(self) else None
+
+    def _fold_ranges(self, component: Component, low: Ints, high: Ints) -> tuple[Column, ...]:
         view = self.view
         kind, names = component.kind, component.column_names()
         match kind:
@@ -212,6 +253,7 @@ class RepeatedFold(Folded):
     instances: Ints
     plan: StreamPlan
     groups: Groups
+    _folded: dict[Component, tuple[Column, ...]] = field(default_factory=dict)
     _lowered: dict[tuple[str, int | None, float | None], Lowered] = field(default_factory=dict)
 
     @staticmethod
@@ -226,8 +268,10 @@ class RepeatedFold(Folded):
             fold.chosen(first), np.cumsum(is_new) - 1, fold.keys, fold.instances, fold.plan, fold.groups
         )
 
-    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
-        """The folded columns of a component, one value per instance, of some instances or of all."""
+    def _fold(self, component: Component) -> tuple[Column, ...]:
+        return tuple(column[self.range_of] for column in self.ranges.component(component))
+
+    def _fold_some(self, component: Component, rows: Ints) -> tuple[Column, ...]:
         used, places = self._used(rows)
         return tuple(column[places] for column in self.ranges.component(component, used))
 
@@ -251,9 +295,6 @@ class RepeatedFold(Folded):
         return RepeatedFold(
             self.ranges.chosen(used), places, self.keys[rows], self.instances[rows], self.plan, self.groups
         )
-
-    def expect(self, rows: Ints) -> None:
-        """Nothing to prepare: each range is folded on its own."""
 
 
 @dataclass(frozen=True)
@@ -321,12 +362,8 @@ class ClosedWindows:
         return ClosedWindows(self.planned, self.fold.chosen(rows))
 
     def narrowed_to(self, touched: Ints) -> ClosedWindows:
-        """The windows of some keys; the answers of all others are those of the instance before."""
-        is_touched = np.zeros(len(self.fold.groups.table), np.bool_)
-        is_touched[touched] = True
-        narrow = self.from_rows(np.flatnonzero(is_touched[self.fold.keys]))
-        narrow._touched = touched
-        return narrow
+        """The windows of some keys, which rise; the answers of all others are those of the instance before."""
+        return ClosedWindows(self.planned, self.fold.of_keys(touched), _touched=touched)
 
     def decide(self) -> None:
         """Find the windows that pass HAVING.

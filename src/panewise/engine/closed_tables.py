@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,15 +12,16 @@ from panewise.engine.answers import QueryAnswers, to_table
 from panewise.engine.families import Family, families_of
 from panewise.engine.wide_tables import Closed, family_table, query_table
 from panewise.errors import UnknownNameError
-from panewise.language.model import Query, Stream, Workload
+from panewise.language.model import Query, Stream
+from panewise.language.workload import Workload
 from panewise.notebook import MOST_ROWS, block, counted, folded, names, table
 
 
-class Tables(Mapping[str, pa.Table]):
+class NamedTables(Mapping[str, pa.Table]):
     """Arrow tables by name, each made when it is first asked for."""
 
-    def __init__(self, kind: str, known: Sequence[str], make: Callable[[str], pa.Table]) -> None:
-        self._kind, self._known, self._make = kind, dict.fromkeys(known), make
+    def __init__(self, kind: str, known: Collection[str], make: Callable[[str], pa.Table]) -> None:
+        self._kind, self._known, self._make = kind, known, make
         self._made: dict[str, pa.Table] = {}
 
     def __getitem__(self, name: str) -> pa.Table:
@@ -51,11 +52,10 @@ class _Content:
     marks_ended: bool
     long_schema: pa.Schema
 
-    @cached_property
-    def queries(self) -> dict[str, Query]:
+    @property
+    def queries(self) -> Mapping[str, Query]:
         """The sliding queries of the stream."""
-        queries = self.workload.queries_of(self.stream.name)
-        return {query.name: query for query in queries if query.window.is_sliding}
+        return self.workload.sliding_queries[self.stream.name]
 
     @cached_property
     def families(self) -> dict[str, Family]:
@@ -126,7 +126,7 @@ class Answers:
 
         Cost: O(rows) a column, the first time.
         """
-        return Tables("sliding query", list(self._content.queries), self._content.query_table)
+        return NamedTables("sliding query", self._content.queries, self._content.query_table)
 
     @cached_property
     def families(self) -> Mapping[str, pa.Table]:
@@ -138,7 +138,7 @@ class Answers:
 
         Cost: O(rows) a column, the first time.
         """
-        return Tables("family", list(self._content.families), self._content.family_table)
+        return NamedTables("family", self._content.families, self._content.family_table)
 
     def long(self, *, encoded: bool = False) -> pa.Table:
         """Make one long table for all queries, with a row for each answer.

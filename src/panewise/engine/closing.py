@@ -15,7 +15,7 @@ from panewise.engine.stream_state import StreamState
 from panewise.engine.warned import Warned
 from panewise.engine.wide_tables import Closed
 from panewise.engine.windowed.row_queries import RowQueries
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.planning.memory import machine_bytes
 from panewise.windows.clock import FIRST_US, to_microseconds
 

@@ -31,7 +31,7 @@ from panewise.kernels.lifting import (
     lift_sum_int,
 )
 from panewise.kernels.ordering import order_words
-from panewise.planning.plan import Base, StreamPlan, Tree
+from panewise.planning.trees import Base, StreamPlan, Tree
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

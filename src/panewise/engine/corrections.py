@@ -82,7 +82,7 @@ def _answers_at(state: TreeState, wanted: Mapping[str, list[_Places]]) -> Iterat
     if not asked:
         return
     ends = np.concatenate([time_bounds(places.query.window, places.instances)[1] for places in asked])
-    for closed in state.close(int(ends.min()) - 1, int(ends.max())):
+    for closed in state.close(int(ends.min()) - 1, int(ends.max()), keys=_keys_of(state, asked)):
         for places in wanted.get(closed.planned.query.name, ()):
             found = _answers(closed, places)
             if found is not None:
@@ -142,9 +142,14 @@ def _closed(
     """The closed windows of queries that late events touch, from the first one touched on."""
     if touched:
         oldest = min(int(time_bounds(one.query.window, one.instances)[1].min()) for one in touched.values())
-        for closed in state.close(oldest - 1, closed_us):
+        for closed in state.close(oldest - 1, closed_us, keys=_keys_of(state, touched.values())):
             if closed.planned.query.name in touched:
                 yield closed.planned.query.name, closed
+
+
+def _keys_of(state: TreeState, several: Iterable[_Places]) -> Ints:
+    """The numbers that the groups of some places have in a tree's store: only their rows need to be folded."""
+    return np.unique(np.concatenate([state.store.numbers_of(places.groups, places.keys) for places in several]))
 
 
 def _answers(closed: ClosedWindows, places: _Places) -> QueryAnswers | None:

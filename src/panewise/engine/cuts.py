@@ -11,7 +11,7 @@ from math import ceil
 
 from panewise.engine.generation import TreeState
 from panewise.engine.slot_store import Extent
-from panewise.planning.plan import PlannedQuery
+from panewise.planning.trees import PlannedQuery
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.slots import lengths_of
 

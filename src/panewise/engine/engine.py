@@ -22,21 +22,21 @@ from panewise.engine.ingest import read_events
 from panewise.engine.lookup import first_values
 from panewise.engine.names import aggregate_query, instead, on_demand_query, row_query, text_of
 from panewise.engine.next_closing import NextClosing, next_closing
-from panewise.engine.on_demand.keys import key_columns
+from panewise.engine.on_demand.keys import asked_times, key_columns
 from panewise.engine.on_demand.one_group import FoundOne
 from panewise.engine.on_demand.scalars import Values
 from panewise.engine.on_demand.single import SingleLookups
 from panewise.engine.snapshot import read_snapshot, write_snapshot
-from panewise.engine.statistics import stream_statistics
+from panewise.engine.statistics import StreamPosition, stream_statistics
 from panewise.engine.stream_state import StreamState
 from panewise.engine.warned import Warned
 from panewise.engine.wide_tables import lookup_table
 from panewise.engine.windowed.row_queries import RowQueries
 from panewise.errors import ArgumentError, KeysError, QueryKindError, UnknownNameError
-from panewise.language.model import Workload
 from panewise.language.reader import apply, read
+from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
-from panewise.planning.plan import DEFAULT_RATE
+from panewise.planning.trees import DEFAULT_RATE
 from panewise.windows.clock import to_microseconds
 
 
@@ -311,6 +311,35 @@ class Engine(Closing):
         at_us = self._at_us(at, state)
         return state.lookup_many(bound, at_us, key_columns(state.stream, bound, keys))
 
+    def lookup_at(self, query: str, keys: object, times: object) -> dict[str, np.ma.MaskedArray[Any, Any]]:
+        """Answer many groups of an on-demand query, each at its own time.
+
+        Args:
+            query: The name of the query.
+            keys: The groups, as for `lookup`; None for a query without GROUP BY.
+            times: A time for each key: an array or a list of timestamps, ISO text or integers of microseconds.
+
+        Returns:
+            A masked array for each name of SELECT, with an element for each time, in their order. An element is masked
+            if its answer is NULL, if its group does not exist then, or if the group does not pass HAVING. Approximate
+            aggregates and WITHIN are answered exactly.
+
+        Raises:
+            HistoryError: The earliest time needs events that are no longer held.
+            PanewiseError: As for `lookup`; or there are more keys than times, or fewer.
+
+        Cost: O(events held) for a call, and O(1) or O(log events) for each time and aggregate. For few times `lookup`
+            is quicker.
+        """
+        bound = on_demand_query(self._workload, query)
+        state = self._stream(bound.stream)
+        times_us = asked_times(bound, times)
+        columns = {} if keys is None and not bound.group_by else key_columns(state.stream, bound, keys)
+        for name, column in columns.items():
+            if len(column) != len(times_us):
+                raise KeysError(f"query {query}: `times` has {len(times_us)} times for {len(column)} keys of {name!r}")
+        return state.lookup_at(bound, times_us, columns)
+
     def add(self, statements: str) -> None:
         """Run statements while the stream runs: all of them, or none if one is wrong.
 
@@ -379,6 +408,14 @@ class Engine(Closing):
         Cost: O(1).
         """
         return self._stream(stream).late
+
+    def position(self, stream: str) -> StreamPosition:
+        """Tell how far a stream is: its watermark, its newest event, and how many events it has taken.
+
+        Cost: O(1).
+        """
+        state = self._stream(stream)
+        return StreamPosition(state.watermark_us, state.newest_us, state.accepted, state.late)
 
     def set_aside_events(self, stream: str) -> dict[str, int]:
         """Count the events of a stream that no window counts, by reason: `late`, `untimed`, `future`.

@@ -262,6 +262,12 @@ class EventLog:
             )
 
 
+def one_batch(events: pa.Table) -> pa.RecordBatch:
+    """Some events as one batch."""
+    batches = events.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], events.schema)
+
+
 def _in_fewer_chunks(events: pa.Table) -> pa.Table:
     """The same events, with the newest chunks put together so that each is at most half as long as the one before.
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from math import expm1
 
 from panewise.engine.generation import Generation, TreeState
-from panewise.engine.moving import can_be_taken_off
 from panewise.engine.slot_store import MOVED_ROWS
 from panewise.engine.stream_state import StreamState
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
 from panewise.planning.optimize import optimize
-from panewise.planning.plan import DEFAULT_RATE, Clock, Plan, StreamPlan
+from panewise.planning.plan import Plan
+from panewise.planning.trees import DEFAULT_RATE, Clock, StreamPlan
 from panewise.windows.slots import lengths_in_slots
 
 
@@ -101,7 +101,7 @@ def predicted(at_work: TreeState, state: StreamState) -> TreeWork:
 def _visits_of_moving(at_work: TreeState) -> int:
     """How often a moving window visits a fragment: as it enters and leaves, and twice to note what remains after it."""
     inputs = tuple(one.type for one in at_work.plan.inputs)
-    return 2 if all(can_be_taken_off(component, inputs) for component in at_work.tree.components) else 4
+    return 2 if all(component.can_be_taken_off(inputs) for component in at_work.tree.components) else 4
 
 
 def _folded_at(lengths: list[int], slide: int, fragments: float, visits: int) -> float:

@@ -53,7 +53,7 @@ def families_of(queries: Iterable[Query]) -> dict[str, Family]:
         found.setdefault(key, []).append(query)
     families: dict[str, Family] = {}
     for members in found.values():
-        name = _free_name(_name_of(members[0]), families)
+        name = free_name(_name_of(members[0]), families)
         families[name] = Family(name, tuple(members), tuple(_columns_of(members)))
     return families
 
@@ -79,7 +79,7 @@ def _length_text(window: Window, length: int) -> str:
     return print_duration(length).lower().replace(" ", "_")
 
 
-def _free_name(name: str, taken: Container[str]) -> str:
+def free_name(name: str, taken: Container[str]) -> str:
     """The name, with a number behind it if it is taken."""
     free, number = name, 2
     while free in taken:
@@ -96,6 +96,6 @@ def _columns_of(queries: list[Query]) -> Iterator[tuple[Query, SelectItem, str]]
     taken = {WINDOW_END, ENDED, *queries[0].group_by}
     for (query, item), long_name in zip(shown, long_names, strict=True):
         is_free = item.alias is not None and wanted[item.alias] == 1
-        name = label_of(item) if is_free else _free_name(long_name, taken)
+        name = label_of(item) if is_free else free_name(long_name, taken)
         taken.add(name)
         yield query, item, name

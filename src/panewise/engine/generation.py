@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.asked import Asked
+from panewise.engine.changes import last_instance
 from panewise.engine.closed import ClosedWindows
 from panewise.engine.combine import Combiner
 from panewise.engine.projection import project
@@ -23,10 +26,13 @@ from panewise.engine.slot_store import SlotStore
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
 from panewise.planning.optimize import fit, grow, plan_stream
-from panewise.planning.plan import Clock, PlannedQuery, Shape, StreamPlan, Tree
+from panewise.planning.trees import Clock, PlannedQuery, PlanShape, StreamPlan, Tree
 from panewise.windows import Window
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.slots import lengths_of, oldest_slot_needed
+
+Ints = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -122,21 +128,33 @@ class TreeState:
             self.store, self._without_late = self._without_late, None
 
     def close(
-        self, after: int | None, until: int | None, store: SlotStore | None = None, *, may_pass: bool = False
+        self,
+        after: int | None,
+        until: int | None,
+        store: SlotStore | None = None,
+        *,
+        may_pass: bool = False,
+        keys: Ints | None = None,
     ) -> Iterator[ClosedWindows]:
         """The windows of active queries that end in (after, until] and lie within what each query has seen.
 
-        With `may_pass`, queries whose HAVING no group can pass may be left out.
+        With `may_pass`, queries whose HAVING no group can pass may be left out. With `keys`, only windows of these.
         """
-        for closed in (store or self.store).close(self.asked, after, until, may_pass=may_pass):
+        for closed in (store or self.store).close(self.asked, after, until, may_pass=may_pass, keys=keys):
             exact_from = self.exact_from[closed.planned.query.name]
-            if exact_from is None:
+            slide = lengths_of(closed.planned.query.window)[1]
+            if exact_from is None or closed.fold.first_instance * slide >= exact_from:
                 yield closed
                 continue
-            slide = lengths_of(closed.planned.query.window)[1]
             seen = closed.from_rows(np.flatnonzero(closed.instances * slide >= exact_from))
             if len(seen):
                 yield seen
+
+    @property
+    def has_closed(self) -> bool:
+        """Whether a window with events has closed that some active query saw whole."""
+        start = self.store.last_start
+        return start is not None and any(first is None or start >= first for first in self.exact_from.values())
 
     def evict(self, closed: int) -> None:
         """Drop the slots that no window ending after `closed` covers."""
@@ -189,7 +207,7 @@ class Generation:
         queries: list[Query],
         held_from: dict[Clock, int | None],
         prices: Prices,
-        shape: Shape | None = None,
+        shape: PlanShape | None = None,
         *,
         waits: bool = False,
     ) -> None:
@@ -221,7 +239,7 @@ class Generation:
         self,
         batch: pa.RecordBatch,
         clock: Clock,
-        ticks: np.ndarray[tuple[int], np.dtype[np.int64]],
+        ticks: Ints,
         *,
         late: bool = False,
     ) -> None:
@@ -278,7 +296,7 @@ def decided(closed: Iterable[ClosedWindows]) -> Iterator[ClosedWindows]:
 
 
 def only_touched(
-    closed: Iterable[ClosedWindows], seen: Mapping[str, int], together: Iterable[Iterable[str]]
+    closed: Iterable[ClosedWindows], seen: Mapping[str, int], together: Iterable[Iterable[str]], until_us: int
 ) -> Iterator[ClosedWindows]:
     """Closed windows, narrowed to the groups whose answers may have changed where that is known.
 
@@ -288,16 +306,26 @@ def only_touched(
     found = {one.planned.query.name: one for one in closed}
     for names in together:
         several = [found[name] for name in names if name in found]
-        if len(several) < len(list(names)) or any(_is_unknown(one, seen) for one in several):
+        if len(several) < len(list(names)) or any(_is_unknown(one, seen, until_us) for one in several):
             continue
-        touched = np.unique(np.concatenate([one.fold.touched for one in several if one.fold.touched is not None]))
+        touched = _united({id(one.fold): one.fold.touched for one in several}.values())
         for one in several:
             found[one.planned.query.name] = one.narrowed_to(touched)
     yield from found.values()
 
 
-def _is_unknown(one: ClosedWindows, seen: Mapping[str, int]) -> bool:
-    return one.fold.touched is None or one.fold.before != seen.get(one.planned.query.name)
+def _united(several: Iterable[Numbers | None]) -> Ints:
+    """The keys of some lists without repeats, rising."""
+    lists = [keys for keys in several if keys is not None]
+    return (np.sort(lists[0]) if len(lists) == 1 else np.unique(np.concatenate(lists))).astype(np.int64)
+
+
+def _is_unknown(one: ClosedWindows, seen: Mapping[str, int], until_us: int) -> bool:
+    """Whether groups beside those touched may have changed: since another instance, or in later ones without events."""
+    query, fold = one.planned.query, one.fold
+    if fold.touched is None or fold.before != seen.get(query.name):
+        return True
+    return fold.last_instance != last_instance(query.window, until_us)
 
 
 def time_answers(
@@ -314,7 +342,7 @@ def time_answers(
     answers: dict[str, QueryAnswers] = {}
     fold, starts, ends = None, _NOTHING, _NOTHING
     closing = state.close(after, None if until_us == END_OF_STREAM else until_us, may_pass=True)
-    for closed in decided(closing if seen is None else only_touched(closing, seen, together)):
+    for closed in decided(closing if seen is None else only_touched(closing, seen, together, until_us)):
         if closed.fold is not fold:
             fold = closed.fold
             length, slide = lengths_of(closed.planned.query.window)

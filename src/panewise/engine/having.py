@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
 from panewise.engine.event_log import EventLog
 from panewise.engine.growing import GrowingInts
@@ -155,7 +156,7 @@ class HavingIndex:
         values = evaluate(self._key.argument, raw, self._stream.attributes)
         valid = np.asarray(values.is_valid())
         codes, times = codes[valid], times[valid]
-        if self._key.function == "COUNT":
+        if CATALOGUE[self._key.function].only_counts:
             self._filter.update(codes, None, times)
             return
         numbers = np.asarray(values.drop_null())

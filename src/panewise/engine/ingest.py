@@ -132,7 +132,8 @@ def _columns(stream: Stream, events: object) -> Mapping[str, Any]:
     if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "iloc") and hasattr(events, "columns"):
         frame: Any = events
         return _named(stream, [str(name) for name in frame.columns], lambda place: frame.iloc[:, place])
-    if hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__"):
+    is_column = type(events).__name__ == "Series"
+    if not is_column and (hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__")):
         try:
             table = pa.table(events)
         except (pa.ArrowException, TypeError, ValueError) as error:
@@ -176,14 +177,7 @@ def to_column(stream: Stream, name: str, kind: Type, columns: Mapping[str, Any],
         raise EventsError(f"stream {stream.name}: the events have no column {name!r}{hint}")
     column = columns[name]
     try:
-        if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-            if isinstance(column, (str, bytes)):
-                raise TypeError("it is one value and not a list or an array")
-            column = pa.array(_for_arrow(column))
-        if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # zero chunks
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        column = _one_array(column)
         return _cast(column, kind, unit)
     except UnicodeEncodeError as error:
         raise EventsError(
@@ -193,6 +187,23 @@ def to_column(stream: Stream, name: str, kind: Type, columns: Mapping[str, Any],
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         given: object = getattr(column, "type", type(column).__name__)
         raise EventsError(f"stream {stream.name}: column {name!r} of type {given} is not {kind}: {error}") from None
+
+
+def as_column(kind: Type, column: Any, unit: str | None = None) -> pa.Array:
+    """An array or a list as one Arrow array of a type; raises what Arrow raises if it is not of that type."""
+    return _cast(_one_array(column), kind, unit)
+
+
+def _one_array(column: Any) -> pa.Array:
+    if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+        if isinstance(column, (str, bytes)):
+            raise TypeError("it is one value and not a list or an array")
+        column = pa.array(_for_arrow(column))
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # zero chunks
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column
 
 
 def _for_arrow(column: Any) -> Any:

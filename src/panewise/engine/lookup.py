@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
-from panewise.aggregates.types import Type
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.asked import Asked
 from panewise.engine.combine import Combiner
-from panewise.engine.event_log import EventLog
+from panewise.engine.event_log import EventLog, one_batch
 from panewise.engine.having import HavingIndexes
 from panewise.engine.on_demand.scalars import Values, as_scalars
 from panewise.engine.on_demand.served import Keys, labelled_aggregates
@@ -142,8 +141,7 @@ def _from_log(
     numbers = having.numbers_of(query, at_us, log.events.take(pa.array(pending)))
     if numbers is not None:
         rows = np.concatenate([log.rows_of(numbers), pending])
-    covered = log.events.take(pa.array(rows)).combine_chunks()
-    batch = covered.to_batches()[0] if len(rows) else pa.RecordBatch.from_pylist([], log.schema)
+    batch = one_batch(log.events.take(pa.array(rows)))
     times = np.asarray(batch.column(stream.timestamp))
     plan = plan_lookup(stream, query)
     (tree,) = plan.trees
@@ -168,7 +166,7 @@ def _of_keys(stream: Stream, batch: pa.RecordBatch, keys: Keys) -> pa.RecordBatc
 def _over_nothing(stream: Stream, query: Query, start_us: int, end_us: int) -> QueryAnswers:
     """One row of counts 0 and NULLs for an ungrouped query, no row for a grouped one."""
     size = 0 if query.group_by else 1
-    lowered = {call: _nothing(call, size) for call in query.aggregates}
+    lowered = {call: nothing(call, size) for call in query.aggregates}
     starts, ends, keys = np.full(size, start_us), np.full(size, end_us), np.zeros(size, np.int64)
     return QueryAnswers(query, starts, ends, keys, Groups((), KeyTable([])), lowered).having(stream)
 
@@ -176,7 +174,7 @@ def _over_nothing(stream: Stream, query: Query, start_us: int, end_us: int) -> Q
 def _of_intervals(query: Query, looked: Looked, start_us: int, end_us: int) -> QueryAnswers:
     """One row, of the middles of the intervals."""
     known = {call: interval for call, interval in looked.intervals.items() if interval is not None}
-    lowered = {call: _nothing(call, 1) for call in looked.intervals.keys() - known.keys()}
+    lowered = {call: nothing(call, 1) for call in looked.intervals.keys() - known.keys()}
     for call, interval in known.items():
         exact = None if interval.exact is None else np.array([interval.exact])
         lowered[call] = Lowered(np.array([interval.middle]), exact, np.ones(1, np.bool_))
@@ -185,8 +183,9 @@ def _of_intervals(query: Query, looked: Looked, start_us: int, end_us: int) -> Q
     return QueryAnswers(query, starts, ends, keys, Groups((), KeyTable([])), lowered, bounds)
 
 
-def _nothing(call: AggregateCall, size: int) -> Lowered:
-    counts = CATALOGUE[call.function].result is Type.BIGINT
+def nothing(call: AggregateCall, size: int) -> Lowered:
+    """What an aggregate answers over no event, some times: a count is 0, anything else NULL."""
+    counts = CATALOGUE[call.function].fewest == 0
     return Lowered(np.zeros(size), np.zeros(size, np.int64) if counts else None, np.full(size, counts))
 
 

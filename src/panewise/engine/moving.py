@@ -6,11 +6,15 @@ window covers. Components that can be taken off exactly (counts and sums of inte
 others (extremes, sums of doubles) have two parts, as in a queue of two stacks: what came before the *turn* lies in the
 back, what came after it in the front. Rows enter the front. For the back it is noted, when it is made, what remains of
 a key's back once a row leaves; when all of it has left, the front becomes the back. The notes are made block by block
-and, within the oldest block only, row by row, so that they take less memory than the rows.
+and, within the oldest block only, row by row, so that they take less memory than the rows. A row that comes late is
+put where it belongs: into the totals, or into the front or the back and the notes of all older blocks.
+Multisets and sketches have no totals: the answers made of them are kept for each key until a row of it enters or
+leaves, and are then made anew from the rows of that key.
 
-Cost: a move is O(rows that enter and leave), amortised, and O(keys) for each component that is read.
+Cost: a move is O(rows that enter and leave), amortised, and O(keys) for each component that is read. A row that is late
+costs O(blocks). An answer of multisets or sketches that changed costs the rows of its key.
 Space: a few words for each key and component, and a note for each key of a block.
-Needs: components of a fixed number of words with an associative and commutative combine.
+Needs: for totals, components of a fixed number of words with an associative and commutative combine.
 Source: Arasu and Widom, VLDB 2004 (landmark intervals); Tangwongsan, Hirzel, Schneider, "Low-Latency Sliding-Window
 Aggregation in Worst-Case Constant Time", 2017, section 2 (two stacks).
 """
@@ -18,93 +22,56 @@ Aggregation in Worst-Case Constant Time", 2017, section 2 (two stacks).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
-from panewise.engine.closed import Folded
-from panewise.engine.packed_rows import PackedRows, Places
-from panewise.kernels.moving_windows import note_doubles, note_extremes, note_squares
+from panewise.engine.closed import Folded, Lowering
+from panewise.engine.kept_answers import KeptAnswers
+from panewise.engine.packed_rows import NO_END
+from panewise.engine.picked_rows import PickedRows, PredicateRows
+from panewise.kernels.moving_windows import count_events, note_doubles, note_extremes, note_squares
 from panewise.kernels.nested_windows import add_doubles, add_integers, add_sums_of_squares, keep_extremes
 from panewise.kernels.pairs import sum_pairs
 from panewise.kernels.squares import sum_squares
-from panewise.planning.plan import StreamPlan
+from panewise.planning.trees import PlannedAggregate, StreamPlan
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Column = npt.NDArray[Any]
 Numbers = npt.NDArray[np.unsignedinteger[Any]]
+FoldOfKeys = Callable[[Ints, int, int], Lowering]
+"""The fold of the rows of some keys, between two slots."""
 
+FEWEST_BLOCKS = 4
+"""The back has at least so many blocks, unless it has fewer slots than their square."""
 _EVENTS = Component(Kind.ROWS)
 _ONE_LINE = np.zeros(1, np.uint64)
 """The kernels of nested windows put rows into lines of cells; a moving window has one."""
 
 
-def can_be_taken_off(component: Component, inputs: tuple[Type, ...]) -> bool:
-    """Whether what leaves can be taken off a total, given the types of the stream's inputs.
-
-    A difference of sums of doubles would show what was rounded in values that have left.
-    """
-    return component.kind.is_subtractable and not component.is_float(inputs)
-
-
-class PredicateRows:
-    """The rows that pass one predicate, over all runs of a store. What several windows read is picked once."""
-
-    def __init__(self, runs: Iterable[PackedRows], holds: Bools | None) -> None:
-        self._runs = list(runs)
-        self._holds = holds
-        self._newest: dict[tuple[int, int], PickedRows] = {}
-
-    def between(self, first: int, end: int) -> PickedRows:
-        """The rows with slots from `first` up to `end`."""
-        found = ((run, run.rows_between(first, end, self._holds)) for run in self._runs)
-        return PickedRows([(run, rows) for run, rows in found if len(rows)])
-
-    def entering(self, first: int, end: int) -> PickedRows:
-        """The same, kept for the other windows that go on from there."""
-        if (first, end) not in self._newest:
-            self._newest[first, end] = self.between(first, end)
-        return self._newest[first, end]
-
-
-class PickedRows:
-    """Some rows of several runs."""
-
-    def __init__(self, parts: list[tuple[PackedRows, Places]]) -> None:
-        self._parts = parts
-        self.keys: Numbers = _joined([run.numbers[rows] for run, rows in parts], np.uint32)
-        self._columns: dict[Component, tuple[Column, ...]] = {}
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    @property
-    def slots(self) -> Ints:
-        """The slot of each row."""
-        return _joined([run.place_slots[run.places[rows]] for run, rows in self._parts], np.int64)
-
-    def columns(self, component: Component) -> tuple[Column, ...]:
-        """The columns of a component."""
-        if component not in self._columns:
-            self._columns[component] = tuple(
-                _joined([run.column(name, rows) for run, rows in self._parts], np.int64)
-                for name in component.column_names()
-            )
-        return self._columns[component]
-
-
-def _joined(columns: list[Column], dtype: npt.DTypeLike) -> Column:
-    if len(columns) == 1:
-        return columns[0]
-    return np.concatenate(columns) if columns else np.empty(0, dtype)
+def _fold_into(words: Column, component: Component, keys: Numbers, columns: tuple[Column, ...]) -> None:
+    """Fold rows into the words of their keys, or of other places."""
+    places = np.zeros(len(keys), np.uint8)
+    match component.kind:
+        case Kind.SUM_FLOAT:
+            add_doubles(keys, places, _ONE_LINE, columns[0], columns[1], words[0], words[1])
+        case Kind.SQUARES:
+            add_sums_of_squares(keys, places, _ONE_LINE, columns, words)
+        case Kind.MIN | Kind.MAX as kind:
+            keep_extremes(keys, places, _ONE_LINE, columns[0], kind is Kind.MAX, words[0])
+        case _:
+            for word, column in zip(words, columns, strict=True):
+                add_integers(keys, places, _ONE_LINE, column, word)
 
 
 class _Totals:
@@ -137,18 +104,7 @@ class _Totals:
 
     def fold(self, keys: Numbers, columns: tuple[Column, ...]) -> None:
         """Fold rows in."""
-        places = np.zeros(len(keys), np.uint8)
-        words = self.words
-        match self.component.kind:
-            case Kind.SUM_FLOAT:
-                add_doubles(keys, places, _ONE_LINE, columns[0], columns[1], words[0], words[1])
-            case Kind.SQUARES:
-                add_sums_of_squares(keys, places, _ONE_LINE, columns, words)
-            case Kind.MIN | Kind.MAX as kind:
-                keep_extremes(keys, places, _ONE_LINE, columns[0], kind is Kind.MAX, words[0])
-            case _:
-                for word, column in zip(words, columns, strict=True):
-                    add_integers(keys, places, _ONE_LINE, column, word)
+        _fold_into(self.words, self.component, keys, columns)
 
     def note(self, keys: Numbers, columns: tuple[Column, ...]) -> Column:
         """Fold rows in, one after the other; returns the words of each row's key before it."""
@@ -212,11 +168,17 @@ class MovingWindow:
         """Where the next instance begins: rows before it may go as soon as the present one has been read."""
         self.moves = 0
         """How often it changed: what was read before a change may not be read after it."""
+        self.present_keys = 0
+        """How many keys have events in it."""
         self._keys = 0
         self._instance: int | None = None
         """The instance that was read last; None if what changed since then is not known."""
-        self._touched: list[Numbers] = []
-        """The keys of the rows that entered or left since then."""
+        self._touched = np.empty(0, np.uint32)
+        """The keys of the rows that entered or left since then, and room for more."""
+        self._is_touched = np.empty(0, np.bool_)
+        self._touched_keys = 0
+        self._kept: dict[PlannedAggregate, KeptAnswers] = {}
+        """The answers of multisets and sketches."""
         self._totals: dict[Component, _Totals] = {}
         self._front: dict[Component, _Totals] = {}
         self._back: dict[Component, _Totals] = {}
@@ -224,11 +186,18 @@ class MovingWindow:
         self._open: _OpenBlock | None = None
         for component in components:
             is_float = component.is_float(inputs)
-            if can_be_taken_off(component, inputs):
+            if component.can_be_taken_off(inputs):
                 self._totals[component] = _Totals(component, is_float, 0)
             else:
                 self._front[component] = _Totals(component, is_float, 0)
                 self._back[component] = _Totals(component, is_float, 0)
+
+    def folds(self, aggregate: PlannedAggregate) -> bool:
+        """Whether all that an aggregate needs is folded here."""
+        if aggregate.input is None:
+            return True
+        kinds = CATALOGUE[aggregate.call.function].kinds(self._inputs[aggregate.input])
+        return all(Component(kind, aggregate.input) in self.components for kind in kinds)
 
     @property
     def components(self) -> frozenset[Component]:
@@ -239,7 +208,9 @@ class MovingWindow:
     def nbytes(self) -> int:
         """The memory of totals and notes."""
         noted = sum(block.nbytes for block in self._blocks) + (0 if self._open is None else self._open.nbytes)
-        return noted + sum(cells.nbytes for cells in self._cells())
+        kept = sum(answers.nbytes for answers in self._kept.values())
+        words = sum(cells.nbytes for cells in self._cells())
+        return noted + kept + words + self._touched.nbytes + self._is_touched.nbytes
 
     def move(self, start: int, end: int, source: PredicateRows, keys: int) -> int:
         """Cover the slots from `start` up to `end`, neither of them before where it is; returns the rows visited."""
@@ -247,9 +218,10 @@ class MovingWindow:
         visited = self.leave(start, source)
         entering = source.entering(self.end, end)
         if len(entering):
-            self._touch(entering.keys)
+            self._count(entering, 1)
             for cells in (*self._totals.values(), *self._front.values()):
-                cells.fold(entering.keys, entering.columns(cells.component))
+                if cells.component != _EVENTS:
+                    cells.fold(entering.keys, entering.columns(cells.component))
         self.end = end
         return visited + len(entering)
 
@@ -266,30 +238,118 @@ class MovingWindow:
             visited += self._turn_round(source)
         leaving = source.between(self.start, start)
         if len(leaving):
-            self._touch(leaving.keys)
+            self._count(leaving, -1)
             for cells in self._totals.values():
-                cells.fold(leaving.keys, tuple(-column for column in leaving.columns(cells.component)))
+                if cells.component != _EVENTS:
+                    cells.fold(leaving.keys, tuple(-column for column in leaving.columns(cells.component)))
             if self._back:
                 visited += self._leave_back(start, source)
         self.start = start
         return visited + len(leaving)
+
+    def insert(self, late: PredicateRows, keys: int) -> None:
+        """Take in rows that come late; those that it does not cover are left out."""
+        self._cover(keys)
+        # Rows that have left meanwhile correct the answers that the next ones are compared with.
+        self._touch(late.between(NO_END, self.end).keys)
+        covered = late.between(self.start, self.end)
+        if not len(covered):
+            return
+        self._count(covered, 1)
+        for cells in self._totals.values():
+            if cells.component != _EVENTS:
+                cells.fold(covered.keys, covered.columns(cells.component))
+        newer = late.between(max(self._turn, self.start), self.end)
+        if len(newer):
+            for cells in self._front.values():
+                cells.fold(newer.keys, newer.columns(cells.component))
+        if self._back:
+            self._insert_back(late.between(self.start, self._turn))
+
+    def _insert_back(self, late: PickedRows) -> None:
+        """Take late rows into the back, and into what is noted to remain of it."""
+        if not len(late):
+            return
+        self._open = None
+        slots = late.slots
+        for slot in np.unique(slots).tolist():
+            self._know_in_block(slot, np.unique(late.keys[slots == slot]))
+        for block in self._blocks:
+            places, is_here = _places_in(block.keys, late.keys)
+            remains = is_here & (slots >= block.end)
+            if remains.any():
+                for component, note in block.notes.items():
+                    columns = tuple(column[remains] for column in late.columns(component))
+                    _fold_into(note, component, places[remains].astype(np.uint32), columns)
+        for component, cells in self._back.items():
+            cells.fold(late.keys, late.columns(component))
+
+    def _know_in_block(self, slot: int, keys: Numbers) -> None:
+        """Have notes for some keys in the block of a slot, with what remains of them now."""
+        place = next((place for place, block in enumerate(self._blocks) if slot < block.end), len(self._blocks))
+        if place == len(self._blocks) or slot < self._blocks[place].first:
+            nothing = {component: cells.words[:, :0] for component, cells in self._back.items()}
+            self._blocks.insert(place, _Block(slot, slot + 1, keys[:0], nothing))
+        block = self._blocks[place]
+        keys = keys[~_places_in(block.keys, keys)[1]]
+        remains = {component: cells.words[:, keys] for component, cells in self._back.items()}
+        # The nearest older block that has a key notes what remains after it, and none of that is in between.
+        for older in [self._blocks[before] for before in range(place)]:
+            places, is_here = _places_in(older.keys, keys)
+            for component, words in remains.items():
+                words[:, is_here] = older.notes[component][:, places[is_here]]
+        at = np.searchsorted(block.keys, keys)
+        block.keys = np.insert(block.keys, at, keys)
+        for component, words in remains.items():
+            block.notes[component] = np.insert(block.notes[component], at, words, axis=1)
 
     def present(self) -> Ints:
         """The keys with events in the window, rising."""
         # Rows would not tell: two of them become one when their runs are merged.
         return np.flatnonzero(self._totals[_EVENTS].words[0])
 
-    def read(self, instance: int) -> tuple[int | None, Ints]:
+    def present_among(self, keys: Ints) -> Ints:
+        """Those of some keys that have events in the window."""
+        is_here: npt.NDArray[np.bool_] = self._totals[_EVENTS].words[0, keys] != 0
+        return keys[is_here]
+
+    def read(self, instance: int) -> tuple[int | None, Numbers]:
         """Note that an instance is read; returns the one read before it, and the keys touched since then."""
-        is_touched = np.zeros(self._keys, np.bool_)
-        for keys in self._touched:
-            is_touched[keys] = True
-        before, self._instance, self._touched = self._instance, instance, []
-        return before, np.flatnonzero(is_touched)
+        before, self._instance = self._instance, instance
+        touched = self._touched[: self._touched_keys].copy()
+        self._is_touched[touched] = False
+        self._touched_keys = 0
+        return before, touched
+
+    def lowered(self, aggregate: PlannedAggregate, keys: Ints, fold_of_keys: FoldOfKeys) -> Lowered:
+        """The answers of an aggregate that is not made of totals, for some keys with events."""
+        if not len(keys):
+            return fold_of_keys(keys, self.start, self.end).lowered(aggregate)
+        if aggregate not in self._kept:
+            self._kept[aggregate] = KeptAnswers(self._keys)
+        kept = self._kept[aggregate]
+        stale = kept.stale_among(keys)
+        if len(stale):
+            kept.put(stale, fold_of_keys(stale, self.start, self.end).lowered(aggregate))
+        return kept.of(keys)
 
     def _touch(self, keys: Numbers) -> None:
+        """Note that the answers of some keys may change."""
+        new = np.unique(keys[~self._is_touched[keys]])
+        self._touched[self._touched_keys : self._touched_keys + len(new)] = new
+        self._is_touched[new] = True
+        self._touched_keys += len(new)
+
+    def _count(self, rows: PickedRows, sign: int) -> None:
+        """Count the events of rows that enter or leave, and note their keys."""
         self.moves += 1
-        self._touched.append(keys)
+        (events,), (totals,) = rows.columns(_EVENTS), self._totals[_EVENTS].words
+        more, self._touched_keys = count_events(
+            rows.keys, events, sign, totals, self._is_touched, self._touched, self._touched_keys
+        )
+        self.present_keys += more
+        for kept in self._kept.values():
+            kept.forget(rows.keys)
 
     def component(self, component: Component, keys: Ints) -> tuple[Column, ...]:
         """The folded columns of a component for some keys."""
@@ -311,11 +371,12 @@ class MovingWindow:
         self._cover(len(numbers))
         self._keys = len(used)
         # Some of the keys that were touched may have lost their numbers.
-        self._instance, self._touched = None, []
-        for cells in self._cells():
-            cells.renumber(used)
-        for part in self._blocks:
-            part.keys = numbers[part.keys]
+        self._instance, self._touched_keys = None, 0
+        self._touched, self._is_touched = np.empty(len(used), np.uint32), np.zeros(len(used), np.bool_)
+        for part in self._by_key():
+            part.renumber(used)
+        for block in self._blocks:
+            block.keys = numbers[block.keys]
         if self._open is not None:
             self._open.keys = numbers[self._open.keys]
 
@@ -326,6 +387,7 @@ class MovingWindow:
         fresh.move(self.start, self.end, source, keys)
         present = self.present()
         assert np.array_equal(present, fresh.present())
+        assert len(present) == self.present_keys
         for component in self.components:
             for mine, its in zip(self.component(component, present), fresh.component(component, present), strict=True):
                 if component.kind in (Kind.SUM_FLOAT, Kind.SQUARES):
@@ -336,15 +398,29 @@ class MovingWindow:
     def _cells(self) -> Iterable[_Totals]:
         return (*self._totals.values(), *self._front.values(), *self._back.values())
 
+    def _by_key(self) -> tuple[_Totals | KeptAnswers, ...]:
+        """All that is held for each key."""
+        return (*self._cells(), *self._kept.values())
+
     def _cover(self, keys: int) -> None:
         if keys > self._keys:
+            # A little more than is needed: some keys come with every move.
+            keys = max(keys, self._keys + self._keys // 8)
+            more = keys - self._keys
             self._keys = keys
-            for cells in self._cells():
-                cells.cover(keys)
+            self._touched = np.concatenate([self._touched, np.empty(more, np.uint32)])
+            self._is_touched = np.concatenate([self._is_touched, np.zeros(more, np.bool_)])
+            for part in self._by_key():
+                part.cover(keys)
 
     def _clear(self, start: int) -> None:
         """Forget everything, and go on at a slot from which on nothing was covered."""
-        self._touch(self.present().astype(np.uint32))
+        self.moves += 1
+        left = self.present().astype(np.uint32)
+        self._touch(left)
+        self.present_keys = 0
+        for kept in self._kept.values():
+            kept.forget(left)
         for cells in self._cells():
             cells.clear()
         self._blocks.clear()
@@ -358,7 +434,11 @@ class MovingWindow:
         self._blocks.clear()
         self._open = None
         visited = 0
-        bounds = np.unique(np.linspace(self.start, self.end, int((self.end - self.start) ** 0.5) + 1).astype(np.int64))
+        slots = self.end - self.start
+        # As many blocks as make notes of blocks and of the rows of one block smallest together.
+        rows_a_key = source.count(self.start, self.end) / max(1, self.present_keys)
+        blocks = int(min(slots, max(FEWEST_BLOCKS**2, rows_a_key)) ** 0.5)
+        bounds = np.unique(np.linspace(self.start, self.end, blocks + 1).astype(np.int64))
         for first, end in zip(bounds[-2::-1].tolist(), bounds[:0:-1].tolist()):
             some = source.between(first, end)
             if not len(some):
@@ -411,80 +491,127 @@ class MovingWindow:
         return len(some)
 
 
-@dataclass
+def _places_in(keys: Numbers, some: Numbers) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The places of some keys among others, which rise, and whether they are there."""
+    places = np.searchsorted(keys, some)
+    is_here = places < len(keys)
+    is_here[is_here] = keys[places[is_here]] == some[is_here]
+    return places, is_here
+
+
 class MovingFold(Folded):
-    """The instances of a moving window that closed. What is read is read before the window moves on."""
+    """One instance of a moving window. What is read is read before the window moves on."""
 
-    window: MovingWindow | None
-    keys: Ints
-    instances: Ints
-    plan: StreamPlan
-    groups: Groups
-    _folded: dict[Component, tuple[Column, ...]] = field(default_factory=dict)
-    _lowered: dict[tuple[str, int | None, float | None], Lowered] = field(default_factory=dict)
-    _moves: int = 0
-    before: int | None = None
-    """The instance that was read before this one; None if it is not known."""
-    touched: Ints | None = None
-    """The keys of rows that entered or left since then: no other key's totals differ."""
-
-    @staticmethod
-    def of(window: MovingWindow, instance: int, plan: StreamPlan, groups: Groups) -> MovingFold:
-        """The instance where a window stands now."""
-        keys = window.present()
-        before, touched = window.read(instance)
-        return MovingFold(
-            window,
-            keys,
-            np.full(len(keys), instance),
-            plan,
-            groups,
-            _moves=window.moves,
-            before=before,
-            touched=None if before is None else touched,
-        )
+    def __init__(
+        self,
+        window: MovingWindow,
+        instance: int,
+        plan: StreamPlan,
+        groups: Groups,
+        fold_of_keys: FoldOfKeys,
+        keys: Ints | None = None,
+    ) -> None:
+        self.plan, self.groups = plan, groups
+        self._window, self._instance, self._moves = window, instance, window.moves
+        self._fold_of_keys = fold_of_keys
+        self._folded, self._lowered = {}, {}
+        if keys is not None:
+            self.keys = keys
 
     @staticmethod
-    def joined(folds: list[MovingFold]) -> MovingFold:
-        """Several instances of one window; all but the last have been read by `keep`."""
-        if len(folds) == 1:
-            return folds[0]
-        folds[-1].keep()
-        first = folds[0]
-        return MovingFold(
-            None,
-            np.concatenate([fold.keys for fold in folds]),
-            np.concatenate([fold.instances for fold in folds]),
-            first.plan,
-            first.groups,
-            {
-                component: tuple(np.concatenate(words) for words in zip(*(fold._folded[component] for fold in folds)))
-                for component in first._folded
-            },
-        )
+    def of(
+        window: MovingWindow, instance: int, plan: StreamPlan, groups: Groups, fold_of_keys: FoldOfKeys
+    ) -> MovingFold:
+        """The instance where a window stands now, with all keys."""
+        fold = MovingFold(window, instance, plan, groups, fold_of_keys)
+        fold.before, touched = window.read(instance)
+        fold.touched = None if fold.before is None else touched
+        return fold
 
-    def keep(self) -> None:
-        """Read everything, so that the window may move on."""
-        assert self.window is not None
-        for component in self.window.components:
-            self.component(component)
+    @cached_property
+    def keys(self) -> Ints:
+        """The keys that have events, found when they are first needed: for changes only, they are not."""
+        return self._here.present()
 
-    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
-        """The folded columns of a component, one value per instance, of some instances or of all."""
-        if component in self._folded:
-            folded = self._folded[component]
-            return folded if rows is None else tuple(column[rows] for column in folded)
-        assert self.window is not None
-        assert self.window.moves == self._moves, "the window has moved on"
-        found = self.window.component(component, self.keys if rows is None else self.keys[rows])
-        if rows is None:
-            self._folded[component] = found
-        return found
+    @cached_property
+    def instances(self) -> Ints:
+        """The same instance for each."""
+        return np.full(len(self.keys), self._instance)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key has events."""
+        return not self._here.present_keys
+
+    @property
+    def first_instance(self) -> int:
+        """The only one."""
+        return self._instance
+
+    last_instance = first_instance
 
     def chosen(self, rows: Ints) -> MovingFold:
-        """Some of the instances; `rows` rise."""
-        folded = {component: tuple(word[rows] for word in words) for component, words in self._folded.items()}
-        return replace(self, keys=self.keys[rows], instances=self.instances[rows], _folded=folded, _lowered={})
+        """Some of the keys; `rows` rise."""
+        return self._with(self.keys[rows])
 
-    def expect(self, rows: Ints) -> None:
-        """Nothing to prepare: each key has its totals."""
+    def of_keys(self, keys: Ints) -> MovingFold:
+        """Some keys, which rise."""
+        return self._with(self._here.present_among(keys))
+
+    def _with(self, keys: Ints) -> MovingFold:
+        return MovingFold(self._window, self._instance, self.plan, self.groups, self._fold_of_keys, keys)
+
+    def keep(self, aggregates: Iterable[PlannedAggregate]) -> None:
+        """Read all that some aggregates need, so that the window may move on."""
+        for component in self._here.components:
+            self.component(component)
+        for aggregate in aggregates:
+            if not self._window.folds(aggregate):
+                self.lowered(aggregate)
+
+    @property
+    def _here(self) -> MovingWindow:
+        assert self._window.moves == self._moves, "the window has moved on"
+        return self._window
+
+    def _fold(self, component: Component) -> tuple[Column, ...]:
+        return self._here.component(component, self.keys)
+
+    def _fold_some(self, component: Component, rows: Ints) -> tuple[Column, ...]:
+        return self._here.component(component, self.keys[rows])
+
+    def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
+        if self._here.folds(aggregate):
+            return super()._lower(aggregate, rows)
+        return self._here.lowered(aggregate, self.keys if rows is None else self.keys[rows], self._fold_of_keys)
+
+
+class JoinedFold(Folded):
+    """Several instances of one moving window, each read before the window moved on."""
+
+    keys: Ints
+    instances: Ints
+
+    def __init__(self, folds: list[MovingFold]) -> None:
+        self.plan, self.groups = folds[0].plan, folds[0].groups
+        self.keys = np.concatenate([fold.keys for fold in folds])
+        self.instances = np.concatenate([fold.instances for fold in folds])
+        self._folded = {
+            component: tuple(np.concatenate(words) for words in zip(*(fold.component(component) for fold in folds)))
+            for component in folds[0]._folded
+        }
+        self._lowered = {call: Lowered.joined([fold._lowered[call] for fold in folds]) for call in folds[0]._lowered}
+
+    def chosen(self, rows: Ints) -> JoinedFold:
+        """Some of the instances; `rows` rise."""
+        some = copy(self)
+        some.keys, some.instances = self.keys[rows], self.instances[rows]
+        some._folded = {one: tuple(word[rows] for word in words) for one, words in self._folded.items()}
+        some._lowered = {call: lowered.take(rows) for call, lowered in self._lowered.items()}
+        return some
+
+    def _fold(self, component: Component) -> tuple[Column, ...]:
+        raise AssertionError("everything was read before the window moved on")
+
+    def _fold_some(self, component: Component, rows: Ints) -> None:
+        return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from panewise.errors import ArgumentError, QueryKindError, UnknownNameError
-from panewise.language.model import Query, Workload
+from panewise.language.model import Query
 from panewise.language.row_queries import RowQuery
+from panewise.language.workload import Workload
 
 
 def text_of(name: object, what: str) -> str:

@@ -32,7 +32,7 @@ from panewise.kernels.nested_windows import (
     keep_extremes,
     mark_covered,
 )
-from panewise.planning.plan import PlannedAggregate, StreamPlan
+from panewise.planning.trees import PlannedAggregate, StreamPlan
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -51,7 +51,7 @@ def can_nest(component: Component) -> bool:
     return component.kind.words > 0
 
 
-class Reading:
+class RowReading:
     """The columns of runs while windows close: each is unpacked once for any number of predicates."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SuffixPart:
     """Rows of one run: all, or some. `pieces` has the piece of each place."""
 
     run: PackedRows
@@ -74,20 +74,20 @@ class _Part:
     places: Numbers
     pieces: Ints
     rows: Ints | None
-    reading: Reading
+    reading: RowReading
 
     def column(self, name: str) -> Column:
         if self.rows is not None:
             return self.run.column(name, self.rows)
         return self.reading.column(self.run, name)
 
-    def of_keys(self, wanted: Ints) -> _Part:
+    def of_keys(self, wanted: Ints) -> _SuffixPart:
         """The rows of some keys, which rise; a key's number becomes its place among them."""
         bounds = np.searchsorted(self.numbers, np.append(wanted, wanted + 1).astype(np.uint32))
         low, high = bounds[: len(wanted)], bounds[len(wanted) :]
         rows = rows_of_ranges(low, high, int((high - low).sum()))
         numbers = np.repeat(np.arange(len(wanted), dtype=np.uint32), high - low)
-        return _Part(self.run, numbers, self.places[rows], self.pieces, rows, self.reading)
+        return _SuffixPart(self.run, numbers, self.places[rows], self.pieces, rows, self.reading)
 
 
 class NestedWindows:
@@ -96,7 +96,7 @@ class NestedWindows:
     `starts` are the different first slots of the windows, falling; the piece of a window is the place of its start.
     """
 
-    def __init__(self, parts: list[_Part], pieces: int, keys: int) -> None:
+    def __init__(self, parts: list[_SuffixPart], pieces: int, keys: int) -> None:
         self._pieces = pieces
         self._keys = keys
         self._parts = parts
@@ -114,7 +114,7 @@ class NestedWindows:
 
     @staticmethod
     def of(
-        runs: list[PackedRows], starts: list[int], end: int, holds: Bools | None, keys: int, reading: Reading
+        runs: list[PackedRows], starts: list[int], end: int, holds: Bools | None, keys: int, reading: RowReading
     ) -> NestedWindows:
         """The windows from some slots up to another; `holds` says which shards pass."""
         parts = []
@@ -123,7 +123,7 @@ class NestedWindows:
             is_out = (run.place_slots >= end) | (run.place_slots < run.oldest)
             pieces[is_out if holds is None else is_out | ~holds[run.place_shards]] = len(starts)
             if len(pieces) and pieces.min() < len(starts):
-                parts.append(_Part(run, run.numbers, run.places, pieces, None, reading))
+                parts.append(_SuffixPart(run, run.numbers, run.places, pieces, None, reading))
         return NestedWindows(parts, len(starts), keys)
 
     @property
@@ -277,16 +277,11 @@ class NestedFold(Folded):
         instances = np.repeat([instance for instance, _, _ in found], [len(keys) for _, _, keys in edges])
         return NestedFold(_not_empty(edges), np.concatenate([keys for _, _, keys in edges]), instances, plan, groups)
 
-    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
-        """The folded columns of a component, one value per instance, of some instances or of all."""
-        if component in self._folded:
-            folded = self._folded[component]
-            return folded if rows is None else tuple(column[rows] for column in folded)
-        if rows is not None:
-            return _joined([w.component(component, piece, keys, is_some=True) for w, piece, keys in self._at(rows)])
-        folded = _joined([w.component(component, piece, keys, is_some=False) for w, piece, keys in self.edges])
-        self._folded[component] = folded
-        return folded
+    def _fold(self, component: Component) -> tuple[Column, ...]:
+        return _joined([w.component(component, piece, keys, is_some=False) for w, piece, keys in self.edges])
+
+    def _fold_some(self, component: Component, rows: Ints) -> tuple[Column, ...]:
+        return _joined([w.component(component, piece, keys, is_some=True) for w, piece, keys in self._at(rows)])
 
     def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
         if len(self.edges) == 1:

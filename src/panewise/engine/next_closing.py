@@ -53,7 +53,7 @@ def next_closing(state: StreamState) -> NextClosing:
 
 
 def why_nothing_closed(state: StreamState) -> str:
-    """Why an advance to where the watermark stands now gave no answer."""
+    """Why an advance to where the watermark stands now closed no window."""
     upcoming = next_closing(state)
     watermark_us = state.watermark_us
     if state.newest_us is None or watermark_us is None:
@@ -62,10 +62,7 @@ def why_nothing_closed(state: StreamState) -> str:
         rows, query = min(_rows_missing(state, _sliding(state)))
         return f"the stream has ended, and query {query} needs {rows:,} more events to fill a window"
     if upcoming.query is None:
-        return (
-            "windows ended, but no event passed WHERE, no group passed HAVING, or a query came too late to see a whole "
-            "window"
-        )
+        return "windows ended, but no event passed WHERE, or a query came too late to see a whole window"
     shown = f"the watermark stands at {show_time(watermark_us)}"
     delay_us = state.newest_us - watermark_us
     if delay_us > 0 and delay_us == state.stream.watermark_us:

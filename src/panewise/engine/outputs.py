@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -69,13 +70,21 @@ class Output:
 
 
 class FileOutput(Output):
-    """Writes each table to a file of its name. What was written when an error stops it can be read."""
+    """Writes each table to a file of its name. What was written when an error stops it can be read.
+
+    A thread writes one table while the next is computed, so two are in memory at a time.
+    """
 
     def __init__(self, folder: Path, layout: str, kind: str, empty: Answers) -> None:
         super().__init__(self._write, layout, empty)
+        self._folder = folder
         self._files = {name: folder / f"{name}.{kind}" for name in self.rows}
         self._open = ExitStack()
-        try:
+        self._thread = self._open.enter_context(ThreadPoolExecutor(1, "panewise-output"))
+        self._written: Future[None] | None = None
+        """The table that the thread has, or had last."""
+        with self._failures(), ExitStack() as undone:
+            undone.push(self._open)
             for file in self._files.values():
                 if file.exists():
                     raise FileAccessError(f"the file {file} is already there; name another folder, or remove it")
@@ -84,15 +93,29 @@ class FileOutput(Output):
                 name: self._open.enter_context(_writer(self._files[name], kind, table.schema))
                 for name, table in self._tables(empty)
             }
-        except (OSError, ValueError) as error:
-            self._open.close()
-            raise FileAccessError(f"cannot write answers to the folder {folder}: {error}") from None
+            undone.pop_all()
 
-    def __exit__(self, *error: Any) -> None:
-        self._open.__exit__(*error)
+    def __exit__(self, *_: object) -> None:
+        with self._failures(), self._open:
+            self._wait()
 
     def _write(self, name: str, table: pa.Table) -> None:
-        self._writers[name].write_table(table)
+        with self._failures():
+            self._wait()
+        self._written = self._thread.submit(self._writers[name].write_table, table)
+
+    def _wait(self) -> None:
+        """Wait until the thread has written what it has, and raise its error."""
+        if self._written is not None:
+            self._written.result()
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Name the folder in errors of the file system."""
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            raise FileAccessError(f"cannot write answers to the folder {self._folder}: {error}") from None
 
 
 def _writer(file: Path, kind: str, schema: pa.Schema) -> Any:

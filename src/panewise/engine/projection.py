@@ -15,7 +15,7 @@ from panewise.engine.columns import arrow_type, frozen
 from panewise.kernels.predicate_bits import set_bits
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Expression, attributes_of
-from panewise.planning.plan import BITS_PER_WORD, StreamPlan
+from panewise.planning.trees import BITS_PER_WORD, StreamPlan
 
 Ints = npt.NDArray[np.int64]
 

@@ -15,7 +15,8 @@ from panewise.engine.content_order import content_order
 from panewise.engine.engine import Engine
 from panewise.engine.event_log import EventLog
 from panewise.engine.warned import Warned
-from panewise.language.model import Query, Stream, Workload
+from panewise.language.model import Query, Stream
+from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from panewise.engine.aside import FUTURE, UNTIMED
 from panewise.engine.explain import overflow_lines, plan_at_work
 from panewise.engine.stream_state import StreamState
-from panewise.language.model import Workload
-from panewise.language.show import queries_table
+from panewise.language.workload import Workload, queries_table
 from panewise.notebook import block, counted, folded, line, table
 from panewise.planning.memory import show_bytes
 from panewise.planning.show import picture_html

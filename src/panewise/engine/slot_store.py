@@ -15,6 +15,7 @@ row is combined a constant number of times.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -29,17 +30,18 @@ from panewise.engine.answers import Groups
 from panewise.engine.asked import Asked, AskedWindow
 from panewise.engine.closed import ClosedWindows, Fold, Folded, RepeatedFold, View
 from panewise.engine.combine import partials_schema
-from panewise.engine.moving import MovingFold, MovingWindow, PredicateRows
-from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, Reading, can_nest
-from panewise.engine.packed_rows import NO_SLOT, PackedRows
+from panewise.engine.moving import JoinedFold, MovingFold, MovingWindow
+from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, RowReading, can_nest
+from panewise.engine.packed_rows import NO_END, NO_SLOT, PackedRows
+from panewise.engine.picked_rows import PredicateRows
 from panewise.engine.rows import Multisets, Rows
 from panewise.engine.runs import Runs
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
 from panewise.kernels.instances import closed_instances
-from panewise.planning.plan import BITS_PER_WORD, StreamPlan, Tree
+from panewise.planning.trees import BITS_PER_WORD, StreamPlan, Tree
 from panewise.windows import Window
-from panewise.windows.slots import instances_closed, lengths_in_slots
+from panewise.windows.slots import instances_closed, lengths_in_slots, lengths_of
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -54,6 +56,8 @@ MOVED_ROWS = 3.0
 """What a row costs that enters or leaves a moving window, in rows of nested ones."""
 FEWEST_CLOSINGS = 2
 """A window moves once it has closed this many times, one after the other: one that closes once is folded once."""
+SAME_CHOICE = 16
+"""For this many closings the same windows move."""
 
 Closing = dict[Window, tuple[int, int]]
 """The first and the last instance of each window that ends."""
@@ -71,6 +75,23 @@ class Extent:
     last: int
     rows: int
     groups: int
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which windows of a predicate move."""
+
+    among: set[Window]
+    """Those that may move."""
+    ending: AbstractSet[Window]
+    """All that end at the same time."""
+    moving: list[Window]
+    until: int
+    """Up to how many closings it holds."""
+
+    def holds(self, among: set[Window], ending: Mapping[Window, Any], closings: int) -> bool:
+        """Whether the same windows still move."""
+        return closings <= self.until and among == self.among and ending.keys() == self.ending
 
 
 class SlotStore:
@@ -108,12 +129,16 @@ class SlotStore:
         """The windows that are carried from edge to edge, by predicate."""
         self._closed: dict[tuple[int | None, Window], tuple[int, int]] = {}
         """The last instance that closed of each, and how many closed one by one up to it."""
+        self._choices: dict[int | None, _Choice] = {}
+        """Of each predicate, the windows that move."""
         self.fed = 0
         """How many partials were taken in."""
         self.folded = 0
         """How many fragments were visited, and answers made of them, as windows closed."""
         self.closings = 0
         """How many times some window closed."""
+        self.last_start: int | None = None
+        """Where the newest window that closed with events starts, whether or not a group passed HAVING."""
 
     @property
     def live_rows(self) -> int:
@@ -145,10 +170,12 @@ class SlotStore:
         return Extent(self._runs.lowest_slot * unit, self._runs.highest_slot * unit, rows, len(self._keys))
 
     def fork(self) -> SlotStore:
-        """A store that holds the same and goes its own way. Cost: O(runs); rows and keys are shared."""
+        """A store that holds the same and goes on in place of this one. Cost: O(runs); rows and keys are shared."""
         twin = copy(self)
         twin._runs, twin._new = self._runs.fork(), list(self._new)
-        twin._moving, twin._closed = {}, dict(self._closed)
+        twin._closed = dict(self._closed)
+        # Moving windows go with the twin: only one of the two can move them on.
+        self._moving, self._choices = {}, {}
         return twin
 
     def append(self, partials: pa.RecordBatch) -> None:
@@ -161,20 +188,17 @@ class SlotStore:
         self._new_rows += partials.num_rows
         self.fed += partials.num_rows
         self._lowest_new = min(self._lowest_new, int(lowest[0]))
-        if any(window.end > self._lowest_new for window in self._moving.values()):
-            # Late partials belong between those that were folded already.
-            self._moving = {key: one for key, one in self._moving.items() if one.end <= self._lowest_new}
         if self._new_rows > max(FEWEST_NEW, self._runs.live_rows):
             self._settle()
 
     def close(
-        self, asked: Asked, after: int | None, until: int | None, *, may_pass: bool = False
+        self, asked: Asked, after: int | None, until: int | None, *, may_pass: bool = False, keys: Ints | None = None
     ) -> Iterator[ClosedWindows]:
         """The answers of each query's windows that end in (after, until]; None means the beginning or the end of time.
 
         Each query's folded windows come as one `ClosedWindows`; queries with the same window and predicate share the
         search for instances and every common component. With `may_pass`, queries whose HAVING no group can pass may be
-        left out.
+        left out. With `keys`, which rise, only windows of these, at the cost of their rows.
         """
         ending = {window: instances_closed(window, self.tree.granularity, after, until) for window in asked.windows}
         if all(first > last for first, last in ending.values()):
@@ -182,22 +206,32 @@ class SlotStore:
         self._settle()
         closing = self._covering(ending)
         self.closings += 1
-        edges = self._edges(closing)
-        reading = Reading()
+        self._forget_windows(asked)
+        edges = self._edges(closing) if keys is None else None
+        reading = RowReading()
         for predicate, windows in asked.by_predicate.items():
             here = {window: closing[window] for window in windows if window in closing}
             by_window = {window: windows[window] for window in here}
             if not here:
                 continue
-            may_move = self._follow(predicate, here, is_few=edges is not None)
+            may_move = self._follow(predicate, here, is_few=edges is not None) if keys is None else set()
             if edges is None:
-                folds = self._folds(predicate, here)
+                folds = self._folds(predicate, here, keys)
             else:
                 folds = self._few_folds(predicate, edges, by_window, may_move, reading)
             for window, fold in folds:
-                if len(fold):
+                if not fold.is_empty:
+                    start = fold.last_instance * lengths_of(window)[1]
+                    self.last_start = start if self.last_start is None else max(start, self.last_start)
                     queries = by_window[window].may_pass(fold) if may_pass else by_window[window].queries
                     yield from (ClosedWindows(planned, fold) for planned in queries)
+
+    def numbers_of(self, groups: Groups, keys: Ints) -> Ints:
+        """The numbers here of some groups of another table, rising; groups that are not here have none."""
+        self._settle()
+        columns = groups.decode(keys)
+        numbers = self._keys.find([columns[name] for name in self.tree.group_by], len(keys))
+        return np.unique(numbers[numbers >= 0])
 
     def folds_ranges(self, instances: float) -> bool:
         """Whether windows are folded over ranges of rows when this many instances of each close at once."""
@@ -211,7 +245,8 @@ class SlotStore:
 
     def partials(self) -> pa.RecordBatch:
         """All that is held, as partials that another store can append: the content of a snapshot."""
-        rows = self._as_one().unpacked()
+        self._settle()
+        rows = self._runs.as_one(self._to_rows([])).unpacked()
         columns: list[pa.Array] = [pa.array(rows.slots), *self._keys.decode(rows.keys)]
         columns += self._shards.decode(rows.shards)
         for component in self.tree.components:
@@ -257,7 +292,7 @@ class SlotStore:
 
     def _edges(self, closing: Closing) -> Edges | None:
         """The windows that end at each edge; None if there are too many edges."""
-        if not self._nests or any(last - first >= MOST_EDGES for first, last in closing.values()):
+        if any(last - first >= MOST_EDGES for first, last in closing.values()):
             return None
         edges: Edges = {}
         for window, (first, last) in closing.items():
@@ -282,13 +317,21 @@ class SlotStore:
                 may_move.add(window)
         return may_move
 
+    def _forget_windows(self, asked: Asked) -> None:
+        """Forget how windows closed that no query has any more, once they are many."""
+        held = sum(map(len, asked.by_predicate.values()))
+        if len(self._closed) > 2 * held + MOST_PIECES:
+            known = {(predicate, window) for predicate, windows in asked.by_predicate.items() for window in windows}
+            self._closed = {key: closed for key, closed in self._closed.items() if key in known}
+            self._choices = {}
+
     def _few_folds(
         self,
         predicate: int | None,
         edges: Edges,
         asked: Mapping[Window, AskedWindow],
         may_move: set[Window],
-        reading: Reading,
+        reading: RowReading,
     ) -> Iterator[tuple[Window, Folded]]:
         """Each window with its instances; those for which it costs less move to their edges."""
         holds = None if predicate is None else self._holds(predicate)
@@ -297,15 +340,28 @@ class SlotStore:
             for window, (instance, start) in ending.items():
                 if window in instances:
                     instances[window].append((instance, start, end))
-        moving = self._cheaper_to_move(instances, may_move) if may_move else []
+        moving = self._choice(predicate, instances, may_move) if may_move else []
         for window in may_move.difference(moving):
             self._moving.pop((predicate, window), None)
         source = PredicateRows(self._runs, holds)
         for window in moving:
             yield window, self._moved(predicate, window, instances[window], asked[window], source)
         others = [window for window in asked if window not in moving]
-        if others:
+        if others and self._nests:
             yield from self._nested_folds(holds, edges, others, reading)
+        elif others:
+            yield from self._folds(predicate, {one: (instances[one][0][0], instances[one][-1][0]) for one in others})
+
+    def _choice(
+        self, predicate: int | None, instances: Mapping[Window, Instances], may_move: set[Window]
+    ) -> list[Window]:
+        """The windows that move; this is thought over from time to time, and when other windows close."""
+        chosen = self._choices.get(predicate)
+        if chosen is None or not chosen.holds(may_move, instances, self.closings):
+            moving = self._cheaper_to_move(instances, may_move)
+            chosen = _Choice(may_move, instances.keys(), moving, self.closings + SAME_CHOICE)
+            self._choices[predicate] = chosen
+        return chosen.moving
 
     def _cheaper_to_move(self, instances: Mapping[Window, Instances], may_move: set[Window]) -> list[Window]:
         """The windows that move, the longest first: if these do, fewer rows are left to fold the others from."""
@@ -315,6 +371,9 @@ class SlotStore:
         ends = np.array([instances[window][-1][2] for window in candidates])
         covered = self._rows_from(starts)
         moved = covered - self._rows_from(starts + slides) + self._rows_from(ends - slides) - self._rows_from(ends)
+        if not self._nests:
+            # What is not made of totals is made anew from all rows of a key.
+            moved = moved * np.maximum(1, covered // len(self._keys))
         others = [found[0][1] for window, found in instances.items() if window not in may_move]
         fixed = int(self._rows_from(np.array([min(others)]))[0]) if others else 0
         # All windows that do not move are folded in one pass over the rows of the longest.
@@ -341,23 +400,27 @@ class SlotStore:
         key = predicate, window
         moving = self._moving.get(key)
         types = tuple(one.type for one in self.plan.inputs)
-        needed = asked.components(types)
+        needed = [component for component in asked.components(types) if can_nest(component)]
         if moving is None or not moving.components.issuperset(needed):
             moving = self._moving[key] = MovingWindow(needed, types, instances[0][1])
         groups, folds = Groups(self.tree.group_by, self._keys), []
+
+        def fold_of_keys(keys: Ints, first: int, end: int) -> Fold:
+            view = source.of_keys(keys, first, end, self.tree.components, self._to_rows([]))
+            self.folded += len(view.slots)
+            return Fold(view, keys, np.zeros_like(keys), view.segments[:-1], view.segments[1:], self.plan, groups)
+
         slide = lengths_in_slots(window, self.tree.granularity)[1]
         for instance, start, end in instances:
-            self.folded += moving.move(start, end, source, len(self._keys))
+            self.folded += moving.move(start, end, source, len(self._keys)) + moving.present_keys
             moving.next_start = start + slide
-            folds.append(MovingFold.of(moving, instance, self.plan, groups))
-            if instance != instances[-1][0]:
-                folds[-1].keep()
-        fold = MovingFold.joined(folds)
-        self.folded += len(fold)
-        return fold
+            folds.append(MovingFold.of(moving, instance, self.plan, groups, fold_of_keys))
+            if len(instances) > 1:
+                folds[-1].keep(asked.aggregates)
+        return folds[0] if len(folds) == 1 else JoinedFold(folds)
 
     def _nested_folds(
-        self, holds: Bools | None, edges: Edges, windows: Iterable[Window], reading: Reading
+        self, holds: Bools | None, edges: Edges, windows: Iterable[Window], reading: RowReading
     ) -> Iterator[tuple[Window, Folded]]:
         """Each window with its instances, all windows of an edge folded together."""
         groups = Groups(self.tree.group_by, self._keys)
@@ -376,15 +439,30 @@ class SlotStore:
             self.folded += len(fold)
             yield window, fold
 
-    def _folds(self, predicate: int | None, closing: Closing) -> Iterator[tuple[Window, Folded]]:
-        """Each window with its instances, folded over ranges of rows."""
-        rows = self._as_one()
+    def _folds(
+        self, predicate: int | None, closing: Closing, keys: Ints | None = None
+    ) -> Iterator[tuple[Window, Folded]]:
+        """Each window with its instances, of some keys or of all, folded over ranges of rows."""
+        view = self._view(predicate) if keys is None else self._view_of_keys(predicate, closing, keys)
+        for window, (first, last) in closing.items():
+            yield window, self._fold(view, window, first, last)
+
+    def _view(self, predicate: int | None) -> View:
+        rows = self._runs.as_one(self._to_rows([]))
         chosen = None
         if predicate is not None:
             chosen = np.flatnonzero(self._holds(predicate)[rows.place_shards][rows.places])
-        view = View(rows, chosen)
+        return View(rows, chosen)
+
+    def _view_of_keys(self, predicate: int | None, closing: Closing, keys: Ints) -> View:
+        """The rows of some keys that some instances cover."""
+        covered = []
         for window, (first, last) in closing.items():
-            yield window, self._fold(view, window, first, last)
+            length, slide = lengths_in_slots(window, self.tree.granularity)
+            covered.append((first * slide, last * slide + length))
+        source = PredicateRows(self._runs, None if predicate is None else self._holds(predicate))
+        first, end = min(start for start, _ in covered), max(end for _, end in covered)
+        return source.of_keys(keys, first, end, self.tree.components, self._to_rows([]))
 
     def _fold(self, view: View, window: Window, first: int, last: int) -> Folded:
         """The instances first .. last of a window, each with its range of the view's rows."""
@@ -424,12 +502,23 @@ class SlotStore:
                 stays = (new.slots >= oldest) | (np.arange(len(new)) >= held)
                 self._left += int(np.count_nonzero(~stays))
                 new = new.take(np.flatnonzero(stays))
+            self._insert_late(new)
             self._runs.add(new)
             self._new, self._new_rows, self._lowest_new = [], 0, NO_SLOT
         # Only when as many rows have left as are held: to look for unused keys means to look at all rows.
         if self._left > self._runs.live_rows:
             self._left = 0
             self._renumber_keys()
+
+    def _insert_late(self, new: Rows) -> None:
+        """Put new rows into the moving windows that have passed their slots."""
+        passed = max((moving.end for moving in self._moving.values()), default=NO_END)
+        if self._lowest_new >= passed:
+            return
+        late = PackedRows(new.take(np.flatnonzero(new.slots < passed)).merged(self.tree.components))
+        for (predicate, _), moving in self._moving.items():
+            holds = None if predicate is None else self._holds(predicate)
+            moving.insert(PredicateRows([late], holds), len(self._keys))
 
     def _leave(self, oldest: int | None) -> None:
         """Take off moving windows what their next instance does not cover, before the rows are dropped."""
@@ -440,14 +529,8 @@ class SlotStore:
                 # No query has this window any more.
                 del self._moving[predicate, window]
 
-    def _as_one(self) -> PackedRows:
-        """All held rows, in one run."""
-        self._settle()
-        return self._runs.as_one(self._to_rows([]))
-
     def _to_rows(self, batches: list[pa.RecordBatch]) -> Rows:
-        table = pa.Table.from_batches(batches, self._schema)
-        batch = table.combine_chunks().to_batches()[0] if table.num_rows else self._schema.empty_table()
+        batch = batches[0] if len(batches) == 1 else _united(batches, self._schema)
         columns: dict[str, Column] = {}
         multisets: dict[Component, Multisets] = {}
         for component in self.tree.components:
@@ -497,6 +580,11 @@ class SlotStore:
         self._runs.renumber(numbers)
         for moving in self._moving.values():
             moving.renumber(used, numbers)
+
+
+def _united(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch | pa.Table:
+    table = pa.Table.from_batches(batches, schema)
+    return table.combine_chunks().to_batches()[0] if table.num_rows else schema.empty_table()
 
 
 def _one(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:

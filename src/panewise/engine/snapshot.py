@@ -23,11 +23,12 @@ from panewise.engine.overflows import Overflows
 from panewise.engine.stream_state import StreamState
 from panewise.engine.windowed.row_queries import RowQueries
 from panewise.errors import PanewiseError, SnapshotError
-from panewise.language.model import Query, Stream, Workload
-from panewise.language.printer import print_query, print_workload
+from panewise.language.model import Query, Stream
+from panewise.language.printer import print_query
 from panewise.language.reader import apply
+from panewise.language.workload import Workload, print_workload
 from panewise.planning.cost import Prices
-from panewise.planning.plan import Clock, Shape
+from panewise.planning.trees import Clock, PlanShape
 
 MAGIC = b"PANESNAP"
 FORMAT = 1
@@ -266,7 +267,7 @@ def _restore_generation(
 ) -> Generation:
     # The plan follows from the queries that the generation began with and from the decisions made then, so bases,
     # trees, components and bits are the same.
-    shape = Shape(
+    shape = PlanShape(
         tuple((clock, tuple(tuple(group_by) for group_by in groupings)) for clock, groupings in description["bases"]),
         tuple(tuple(names) for names in description["shares"]),
     )

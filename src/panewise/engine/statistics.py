@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from panewise.engine.aside import FUTURE, UNTIMED
+from panewise.engine.explain import predicted
 from panewise.engine.generation import TreeState
 from panewise.engine.stream_state import StreamState
+
+
+class StreamPosition(NamedTuple):
+    """How far a stream is. Times are None before the first watermark or event."""
+
+    watermark_us: int | None
+    newest_us: int | None
+    events: int
+    """How many events were taken; late ones are not among them."""
+    late_events: int
 
 
 def stream_statistics(state: StreamState) -> dict[str, Any]:
     """The numbers of one stream: events, trees with their rows and bytes, the event log, approximate answers."""
     span_us = 0 if state.oldest_us is None or state.newest_us is None else state.newest_us - state.oldest_us
-    trees = [_tree_statistics(at_work) for generation in state.generations for at_work in generation.trees]
+    trees = [_tree_statistics(at_work, state) for generation in state.generations for at_work in generation.trees]
     return {
         "events": state.accepted,
         "late_events": state.late,
@@ -31,10 +42,11 @@ def stream_statistics(state: StreamState) -> dict[str, Any]:
     }
 
 
-def _tree_statistics(at_work: TreeState) -> dict[str, Any]:
+def _tree_statistics(at_work: TreeState, state: StreamState) -> dict[str, Any]:
     store = at_work.store
     # Counting bytes merges what is new, so that fragments are counted once.
     held = store.bytes_held
+    foreseen = predicted(at_work, state)
     return {
         "queries": len(at_work.queries),
         "waiting_queries": len(at_work.waiting),
@@ -44,4 +56,6 @@ def _tree_statistics(at_work: TreeState) -> dict[str, Any]:
         "bytes": held,
         "fed": store.fed,
         "folded": store.folded,
+        "predicted_fed": foreseen.fed,
+        "predicted_folded": foreseen.folded,
     }

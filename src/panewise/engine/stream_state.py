@@ -9,15 +9,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.engine.answers import QueryAnswers
+from panewise.engine.as_of.answers import answers_at
 from panewise.engine.aside import LATE, Aside
 from panewise.engine.changes import Changes, last_instance, time_bounds
 from panewise.engine.corrections import answers_beside, corrected_answers
 from panewise.engine.cuts import cuts_of
-from panewise.engine.event_log import EventLog, Retention
+from panewise.engine.event_log import EventLog, Retention, one_batch
 from panewise.engine.families import Family, families_of
 from panewise.engine.generation import Generation, TreeState, decided, time_answers
 from panewise.engine.having import HavingIndexes
 from panewise.engine.lookup import lookup_answers, lookup_arrays
+from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.on_demand.shared import Keys, SharedStructures
 from panewise.engine.on_demand.short_way import Arrays
 from panewise.engine.overflows import Overflows, found_in
@@ -28,8 +30,8 @@ from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
 from panewise.planning.having import plan_having
 from panewise.planning.memory import too_many_answers
-from panewise.planning.plan import Clock
 from panewise.planning.structure_choice import Rates, choose_structure, within_plan
+from panewise.planning.trees import Clock
 from panewise.windows import RowWindow, Window
 from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.slots import oldest_slot_needed
@@ -276,6 +278,22 @@ class StreamState:
         )
         self.overflows.add(query, overflows)
         return arrays
+
+    def lookup_at(self, query: Query, times_us: Ints, keys: Keys) -> Arrays:
+        """The answers of some groups, each at its own time, as arrays that are masked where there is no answer."""
+        assert self.log is not None
+        since_us, events = self.since_us[query.name], self.log.events
+        if len(times_us):
+            # The earliest one needs the oldest events.
+            self.log.covered_range(query.window, int(times_us.min()), since_us)
+        if since_us is not None:
+            events = events.slice(int(self.log.times.searchsorted(since_us)))
+        (found,) = answers_at(self.stream, [query], one_batch(events), times_us, keys)
+        self.overflows.add(query, found.overflows)
+        return {
+            label: np.ma.MaskedArray(found.columns[call].values, ~found.columns[call].valid)
+            for label, call in labelled_aggregates(query)
+        }
 
     @property
     def now_us(self) -> int | None:

@@ -48,8 +48,8 @@ class Warned:
         self.strict = strict
         self._is_quiet = is_quiet
         self._said: set[tuple[str, type[PanewiseWarning]]] = set()
-        self._answered: set[str] = set()
-        """The streams that gave an answer before."""
+        self._closed: set[str] = set()
+        """The streams in which a window closed before."""
         self._zones: dict[str, dict[str, str]] = {}
         """Of each stream, in which zones times were given, and for what."""
 
@@ -117,18 +117,18 @@ class Warned:
         )
 
     def advance(self, state: StreamState, answers: int) -> None:
-        """Warn of an advance that gave no answer, as long as none ever did."""
+        """Warn of an advance that closed no window, as long as none ever did; one that HAVING lets not pass counts."""
         name = state.stream.name
-        if answers:
-            self._answered.add(name)
-        if self._is_quiet or name in self._answered or (name, NothingClosedWarning) in self._said:
+        if answers or any(tree.has_closed for generation in state.generations for tree in generation.trees):
+            self._closed.add(name)
+        if self._is_quiet or name in self._closed or (name, NothingClosedWarning) in self._said:
             return
         if not any(generation.active for generation in state.generations):
             return  # without a sliding query nothing is expected
         self._say(
             name,
             NothingClosedWarning,
-            f"stream {name}: this advance gave no answer: {why_nothing_closed(state)}. next_closing({name!r}) tells "
+            f"stream {name}: this advance closed no window: {why_nothing_closed(state)}. next_closing({name!r}) tells "
             f"when the next window closes",
         )
 

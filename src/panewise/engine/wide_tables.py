@@ -136,6 +136,9 @@ def beside_changes(
     """The answers of all queries at the windows and groups for which a query of their family reports a change."""
     kept: list[QueryAnswers] = []
     for family in families:
+        if len(family.queries) == 1:
+            kept += [part for part in changed if part.query.name == family.queries[0].name and not part.is_gone]
+            continue
         members = {query.name for query in family.queries}
         mine = Closed(changed, every).of(members)
         if mine.reported:
@@ -152,7 +155,7 @@ def _mark(columns: dict[str, pa.Array], what: str, rows: _Rows, lasting: Iterabl
             f"groups; choose another name after AS, or rename the attribute, or read the changes with long()"
         )
     ended = np.ones(rows.count, np.bool_)
-    for part in lasting:
+    for part in filter(len, lasting):
         there = rows.places(part)
         ended[there[there >= 0]] = False
     columns[ENDED] = pa.array(ended)
@@ -171,17 +174,38 @@ class _Rows:
         different = {_windows_of(part): part for part in self._parts}
         self._different = sorted(different.values(), key=len, reverse=True)
         """The parts, one for each set of windows and groups, the longest first."""
-        numbers = [_end_numbers(part) for part in self._different]
-        self._first = min((int(each.min()) for each in numbers), default=0)
-        self._span = max((int(each.max()) for each in numbers), default=self._first - 1) - self._first + 1
-        self._ranks: Ints | None = None
-        """The numbers of the ends, if they are far apart."""
-        if self._span * self._keys.count > _DENSE * sum(map(len, numbers)) + 1024:
-            self._ranks = np.unique(np.concatenate(numbers)) if numbers else np.empty(0, np.int64)
-            self._span = len(self._ranks)
         self._known_pairs: dict[_Windows, Ints] = {}
         self._sources: dict[tuple[_Windows, ...], _Sources] = {}
         """Where rows have their answers from, which queries over the same windows share."""
+        self._ranks: Ints | None = None
+        """The numbers of the ends, if they are far apart."""
+        if len(self._different) == 1 and self._is_in_order(self._different[0]):
+            self._take_over(self._different[0])
+        else:
+            self._find_rows()
+        self.count = len(self._rows)
+
+    def _is_in_order(self, part: QueryAnswers) -> bool:
+        """Whether all answers are of one window, and of groups that rise."""
+        keys, instances = self._keys.numbers(part), part.instances
+        return bool(
+            instances[0] == instances[-1] and (instances == instances[0]).all() and (keys[1:] > keys[:-1]).all()
+        )
+
+    def _take_over(self, part: QueryAnswers) -> None:
+        """Have the answers of one part as rows, as they are."""
+        self._first, self._span = int(_end_numbers(part)[0]), 1
+        self._rows = self._known_pairs[_windows_of(part)] = self._keys.numbers(part)
+        self._sources[_windows_of(part),] = _Sources(None, None)
+
+    def _find_rows(self) -> None:
+        """Find the pairs that some part has."""
+        numbers = [_end_numbers(part) for part in self._different]
+        self._first = min((int(each.min()) for each in numbers), default=0)
+        self._span = max((int(each.max()) for each in numbers), default=self._first - 1) - self._first + 1
+        if self._span * self._keys.count > _DENSE * sum(map(len, numbers)) + 1024:
+            self._ranks = np.unique(np.concatenate(numbers)) if numbers else np.empty(0, np.int64)
+            self._span = len(self._ranks)
         pairs = [self._pairs(part) for part in self._different]
         if self._ranks is None:
             present = np.zeros(self._span * self._keys.count, np.bool_)
@@ -190,7 +214,6 @@ class _Rows:
             self._rows = np.flatnonzero(present)
         else:
             self._rows = np.unique(np.concatenate(pairs)) if pairs else np.empty(0, np.int64)
-        self.count = len(self._rows)
 
     @property
     def ends_us(self) -> Ints:
@@ -226,6 +249,9 @@ class _Rows:
         """The row of each answer of a part; -1 for one that has none."""
         if not len(part):
             return np.empty(0, np.int64)
+        known = self._sources.get((_windows_of(part),))
+        if known is not None and known.places is None and known.present is None:
+            return np.arange(self.count)
         pairs = self._pairs(part)
         if not self.count:
             return np.full(len(pairs), -1)
@@ -289,18 +315,20 @@ class _SharedKeys:
 
     def __init__(self, parts: Sequence[QueryAnswers], group_by: tuple[str, ...], stream: Stream) -> None:
         tables = {id(part.groups.table) for part in parts}
-        self._groups = Groups(group_by, KeyTable([stream.attributes[name] for name in group_by]))
         self._numbers: dict[int, Ints] = {}
         """The numbers of all groups of another key table, or of those of a part with few of them."""
         if len(tables) == 1:
             self._groups = parts[0].groups
         else:
+            self._groups = Groups(group_by, KeyTable([stream.attributes[name] for name in group_by]))
             for part in parts:
                 self._number(part, self._groups.table.ids)
         self.count = max(1, len(self._groups.table))
 
     def columns(self, numbers: Ints) -> dict[str, pa.Array]:
         """The attributes of groups, by their numbers."""
+        if (numbers[1:] > numbers[:-1]).all():
+            return self._groups.decode(numbers)
         if 4 * len(numbers) < self.count:
             used, places = np.unique(numbers, return_inverse=True)
         else:

@@ -19,12 +19,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.aggregates.catalogue import CATALOGUE, Making
+from panewise.aggregates.components import Kind
 from panewise.engine.event_log import EventLog
-from panewise.engine.within_column import Bounds, Column, ColumnKey, MustReadError, Number, exact_number
+from panewise.engine.within_column import (
+    Bounds,
+    IntervalColumn,
+    IntervalColumnKey,
+    IntervalNeedsEventsError,
+    Number,
+    exact_number,
+)
 from panewise.errors import HistoryError
 from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query, Stream
-from panewise.planning.within import COUNTS, FOLDED, WithinPlan
+from panewise.planning.within import WithinPlan, folded_for
 from panewise.windows import Window
 
 Ints = npt.NDArray[np.int64]
@@ -65,8 +74,8 @@ class TimeGrams:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._queries: dict[str, dict[AggregateCall, ColumnKey]] = {}
-        self._columns: dict[ColumnKey, Column] = {}
+        self._queries: dict[str, dict[AggregateCall, IntervalColumnKey]] = {}
+        self._columns: dict[IntervalColumnKey, IntervalColumn] = {}
         self._counts = dict.fromkeys(
             ("within_intervals", "within_too_wide", "within_not_finite", "within_past", "within_pending_only",
              "within_overflow", "within_gave_up", "within_growths"), 0,
@@ -79,11 +88,11 @@ class TimeGrams:
 
     def add(self, query: Query, plan: WithinPlan) -> None:
         """Serve one more query, from the events that the log holds."""
-        keys = {call: ColumnKey(query.where, call.argument) for call in query.aggregates}
+        keys = {call: IntervalColumnKey(query.where, call.argument) for call in query.aggregates}
         self._queries[query.name] = keys
         for key in dict.fromkeys(keys.values()):
             if key not in self._columns:
-                self._columns[key] = Column(self._stream, key)
+                self._columns[key] = IntervalColumn(self._stream, key)
             self._columns[key].add(query, plan)
 
     def remove(self, name: str) -> None:
@@ -105,7 +114,7 @@ class TimeGrams:
             return None
         try:
             found = self._look(query, log, at_us, since_us)
-        except MustReadError as why:
+        except IntervalNeedsEventsError as why:
             self._counts[str(why)] += 1
             return None
         self._counts["within_intervals"] += 1
@@ -121,14 +130,14 @@ class TimeGrams:
         low, high = _covered(query.window, log, at_us, since_us)
         last = min(high, log.final_held)
         if low >= last:
-            raise MustReadError("within_pending_only")
+            raise IntervalNeedsEventsError("within_pending_only")
         first, end = int(log.numbers[low]), int(log.numbers[last - 1]) + 1
         if end - first != last - low:
             # Events in between were dropped, and only the log knows what it may answer then.
-            raise MustReadError("within_past")
+            raise IntervalNeedsEventsError("within_past")
         pending = log.events.slice(last, high - last)
         keys = self._queries[query.name]
-        parts: dict[ColumnKey, _Part] = {}
+        parts: dict[IntervalColumnKey, _Part] = {}
         for key in dict.fromkeys(keys.values()):
             self._columns[key].catch_up(log)
             functions = {call.function for call, other in keys.items() if other == key}
@@ -137,7 +146,7 @@ class TimeGrams:
         for call, interval in intervals.items():
             if interval is not None and not interval.is_within(query.within):
                 self._counts["within_growths"] += self._columns[keys[call]].grow()
-                raise MustReadError("within_too_wide")
+                raise IntervalNeedsEventsError("within_too_wide")
         return Looked(intervals, log.times[low:high])
 
 
@@ -150,11 +159,11 @@ class _Part:
     is_whole: bool
 
     @staticmethod
-    def of(column: Column, first: int, last: int, pending: pa.Table, aggregates: Iterable[str]) -> _Part:
+    def of(column: IntervalColumn, first: int, last: int, pending: pa.Table, aggregates: Iterable[str]) -> _Part:
         """The final events first .. last - 1 of the log, and pending ones."""
         places, values = column.values_of(pending)
         count = column.count(first, last) + len(places)
-        functions = sorted({FOLDED[name] for name in aggregates if name in FOLDED})
+        functions = sorted({name for name in map(folded_for, aggregates) if name is not None})
         if not functions or not count:
             return _Part(count, {}, column.is_whole)
         bounds = column.bounds(first, last, functions)
@@ -165,27 +174,28 @@ class _Part:
 
     def interval(self, aggregate: str) -> Interval | None:
         """The doubles between which an aggregate lies; None for NULL."""
-        if aggregate in COUNTS:
+        entry, folded = CATALOGUE[aggregate], folded_for(aggregate)
+        if folded is None:
             return Interval(float(self.count), float(self.count), self.count)
         if not self.count:
             return None
-        low, high = self.bounds[FOLDED[aggregate]]
-        if aggregate == "AVG":
+        low, high = self.bounds[folded]
+        if entry.making is Making.MEAN:
             return _rounded(Fraction(low) / self.count, Fraction(high) / self.count)
         if not self.is_whole:
             return _rounded(low, high)
         if low < _BIGINT[0] or high > _BIGINT[1]:
             # Whether the sum itself fits is known only once it is exact.
-            raise MustReadError("within_overflow")
+            raise IntervalNeedsEventsError("within_overflow")
         return replace(_rounded(low, high), exact=int(low) if low == high else None)
 
 
 def _both(function: str, one: Bounds, other: Bounds) -> Bounds:
     """The bounds over two sets of events together."""
-    match function:
-        case "MAX":
+    match CATALOGUE[function].fold():
+        case Kind.MAX:
             return max(one[0], other[0]), max(one[1], other[1])
-        case "MIN":
+        case Kind.MIN:
             return min(one[0], other[0]), min(one[1], other[1])
         case _:
             return one[0] + other[0], one[1] + other[1]
@@ -194,9 +204,10 @@ def _both(function: str, one: Bounds, other: Bounds) -> Bounds:
 def _bounds_of(values: npt.NDArray[Any], function: str) -> Bounds:
     """The bounds over known values: equal, except for the rounding of a sum of doubles."""
     if not np.all(np.isfinite(values)):
-        raise MustReadError("within_not_finite")
-    if function != "SUM" or len(values) == 1:
-        chosen = exact_number((values.max() if function == "MAX" else values.min()).item())
+        raise IntervalNeedsEventsError("within_not_finite")
+    kind = CATALOGUE[function].fold()
+    if kind in (Kind.MAX, Kind.MIN) or len(values) == 1:
+        chosen = exact_number((values.max() if kind is Kind.MAX else values.min()).item())
         return chosen, chosen
     if values.dtype.kind == "i":
         # In two halves, neither of which overflows.
@@ -205,10 +216,10 @@ def _bounds_of(values: npt.NDArray[Any], function: str) -> Bounds:
     try:
         rounded = fsum(values.tolist())
     except OverflowError:
-        raise MustReadError("within_too_wide") from None
+        raise IntervalNeedsEventsError("within_too_wide") from None
     ends = nextafter(rounded, -inf), nextafter(rounded, inf)
     if not np.all(np.isfinite(ends)):
-        raise MustReadError("within_too_wide")
+        raise IntervalNeedsEventsError("within_too_wide")
     return exact_number(ends[0]), exact_number(ends[1])
 
 
@@ -217,7 +228,7 @@ def _rounded(low: Number, high: Number) -> Interval:
     try:
         below, above = float(low), float(high)
     except OverflowError:
-        raise MustReadError("within_too_wide") from None
+        raise IntervalNeedsEventsError("within_too_wide") from None
     return Interval(
         below if below <= low else nextafter(below, -inf), above if above >= high else nextafter(above, inf)
     )
@@ -226,8 +237,8 @@ def _rounded(low: Number, high: Number) -> Interval:
 def _covered(window: Window, log: EventLog, at_us: int, since_us: int | None) -> tuple[int, int]:
     """Where the events that a window covers begin and end in the log; a window over a past not held must be read."""
     if log.trimmed_at_us is not None and at_us < log.trimmed_at_us:
-        raise MustReadError("within_past")
+        raise IntervalNeedsEventsError("within_past")
     try:
         return log.covered_range(window, at_us, since_us)
     except HistoryError:
-        raise MustReadError("within_past") from None
+        raise IntervalNeedsEventsError("within_past") from None

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.aggregates.catalogue import carrier_of
 from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type
 from panewise.engine.event_log import EventLog
@@ -31,7 +32,7 @@ from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.typecheck import type_of
-from panewise.planning.within import FEWEST_BUCKETS, FOLDED, WithinPlan, buckets_from_values
+from panewise.planning.within import FEWEST_BUCKETS, WithinPlan, buckets_from_values, folded_for
 from panewise.structures.timegram import TimeGram
 from panewise.windows import RowWindow, TimeWindow
 
@@ -41,7 +42,7 @@ Number = int | Fraction
 Bounds = tuple[Number, Number]
 
 
-class MustReadError(Exception):
+class IntervalNeedsEventsError(Exception):
     """The window's events must be read; the text is the name under which this is counted."""
 
 
@@ -51,7 +52,7 @@ def exact_number(value: float) -> Number:
 
 
 @dataclass(frozen=True)
-class ColumnKey:
+class IntervalColumnKey:
     """What queries must have in common to share a column; the argument of COUNT(*) is None."""
 
     where: Expression | None
@@ -87,10 +88,10 @@ class RisingNumbers:
         self._first += gone
 
 
-class Column:
+class IntervalColumn:
     """The final events that pass a WHERE and have a value of an argument, for the queries that share them."""
 
-    def __init__(self, stream: Stream, key: ColumnKey) -> None:
+    def __init__(self, stream: Stream, key: IntervalColumnKey) -> None:
         self._stream = stream
         self._key = key
         self._type = None if key.argument is None else type_of(key.argument, stream.attributes)
@@ -165,23 +166,23 @@ class Column:
     def count(self, first: int, last: int) -> int:
         """How many of the events first .. last - 1 of the log belong to it."""
         if self._gave_up:
-            raise MustReadError("within_gave_up")
+            raise IntervalNeedsEventsError("within_gave_up")
         return self._numbers.between(first, last) + self._not_finite.between(first, last)
 
     def bounds(self, first: int, last: int, functions: list[str]) -> dict[str, Bounds]:
         """The bounds of functions over events of the log; empty if no event belongs to the column."""
         if self._not_finite.between(first, last):
-            raise MustReadError("within_not_finite")
+            raise IntervalNeedsEventsError("within_not_finite")
         if self._timegram is None or not self._numbers.between(first, last):
             return {}
         low, high = (np.full(len(functions), self._numbers.place(end)) for end in (first, last))
         try:
             lows, highs = self._timegram.lookup_ranges(low, high, functions)
         except HistoryError:
-            raise MustReadError("within_past") from None
+            raise IntervalNeedsEventsError("within_past") from None
         ends = list(zip(lows.tolist(), highs.tolist(), strict=True))
         if not all(isfinite(end) for pair in ends for end in pair):
-            raise MustReadError("within_too_wide")
+            raise IntervalNeedsEventsError("within_too_wide")
         return {name: (exact_number(a), exact_number(b)) for name, (a, b) in zip(functions, ends, strict=True)}
 
     def grow(self) -> bool:
@@ -211,7 +212,7 @@ class Column:
     def _set_needs(self) -> None:
         before = self._functions, self._rows, self._time_us
         queries = [query for query, _ in self._members.values()]
-        self._functions = frozenset(FOLDED[name] for query in queries for name in self._folded_of(query))
+        self._functions = frozenset(carrier_of(name) for query in queries for name in self._folded_of(query))
         windows = [query.window for query in queries]
         self._rows = max((window.left for window in windows if isinstance(window, RowWindow)), default=0)
         self._time_us = max((window.left_us for window in windows if isinstance(window, TimeWindow)), default=0)
@@ -219,7 +220,8 @@ class Column:
 
     def _folded_of(self, query: Query) -> set[str]:
         """The aggregates of a query over this column that need the values."""
-        return {call.function for call in query.aggregates if call.argument == self._key.argument} & FOLDED.keys()
+        own = (call.function for call in query.aggregates if call.argument == self._key.argument)
+        return {function for function in own if folded_for(function) is not None}
 
     def _take(self, events: pa.Table, numbers: Ints) -> None:
         if self._gave_up or not events.num_rows:

@@ -8,7 +8,7 @@ to use, `CountCut` and `TimeCut` where basic windows end, `Pace` whether a query
 from __future__ import annotations
 
 from panewise.errors import IndexingError
-from panewise.indexes.choice import Choice, choose
+from panewise.indexes.choice import IndexChoice, choose
 from panewise.indexes.counted import EVERY_INDEX, EVERY_STORAGE
 from panewise.indexes.cutting import CountCut, Piece, TimeCut
 from panewise.indexes.pace import Pace
@@ -20,22 +20,21 @@ from panewise.indexes.set_window import Histogram, SetWindow
 from panewise.indexes.sheet import IndexShape
 from panewise.indexes.storage import Storage
 from panewise.indexes.two_set_window import Intersection, TwoSetWindow
-from panewise.indexes.values import Ranges
+from panewise.indexes.values import ValueRanges
 
 __all__ = [
     "EVERY_INDEX",
     "EVERY_RING",
     "EVERY_STORAGE",
-    "Choice",
     "CountCut",
     "Histogram",
+    "IndexChoice",
     "IndexShape",
     "IndexingError",
     "Intersection",
     "Pace",
     "PartialWindow",
     "Piece",
-    "Ranges",
     "Ring",
     "RingWindow",
     "SetIndex",
@@ -43,5 +42,6 @@ __all__ = [
     "Storage",
     "TimeCut",
     "TwoSetWindow",
+    "ValueRanges",
     "choose",
 ]

@@ -17,7 +17,7 @@ TUPLE_QUERIES = ("sorted", "join")
 
 
 @dataclass(frozen=True)
-class Choice:
+class IndexChoice:
     """What to build, by name, and the reasons in words; `ring` is None for a set-valued query."""
 
     storage: str
@@ -39,7 +39,7 @@ def choose(
     index: str | None = None,
     ring: str | None = None,
     purge: str | None = None,
-) -> Choice:
+) -> IndexChoice:
     """The cheapest way to serve a query that is evaluated once in `every` basic windows.
 
     `in_ranges` says that ranges of values are enough. What the caller names is taken as it is; the rest is chosen.
@@ -106,7 +106,7 @@ def choose(
         f"{best_index.name} over {best_storage.name}: {steps(ranked[0]):,.1f} steps a tuple"
         + ("; " + rivals if rivals else "")
     )
-    return Choice(
+    return IndexChoice(
         best_storage.name,
         best_index.name,
         None if chosen_ring is None else chosen_ring.name,

@@ -28,7 +28,7 @@ _OUTERMOST = 1 << 52
 _NAN_GROUP = _OUTERMOST + 1
 
 
-class Ranges(NamedTuple):
+class ValueRanges(NamedTuple):
     """Ranges of values. Integers lie in [low, high]; doubles in [low, high), NaN in a range of its own."""
 
     low: npt.NDArray[Any]
@@ -189,7 +189,7 @@ class IntegerGroups(IntegerCodes):
         """The ranges, ends included; the outermost ones end where int64 ends."""
         low = [max(_LEAST, code * self._width) for code in codes.tolist()]
         high = [min(_GREATEST, (code + 1) * self._width - 1) for code in codes.tolist()]
-        return Ranges(np.array(low, np.int64), np.array(high, np.int64))
+        return ValueRanges(np.array(low, np.int64), np.array(high, np.int64))
 
 
 class DoubleGroups(DoubleCodes):
@@ -215,7 +215,7 @@ class DoubleGroups(DoubleCodes):
             low, high = codes * self._width, (codes + 1) * self._width
         low[codes == -_OUTERMOST], high[codes == _OUTERMOST] = -np.inf, np.inf
         low[codes == _NAN_GROUP], high[codes == _NAN_GROUP] = np.nan, np.nan
-        return Ranges(low, high)
+        return ValueRanges(low, high)
 
 
 _TYPES: dict[str, type[ValueCodes]] = {"int64": IntegerCodes, "float64": DoubleCodes, "string": StringCodes}

@@ -1,7 +1,7 @@
-"""Base intervals: combinations of 1, 2, 4, ... neighbouring elements, each level a ring of its own.
+"""Base intervals: each segment of 2**shift elements has a tree of twice as many places.
 
-Interval k of level j covers positions k * 2**j .. (k + 1) * 2**j - 1. All levels lie end to end in one array; `offsets`
-says where each begins, the next offset where it ends, and `laps` is the newest multiple of its size (see `rings`).
+The tree is laid out as a heap: position t is the leaf `2**shift + (t mod 2**shift)`, and the parent of node i is i / 2.
+Interval k of level j covers positions k * 2**j .. (k + 1) * 2**j - 1 and is written when its last element comes.
 """
 
 from __future__ import annotations
@@ -12,74 +12,153 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from panewise.kernels.operations import combine
+from panewise.kernels.operations import combine, is_dear
+from panewise.kernels.pool import Keys, key_at, write_ring
 
 Elements = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
+Shifts = npt.NDArray[np.int8]
 
 
 @njit(cache=True, nogil=True)
-def extend_levels(
-    operation: int, user: Any, levels: Elements, offsets: Ints, length: int, new_length: int, oldest: int
+def _complete_nodes(
+    operation: int, user: Any, nodes: Elements, root: int, shift: int, start: int, end: int, oldest: int
 ) -> None:
-    """Complete the intervals that end in (length, new_length] and begin at `oldest` or later; level 0 is filled."""
-    for level in range(1, len(offsets) - 1):
-        first = max(length >> level, (oldest + (1 << level) - 1) >> level)
-        last = new_length >> level
-        if last <= first:
-            continue
-        size = offsets[level + 1] - offsets[level]
-        below_size = offsets[level] - offsets[level - 1]
-        above = levels[offsets[level] : offsets[level + 1]]
-        below = levels[offsets[level - 1] : offsets[level]]
-        number = first
+    """Write the intervals that end in (start, end] and begin at `oldest` or later; the leaves are filled already."""
+    for level in range(1, shift + 1):
+        number = max(start >> level, (oldest + (1 << level) - 1) >> level)
+        last = end >> level
+        if last <= number:
+            break
+        size = 1 << (shift - level)
+        above = root + size
+        below = root + 2 * size
         while number < last:
-            at = number % size
-            left = (2 * number) % below_size
-            # Combine as many as need no test for the ends of the rings, or one alone whose halves lie at both ends.
-            run = min(last - number, size - at, (below_size - left) // 2)
-            source = below[left : left + 2 * run]
-            target = above[at : at + run]
-            for i in range(run):
-                target[i] = combine(operation, user, source[2 * i], source[2 * i + 1])
-            if run == 0:
-                above[at] = combine(operation, user, below[left], below[0])
-                run = 1
+            at = number & (size - 1)
+            # Up to the end of the ring without a test in the loop.
+            run = min(last - number, size - at)
+            for i in range(at, at + run):
+                left = nodes[np.uint64(below + 2 * i)]
+                nodes[np.uint64(above + i)] = combine(operation, user, left, nodes[np.uint64(below + 2 * i + 1)])
             number += run
 
 
 @njit(cache=True, nogil=True)
-def fold_levels(
-    operation: int, user: Any, identity: Any, levels: Elements, offsets: Ints, laps: Ints, low: Ints, high: Ints
+def append_trees(
+    operation: int,
+    user: Any,
+    nodes: Elements,
+    offset: Ints,
+    shift: Shifts,
+    keys: Ints,
+    bounds: Ints,
+    begin: Ints,
+    after: Ints,
+    values: Elements,
+) -> None:
+    """Take in each key's group of values from position `begin` on; `after` is its first held position when done."""
+    for j in range(len(keys)):
+        key = keys[j]
+        log_size = int(shift[key])
+        size = 1 << log_size
+        root = 2 * offset[key]
+        source = bounds[j] - begin[j]
+        end = bounds[j + 1] - source
+        write_ring(nodes, root + size, size, values, source, max(begin[j], after[j]), end)
+        _complete_nodes(operation, user, nodes, root, log_size, begin[j], end, after[j])
+
+
+@njit(cache=True, nogil=True)
+def fold_trees(
+    operation: int,
+    user: Any,
+    identity: Any,
+    nodes: Elements,
+    offset: Ints,
+    shift: Shifts,
+    keys: Keys,
+    low: Ints,
+    high: Ints,
 ) -> Elements:
-    """Combine the cover of each range: at most two intervals a level, found from the bits of its ends."""
-    out = np.empty(len(low), levels.dtype)
+    """Combine the cover of each range: at most two nodes a level, found from the bits of its ends."""
+    out = np.empty(len(low), nodes.dtype)
     for i in range(len(low)):
         a = low[i]
         b = high[i]
         front = identity
         back = identity
-        level = 0
-        while a < b:
-            base = offsets[level]
-            size = offsets[level + 1] - base
-            lap = laps[level]
-            # Read and combine both, whether they belong to the cover or not: which of them do is as good as random,
-            # and a branch that is guessed wrong costs more.
-            left = a - lap
-            left += size if left < 0 else 0
-            left -= size if left >= size else 0
-            right = b - 1 - lap
-            right += size if right < 0 else 0
-            longer_front = combine(operation, user, front, levels[np.uint64(base + left)])
-            longer_back = combine(operation, user, levels[np.uint64(base + right)], back)
-            front = longer_front if a & 1 else front
-            back = longer_back if b & 1 else back
-            a = (a + 1) >> 1
-            b >>= 1
-            level += 1
+        if a < b:
+            key = key_at(keys, i)
+            root = 2 * offset[key]
+            size = 1 << int(shift[key])
+            while a < b:
+                left = np.uint64(root + size + (a & (size - 1)))
+                right = np.uint64(root + size + ((b - 1) & (size - 1)))
+                if is_dear(user, identity):
+                    if a & 1:
+                        front = combine(operation, user, front, nodes[left])
+                    if b & 1:
+                        back = combine(operation, user, nodes[right], back)
+                else:
+                    # Read and combine both, whether they belong to the cover or not: which of them do is as good as
+                    # random, and a branch that is guessed wrong costs more.
+                    longer_front = combine(operation, user, front, nodes[left])
+                    longer_back = combine(operation, user, nodes[right], back)
+                    front = longer_front if a & 1 else front
+                    back = longer_back if b & 1 else back
+                a = (a + 1) >> 1
+                b >>= 1
+                size >>= 1
         out[i] = combine(operation, user, front, back)
     return out
+
+
+@njit(cache=True, nogil=True)
+def move_trees(
+    operation: int,
+    user: Any,
+    source: Elements,
+    target: Elements,
+    old_offset: Ints,
+    old_shift: Shifts,
+    new_offset: Ints,
+    new_shift: Shifts,
+    first: Ints,
+    length: Ints,
+) -> None:
+    """Move trees: copy those that keep their size; of the others copy the leaves and build the rest again."""
+    for j in range(len(old_offset)):
+        old_root = 2 * old_offset[j]
+        new_root = 2 * new_offset[j]
+        old_size = 1 << int(old_shift[j])
+        new_size = 1 << int(new_shift[j])
+        if old_size == new_size:
+            for place in range(2 * new_size):
+                target[new_root + place] = source[old_root + place]
+            continue
+        for t in range(first[j], length[j]):
+            leaf = source[old_root + old_size + (t & (old_size - 1))]
+            target[new_root + new_size + (t & (new_size - 1))] = leaf
+        _complete_nodes(operation, user, target, new_root, int(new_shift[j]), first[j], length[j], first[j])
+
+
+@njit(cache=True, nogil=True)
+def find_wrong_tree(
+    operation: int, user: Any, nodes: Elements, offset: Ints, shift: Shifts, keys: Ints, first: Ints, length: Ints
+) -> int:
+    """The first key with a node that is not the combination of its children; -1 if there is none."""
+    for j in range(len(keys)):
+        key = keys[j]
+        root = 2 * offset[key]
+        for level in range(1, int(shift[key]) + 1):
+            size = 1 << (int(shift[key]) - level)
+            for number in range((first[key] + (1 << level) - 1) >> level, length[key] >> level):
+                at = root + size + (number & (size - 1))
+                below = root + 2 * (size + (number & (size - 1)))
+                wanted = combine(operation, user, nodes[below], nodes[below + 1])
+                if not (nodes[at] == wanted or (nodes[at] != nodes[at] and wanted != wanted)):
+                    return int(key)
+    return -1
 
 
 def cover(low: int, high: int) -> list[tuple[int, int]]:

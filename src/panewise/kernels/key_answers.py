@@ -17,6 +17,7 @@ from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 
 from panewise.kernels.addresses import address_of, call, pointer, pointer_to
 from panewise.kernels.integer_squares import variance_of_integers
+from panewise.kernels.integer_sums import mean_of_words, sum_of_words
 from panewise.kernels.key_folds import DOUBLE, PAIR, WHOLE, find_positions, fold, operation_of
 from panewise.kernels.operations import ADD, combine
 from panewise.kernels.pairs import value_of_pair
@@ -91,15 +92,13 @@ def _sum_ints(
     doubles = carray(pointer(address_of(carray(values, size))), size, np.float64)
     overflows = ANSWERED
     for j in range(size):
-        # The lower word may exceed 32 bits: it is itself a sum.
-        carried, rest = upper[j] + (lower[j] >> 32), lower[j] & 0xFFFFFFFF
         if asked[FUNCTION] == AVERAGE:
-            doubles[j] = (float(carried) * 2.0**32 + float(rest)) / max(counts[j], 1)
+            doubles[j] = mean_of_words(upper[j], lower[j], max(counts[j], 1))
             continue
-        if carried < -(2**31) or carried >= 2**31:
+        values[j], fits = sum_of_words(upper[j], lower[j])
+        if not fits:
             counts[j] = -1
             overflows += 1
-        values[j] = (carried << 32) | rest
     return overflows
 
 

@@ -18,12 +18,13 @@ from numba import carray, cfunc, njit, types  # type: ignore[attr-defined]
 from numba.extending import overload
 
 from panewise.kernels.addresses import call, pointer, pointer_to, word_at
+from panewise.kernels.base_intervals import fold_trees
 from panewise.kernels.key_numbers import positions_between
-from panewise.kernels.keyed_base_intervals import fold_trees
-from panewise.kernels.keyed_landmark_intervals import fold_landmarks_of_keys
-from panewise.kernels.keyed_recompute import fold_rings
-from panewise.kernels.keyed_running_intervals import fold_running_of_keys, fold_running_pairs_of_keys
+from panewise.kernels.landmark_intervals import fold_landmarks
 from panewise.kernels.operations import ADD, MAX
+from panewise.kernels.recompute import fold_rings
+from panewise.kernels.running_intervals import fold_running, fold_running_pairs
+from panewise.kernels.search_tree import fold_search_trees
 
 Ints = npt.NDArray[np.int64]
 
@@ -36,9 +37,9 @@ _ONE, _TWO, _THREE, _FOUR = (ARRAYS + 2 * place for place in range(4))
 _NUMBERS, _OFFSET, _SHIFT, _FIRST, _LENGTH = (ARRAYS + 2 * place for place in range(5))
 """Where the arrays of a column stand in its row, and those of the pool in the first row."""
 
-RING, TREE, LANDMARKS, RUNNING, RUNNING_PAIRS = range(5)
-"""The ways to fold. Their arrays: rings; nodes; elements, suffixes, prefixes, levels; running, base; running, elements,
-special, magnitudes. Those of the pool: numbers, offset, shift, first, length."""
+RING, TREE, LANDMARKS, RUNNING, RUNNING_PAIRS, SEARCH_TREE = range(6)
+"""The ways to fold. Their arrays: rings; nodes; elements, store, table; running, base; running, elements, special,
+magnitudes; nodes, starts. Those of the pool: numbers, offset, shift, first, length."""
 WHOLE, DOUBLE, PAIR = range(3)
 """The types of elements: int64, float64, complex128."""
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -75,9 +76,10 @@ def find_positions(table: Ints, keys: Ints, from_number: Ints, to_number: Ints, 
 # As part of the functions below, where compiling takes half as long as for two functions of which one calls the other.
 _fold_rings = njit(inline="always")(fold_rings.py_func)
 _fold_trees = njit(inline="always")(fold_trees.py_func)
-_fold_landmarks_of_keys = njit(inline="always")(fold_landmarks_of_keys.py_func)
-_fold_running_of_keys = njit(inline="always")(fold_running_of_keys.py_func)
-_fold_running_pairs_of_keys = njit(inline="always")(fold_running_pairs_of_keys.py_func)
+_fold_landmarks_of_keys = njit(inline="always")(fold_landmarks.py_func)
+_fold_running_of_keys = njit(inline="always")(fold_running.py_func)
+_fold_running_pairs_of_keys = njit(inline="always")(fold_running_pairs.py_func)
+_fold_search_trees = njit(inline="always")(fold_search_trees.py_func)
 
 
 @lru_cache
@@ -149,11 +151,10 @@ def _fold_landmarks(pool: Any, row: Any, size: int, keys: Any, low: Any, high: A
     unserved = _fold_landmarks_of_keys(
         row[OPERATION], None, _identity(row[OPERATION], folded),
         carray(pointer(row[_TWO]), row[_TWO + 1], folded.dtype),
-        carray(pointer(row[_THREE]), row[_THREE + 1], folded.dtype),
-        row[_ONE + 1],
-        carray(pointer(row[_FOUR]), row[_FOUR + 1], np.int64),
+        carray(pointer(row[_THREE]), row[_THREE + 1], np.int64),
         carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
         carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
+        carray(pointer(pool[_LENGTH]), pool[_LENGTH + 1], np.int64),
         carray(keys, size), carray(low, size), carray(high, size), folded,
     )  # fmt: skip
     return 0 if unserved >= 0 else 1
@@ -192,10 +193,26 @@ def _fold_running_pairs(pool: Any, row: Any, size: int, keys: Any, low: Any, hig
     return 1
 
 
+def _fold_search_tree(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
+    folded = carray(out, size)
+    found = _fold_search_trees(
+        row[OPERATION], None, _identity(row[OPERATION], folded),
+        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
+        carray(pointer(row[_TWO]), row[_TWO + 1], np.int64),
+        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
+        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
+        carray(keys, size), carray(low, size), carray(high, size),
+    )  # fmt: skip
+    for i in range(size):
+        folded[i] = found[i]
+    return 1
+
+
 _FOLDS: dict[int, Callable[..., int]] = {
     RING: _fold_ring,
     TREE: _fold_tree,
     LANDMARKS: _fold_landmarks,
     RUNNING: _fold_running,
     RUNNING_PAIRS: _fold_running_pairs,
+    SEARCH_TREE: _fold_search_tree,
 }

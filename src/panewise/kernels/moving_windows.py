@@ -14,9 +14,32 @@ from numba import njit
 from panewise.kernels.pairs import add_pairs
 from panewise.kernels.squares import add_squares
 
+Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 Column = npt.NDArray[Any]
 Numbers = npt.NDArray[np.unsignedinteger[Any]]
+
+
+@njit(cache=True, nogil=True)
+def count_events(
+    keys: Numbers, events: Ints, sign: int, totals: Ints, is_touched: Bools, touched: Numbers, known: int
+) -> tuple[int, int]:
+    """Add events to the totals of their keys, or take them off, and list the keys that are not yet `touched`.
+
+    Returns by how many keys there are more with events, and how many keys are touched; `known` of them were before.
+    """
+    more = 0
+    for row in range(len(keys)):
+        key = keys[row]
+        before = totals[key]
+        totals[key] = before + sign * events[row]
+        more += int(totals[key] != 0) - int(before != 0)
+        if not is_touched[key]:
+            is_touched[key] = True
+            touched[known] = key
+            known += 1
+    return more, known
 
 
 @njit(cache=True, nogil=True)

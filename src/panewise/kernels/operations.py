@@ -57,6 +57,26 @@ def _combine(operation: Any, user: Any, a: Any, b: Any) -> Any:
     return combine_numbers
 
 
+def is_dear(user: Any, element: Any) -> bool:
+    """Whether a combine takes longer than a branch that is guessed wrong: pairs and users' functions. For kernels."""
+    raise NotImplementedError
+
+
+@overload(is_dear, inline="always")
+def _is_dear(user: Any, element: Any) -> Any:
+    if not isinstance(user, types.NoneType) or isinstance(element, types.Complex):
+
+        def dear(user: Any, element: Any) -> Any:
+            return True
+
+        return dear
+
+    def cheap(user: Any, element: Any) -> Any:
+        return False
+
+    return cheap
+
+
 def take_off(inverse: Any, whole: Any, prefix: Any) -> Any:
     """`whole` without its `prefix`: the difference, or a user's inverse. For use inside kernels only."""
     raise NotImplementedError

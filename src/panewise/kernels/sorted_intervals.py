@@ -1,25 +1,23 @@
-"""Sorted base intervals: the elements of 1, 2, 4, ... neighbours in order, each level a ring of its own.
+"""Sorted base intervals: the elements of 1, 2, 4, ... neighbours in order, in each key's segment.
 
-Interval k of level j covers positions k * 2**j .. (k + 1) * 2**j - 1 and is a run of that many keys in order. A level
-is a ring of runs: `offsets` says where it begins, `laps` is the newest multiple of its number of runs (see `rings`).
+Interval k of level j covers positions k * 2**j .. (k + 1) * 2**j - 1 and is a run of that many keys in order. `levels`
+has an array of `size` places for each level, and in it the runs lie where their elements lie in the segment.
 
-Keys are int64 in the order of the values: an integer is its own key; among doubles, -0.0 has the key of 0.0 and NaN has
-a key above infinity. NULL has the largest key.
+The keys of values are int64 in the order of the values: an integer is its own key; among doubles, -0.0 has the key of
+0.0 and NaN has a key above infinity. NULL has the largest key.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from panewise.kernels.rings import place
+from panewise.kernels.pool import Keys, key_at
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Elements = npt.NDArray[Any]
+Shifts = npt.NDArray[np.int8]
 
 NULL_KEY = np.iinfo(np.int64).max
 _SMALLEST = np.iinfo(np.int64).min
@@ -58,53 +56,105 @@ def bits_of_keys(keys: Ints) -> Ints:
     return bits
 
 
-def offsets_of(largest: int) -> Ints:
-    """Where each level begins when the newest `largest` elements are held, and where the last one ends."""
-    sizes = [largest >> level << level for level in range(largest.bit_length())]
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+@njit(cache=True, nogil=True)
+def append_runs(
+    levels: Ints,
+    validity: Bools,
+    size: int,
+    offset: Ints,
+    shift: Shifts,
+    keys: Ints,
+    bounds: Ints,
+    begin: Ints,
+    after: Ints,
+    values: Ints,
+    valid: Bools,
+) -> None:
+    """Take in each key's group of keys of values, and complete the runs that end there and begin at `after` or later.
+
+    Each key's group goes to positions `begin` and on; `after` is its first held position when done.
+    """
+    for j in range(len(keys)):
+        key = keys[j]
+        log_size = int(shift[key])
+        mask = (1 << log_size) - 1
+        at = offset[key]
+        source = bounds[j] - begin[j]
+        end = bounds[j + 1] - source
+        for t in range(max(begin[j], after[j]), end):
+            levels[at + (t & mask)] = values[source + t] if valid[source + t] else NULL_KEY
+            validity[at + (t & mask)] = valid[source + t]
+        for level in range(1, log_size + 1):
+            half = 1 << (level - 1)
+            number = max(begin[j] >> level, (after[j] + 2 * half - 1) >> level)
+            last = end >> level
+            if number >= last:
+                break
+            below = (level - 1) * size + at
+            for run in range(number, last):
+                place = (run << level) & mask
+                merge_halves(levels, below + place, below + place + half, level * size + at + place, half)
 
 
 @njit(cache=True, nogil=True)
-def append_runs(
-    levels: Ints, offsets: Ints, laps: Ints, validity: Bools, start: int, keys: Ints, valid: Bools, first: int
+def move_runs(
+    source: Ints,
+    target: Ints,
+    old_size: int,
+    new_size: int,
+    old_offset: Ints,
+    old_shift: Shifts,
+    new_offset: Ints,
+    new_shift: Shifts,
+    first: Ints,
+    length: Ints,
 ) -> None:
-    """Put keys at positions start, start + 1, ...; complete the runs that end there and begin at `first` or later.
+    """Copy the whole runs of moved segments to their places; runs that a larger segment has room for are merged."""
+    for j in range(len(old_offset)):
+        old_mask = (1 << int(old_shift[j])) - 1
+        new_mask = (1 << int(new_shift[j])) - 1
+        for level in range(int(new_shift[j]) + 1):
+            span = 1 << level
+            old = level * old_size + old_offset[j]
+            new = level * new_size + new_offset[j]
+            for run in range((first[j] + span - 1) >> level, length[j] >> level):
+                place = (run << level) & new_mask
+                if level <= old_shift[j]:
+                    begin = old + ((run << level) & old_mask)
+                    for t in range(span):
+                        target[new + place + t] = source[begin + t]
+                else:
+                    merge_halves(
+                        target, new - new_size + place, new - new_size + place + span // 2, new + place, span // 2
+                    )
 
-    If not all fit, the newest stay.
-    """
-    largest = offsets[1]
-    end = start + len(keys)
-    oldest = max(first, end - largest)
-    at = max(start, oldest) % largest
-    for i in range(max(start, oldest), end):
-        levels[at] = keys[i - start] if valid[i - start] else NULL_KEY
-        validity[at] = valid[i - start]
-        at += 1
-        if at == largest:
-            at = 0
-    laps[0] = max(end - 1, 0) // largest * largest
-    for level in range(1, len(offsets) - 1):
-        half = 1 << (level - 1)
-        runs = (offsets[level + 1] - offsets[level]) >> level
-        halves = (offsets[level] - offsets[level - 1]) >> (level - 1)
-        last = end >> level
-        laps[level] = max(last - 1, 0) // runs * runs
-        number = max(start >> level, (oldest + 2 * half - 1) >> level)
-        if number >= last:
-            continue
-        run = number % runs
-        left = 2 * number % halves
-        for _ in range(last - number):
-            right = left + 1 if left + 1 < halves else 0
-            merge_halves(
-                levels,
-                offsets[level - 1] + left * half,
-                offsets[level - 1] + right * half,
-                offsets[level] + run * 2 * half,
-                half,
-            )
-            left = right + 1 if right + 1 < halves else 0
-            run = run + 1 if run + 1 < runs else 0
+
+@njit(cache=True, nogil=True)
+def find_wrong_run(
+    levels: Ints, validity: Bools, size: int, offset: Ints, shift: Shifts, keys: Ints, first: Ints, length: Ints
+) -> int:
+    """The first key with a run that is not its two halves in order, or a NULL without its key; -1 if there is none."""
+    merged = np.empty(0, np.int64)
+    for j in range(len(keys)):
+        key = keys[j]
+        at = offset[key]
+        mask = (1 << int(shift[key])) - 1
+        for t in range(first[key], length[key]):
+            if not validity[at + (t & mask)] and levels[at + (t & mask)] != NULL_KEY:
+                return int(key)
+        if len(merged) < 2 * (mask + 1):
+            merged = np.empty(2 * (mask + 1), np.int64)
+        for level in range(1, int(shift[key]) + 1):
+            span = 1 << level
+            for run in range((first[key] + span - 1) >> level, length[key] >> level):
+                place = at + ((run << level) & mask)
+                for t in range(span):
+                    merged[t] = levels[(level - 1) * size + place + t]
+                merge_halves(merged, 0, span // 2, span, span // 2)
+                for t in range(span):
+                    if merged[span + t] != levels[level * size + place + t]:
+                        return int(key)
+    return -1
 
 
 @njit(cache=True, nogil=True)
@@ -133,30 +183,32 @@ def merge_halves(keys: Ints, left: int, right: int, out: int, half: int) -> None
 
 
 @njit(cache=True, nogil=True)
-def cover_runs(offsets: Ints, laps: Ints, low: int, high: int, begins: Ints, ends: Ints) -> int:
+def cover_runs(size: int, at: int, mask: int, low: int, high: int, begins: Ints, ends: Ints) -> int:
     """Where the runs of a range begin and end, the short ones first; returns how many there are."""
     count = 0
     level = 0
     while low < high:
-        runs = (offsets[level + 1] - offsets[level]) >> level
         if low & 1:
-            begins[count] = offsets[level] + (place(low, laps[level], runs) << level)
+            begins[count] = at + ((low << level) & mask)
             ends[count] = begins[count] + (1 << level)
             count += 1
             low += 1
         if high & 1:
             high -= 1
-            begins[count] = offsets[level] + (place(high, laps[level], runs) << level)
+            begins[count] = at + ((high << level) & mask)
             ends[count] = begins[count] + (1 << level)
             count += 1
         low >>= 1
         high >>= 1
         level += 1
+        at += size
     return count
 
 
 @njit(cache=True, nogil=True)
-def select_keys(levels: Ints, offsets: Ints, laps: Ints, low: Ints, high: Ints, ranks: Ints) -> Ints:
+def select_keys(
+    levels: Ints, size: int, offset: Ints, shift: Shifts, keys: Keys, low: Ints, high: Ints, ranks: Ints
+) -> Ints:
     """The key at each range's 1-based rank; 0 where the rank is 0."""
     out = np.zeros(len(low), np.int64)
     begins = np.empty(MOST_RUNS, np.int64)
@@ -166,7 +218,8 @@ def select_keys(levels: Ints, offsets: Ints, laps: Ints, low: Ints, high: Ints, 
     few = np.empty(FEW, np.int64)
     for i in range(len(low)):
         if ranks[i] > 0:
-            runs = cover_runs(offsets, laps, low[i], high[i], begins, ends)
+            key = key_at(keys, i)
+            runs = cover_runs(size, offset[key], (1 << int(shift[key])) - 1, low[i], high[i], begins, ends)
             out[i] = select_of_runs(levels, begins, ends, runs, high[i] - low[i], ranks[i] - 1, below, above, few)
     return out
 
@@ -296,7 +349,9 @@ def select_of_few(keys: Ints, begins: Ints, ends: Ints, runs: int, rank: int, fe
 
 
 @njit(cache=True, nogil=True)
-def count_distinct_keys(levels: Ints, offsets: Ints, laps: Ints, validity: Bools, low: Ints, high: Ints) -> Ints:
+def count_distinct_keys(
+    levels: Ints, validity: Bools, size: int, offset: Ints, shift: Shifts, keys: Keys, low: Ints, high: Ints
+) -> Ints:
     """The number of different keys of each range, NULL left out.
 
     The runs are merged from short to long, which takes O(W): their lengths double.
@@ -307,10 +362,14 @@ def count_distinct_keys(levels: Ints, offsets: Ints, laps: Ints, validity: Bools
     merged = np.empty(0, np.int64)
     spare = np.empty(0, np.int64)
     for i in range(len(low)):
+        if low[i] >= high[i]:
+            continue
         if high[i] - low[i] > len(merged):
             merged = np.empty(high[i] - low[i], np.int64)
             spare = np.empty(high[i] - low[i], np.int64)
-        runs = cover_runs(offsets, laps, low[i], high[i], begins, ends)
+        key = key_at(keys, i)
+        mask = (1 << int(shift[key])) - 1
+        runs = cover_runs(size, offset[key], mask, low[i], high[i], begins, ends)
         length = 0
         for r in range(runs):
             merge_run(merged, length, levels, begins[r], ends[r], spare)
@@ -318,7 +377,7 @@ def count_distinct_keys(levels: Ints, offsets: Ints, laps: Ints, validity: Bools
             merged, spare = spare, merged
         # NULLs are the last keys; an integer may have the same key, so they are counted by their marks.
         for position in range(low[i], high[i]):
-            length -= not validity[place(position, laps[0], offsets[1])]
+            length -= not validity[offset[key] + (position & mask)]
         for at in range(length):
             out[i] += at == 0 or merged[at] != merged[at - 1]
     return out

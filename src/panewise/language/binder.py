@@ -9,7 +9,7 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
 from panewise.language.checks import check_granularity, check_where, find_stream, refuse_duplicates
 from panewise.language.expressions import AggregateCall, Attribute, Expression, bare_attributes
-from panewise.language.model import Query, SelectItem, Stream, Workload
+from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.printer import label_of
 from panewise.language.row_binder import bind_row_query, is_row_query, refuse_alias
 from panewise.language.row_queries import RowQuery
@@ -18,6 +18,7 @@ from panewise.language.statements import CreateQuery, CreateStream, DropQuery, I
 from panewise.language.top_k import check_length, written_out
 from panewise.language.typecheck import expect_condition, type_of, unknown_attribute
 from panewise.language.words import STRUCTURES, TIMEGRAM
+from panewise.language.workload import Workload
 
 
 def bind(statements: Iterable[Statement], text: str, onto: Workload | None = None) -> Workload:

@@ -4,69 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.catalogue import CATALOGUE, Parameter
 from panewise.aggregates.sketches import MOST_RANKS
 from panewise.language.expressions import AggregateCall, Expression, Literal, RowCall, Span, walk
 from panewise.language.source import PlacedError, hint_for, shortened
 
-# These are written COUNT(*) and COUNT(DISTINCT x), never by their own names.
-COUNT_FORMS = frozenset({"COUNT_ALL", "COUNT_DISTINCT"})
-
-SYNONYMS = {"MEAN": "AVG", "VARIANCE": "VAR_SAMP", "STDDEV": "STDDEV_SAMP"}
+# The aggregate with forms of its own, COUNT(*) and COUNT(DISTINCT x), and what these are in the catalogue.
+COUNT, COUNT_ALL, COUNT_DISTINCT = "COUNT", "COUNT_ALL", "COUNT_DISTINCT"
 
 # Short for several aggregates: see `panewise.language.top_k`.
 APPROX_TOP_K = "APPROX_TOP_K"
 
-FUNCTIONS = {name: name for name in (*CATALOGUE, APPROX_TOP_K) if name not in COUNT_FORMS} | SYNONYMS
-
-# These have a second argument, phi.
-QUANTILES = frozenset({"QUANTILE", "APPROX_QUANTILE"})
-
-# These have a second argument, a rank or a number of them.
-RANKED = frozenset({"APPROX_TOP_ITEM", "APPROX_TOP_COUNT", APPROX_TOP_K})
-
 # These give rows, not a value.
 ROW_FUNCTIONS = frozenset({"HISTOGRAM", "TOP_K"})
+
+
+def functions() -> dict[str, str]:
+    """The aggregates that are called by a name, by their names and synonyms."""
+    called = (entry for entry in CATALOGUE.values() if entry.written is None)
+    names = {name: entry.name for entry in called for name in (entry.name, *entry.synonyms)}
+    return names | {APPROX_TOP_K: APPROX_TOP_K}
 
 
 def find_function(name: str, span: Span) -> str:
     """The name in the catalogue of the function called `name`, in any case or by a synonym."""
     if name.upper() in ROW_FUNCTIONS:
         return name.upper()
-    function = FUNCTIONS.get(name.upper())
+    entry = CATALOGUE.get(name.upper())
+    if entry is not None and entry.written is None:
+        return entry.name
+    known = functions()
+    function = known.get(name.upper())
     if function is None:
-        raise PlacedError(f"unknown function {shortened(name)}", span, hint_for(name, [*FUNCTIONS, *ROW_FUNCTIONS], ""))
+        raise PlacedError(f"unknown function {shortened(name)}", span, hint_for(name, [*known, *ROW_FUNCTIONS], ""))
     return function
 
 
 def call_all_rows(function: str, span: Span) -> AggregateCall:
     """`COUNT(*)`."""
-    if function != "COUNT":
+    if function != COUNT:
         raise PlacedError(f"{function}(*) has no meaning", span, f"only COUNT takes *; write {function}(attribute)")
-    return AggregateCall("COUNT_ALL", span=span)
+    return AggregateCall(COUNT_ALL, span=span)
 
 
 def call_distinct(function: str, argument: Expression, span: Span) -> AggregateCall:
     """`COUNT(DISTINCT e)`."""
-    if function != "COUNT":
+    if function != COUNT:
         raise PlacedError(f"{function} cannot take DISTINCT", span, "only COUNT(DISTINCT e) is known")
-    return AggregateCall("COUNT_DISTINCT", _scalar(argument), span=span)
+    return AggregateCall(COUNT_DISTINCT, _scalar(argument), span=span)
 
 
 def call(function: str, arguments: Sequence[Expression], span: Span) -> AggregateCall | RowCall:
     """A function of one argument, or of two with phi or a rank; HISTOGRAM and TOP_K have rules of their own."""
     if function in ROW_FUNCTIONS:
         return _row_call(function, arguments, span)
-    if function in QUANTILES:
+    takes = Parameter.RANK if function == APPROX_TOP_K else CATALOGUE[function].parameter
+    if takes is Parameter.PHI:
         if len(arguments) != 2:
             raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 0.9)")
         return AggregateCall(function, _scalar(arguments[0]), _phi(function, arguments[1]), span=span)
-    if function in RANKED:
+    if takes is Parameter.RANK:
         if len(arguments) != 2:
             raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 3)")
         return AggregateCall(function, _scalar(arguments[0]), _rank(function, arguments[1]), span=span)
     if len(arguments) != 1:
-        star = " or COUNT(*)" if function == "COUNT" else ""
+        star = " or COUNT(*)" if function == COUNT else ""
         raise _wrong_count(function, "one argument", len(arguments), span, f"{function}(attribute){star}")
     return AggregateCall(function, _scalar(arguments[0]), span=span)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from panewise.aggregates.types import Type
 from panewise.language.expressions import AggregateCall, Attribute, Expression, aggregates_of
-from panewise.language.row_queries import RowQuery
 from panewise.windows import Window
 
 UNBOUNDED_US = 2**63 - 1
@@ -61,38 +60,3 @@ class Query:
         """Every aggregate that must be computed, those of SELECT first, then those only in HAVING."""
         selected = [item.expression for item in self.select if isinstance(item.expression, AggregateCall)]
         return tuple(dict.fromkeys([*selected, *aggregates_of(self.having)]))
-
-
-@dataclass(frozen=True, repr=False)
-class Workload:
-    """Streams and the queries over them, by name, in the order of their statements.
-
-    Queries of aggregates and queries of rows are kept apart, and no name is in both.
-    """
-
-    streams: Mapping[str, Stream] = field(default_factory=dict)
-    queries: Mapping[str, Query] = field(default_factory=dict)
-    row_queries: Mapping[str, RowQuery] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        from panewise.language.show import workload_text
-
-        return workload_text(self)
-
-    def _repr_html_(self) -> str:
-        from panewise.language.show import workload_html
-
-        return workload_html(self)
-
-    def queries_of(self, stream: str) -> list[Query]:
-        """The queries over one stream, in order."""
-        return [query for query in self.queries.values() if query.stream == stream]
-
-    @property
-    def group_by_attributes(self) -> dict[str, Type]:
-        """Every attribute that some query groups by, with its type: the key columns of an answers table."""
-        return {
-            attribute: self.streams[query.stream].attributes[attribute]
-            for query in self.queries.values()
-            for attribute in query.group_by
-        }

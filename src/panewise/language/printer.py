@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 
+from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
 from panewise.language.expressions import (
     AggregateCall,
@@ -30,13 +31,13 @@ from panewise.language.expressions import (
     RowCall,
 )
 from panewise.language.literals import print_duration, print_timestamp
-from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream, Workload
+from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
 from panewise.language.row_queries import (
-    Column,
     HistogramQuery,
     IntersectionQuery,
     JoinQuery,
     JoinSide,
+    RowColumn,
     RowQuery,
     SelectionQuery,
     SortedQuery,
@@ -49,14 +50,6 @@ from panewise.windows import TimeWindow, Window
 _OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(1, 9)
 _ARITHMETIC = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def print_workload(workload: Workload) -> str:
-    """All streams, then all queries."""
-    streams = [print_stream(stream) for stream in workload.streams.values()]
-    queries = [print_query(query) for query in workload.queries.values()]
-    row_queries = [print_row_query(query) for query in workload.row_queries.values()]
-    return "\n".join([*streams, *queries, *row_queries, ""])
 
 
 def print_stream(stream: Stream) -> str:
@@ -155,11 +148,11 @@ def _print_where(where: Expression | None) -> str:
     return "" if where is None else f" WHERE {print_expression(where)}"
 
 
-def _print_columns(columns: tuple[Column, ...]) -> str:
+def _print_columns(columns: tuple[RowColumn, ...]) -> str:
     return ", ".join(_print_item(column) for column in columns)
 
 
-def label_of(item: SelectItem | Column) -> str:
+def label_of(item: SelectItem | RowColumn) -> str:
     """The name of a SELECT item in the answers: its alias, or otherwise the name or text of its expression."""
     if item.alias is not None:
         return item.alias
@@ -198,7 +191,7 @@ def print_expression(expression: Expression) -> str:
     return _print(expression)[0]
 
 
-def _print_item(item: SelectItem | Column) -> str:
+def _print_item(item: SelectItem | RowColumn) -> str:
     text = print_expression(item.expression)
     return text if item.alias is None else f"{text} AS {print_name(item.alias)}"
 
@@ -279,11 +272,9 @@ def _print_literal(literal: Literal) -> tuple[str, int]:
 
 
 def _print_call(call: AggregateCall) -> str:
-    if call.function == "COUNT_ALL":
-        return "COUNT(*)"
-    assert call.argument is not None
-    argument = print_expression(call.argument)
-    if call.function == "COUNT_DISTINCT":
-        return f"COUNT(DISTINCT {argument})"
+    entry = CATALOGUE.get(call.function)
+    argument = "" if call.argument is None else print_expression(call.argument)
+    if entry is not None and entry.written is not None:
+        return entry.written.format(argument)
     parameter = "" if call.parameter is None else f", {call.parameter!r}"
     return f"{call.function}({argument}{parameter})"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from panewise.errors import ArgumentError, FileAccessError, StatementError
 from panewise.language.binder import bind
-from panewise.language.model import Workload
 from panewise.language.parser import parse
 from panewise.language.source import excerpt
+from panewise.language.workload import Workload
 
 _EMPTY_HINT = "write CREATE STREAM and CREATE QUERY statements, each ended by ;"
 

@@ -24,12 +24,12 @@ from panewise.language.printer import label_of, print_name
 from panewise.language.row_queries import (
     MOST_BASIC_WINDOWS,
     BasicWindows,
-    Column,
     HistogramQuery,
     IntersectionQuery,
     IntersectionSide,
     JoinQuery,
     JoinSide,
+    RowColumn,
     RowQuery,
     SelectionQuery,
     SortedQuery,
@@ -415,11 +415,11 @@ def _check_width(width: float | None, kind: Type, span: Span) -> int | float | N
     return width
 
 
-def _bind_column(item: Item, attributes: Mapping[str, Type]) -> Column:
+def _bind_column(item: Item, attributes: Mapping[str, Type]) -> RowColumn:
     _refuse_aggregates(item.expression)
     if type_of(item.expression, attributes) is None:
         raise PlacedError("a column of NULLs has no type", item.expression.span, "select an attribute")
-    return Column(item.expression, item.alias.text if item.alias else None)
+    return RowColumn(item.expression, item.alias.text if item.alias else None)
 
 
 def _refuse_aggregates(expression: Expression) -> None:
@@ -437,7 +437,7 @@ def _check_events(where: Expression | None, stream: Stream) -> None:
         check_where(where, stream)
 
 
-def _check_labels(query: RowQuery, columns: tuple[Column, ...], items: tuple[Item, ...]) -> None:
+def _check_labels(query: RowQuery, columns: tuple[RowColumn, ...], items: tuple[Item, ...]) -> None:
     """Refuse two columns with one name."""
     taken = set(columns_of(query))
     for column, item in zip(columns, items):

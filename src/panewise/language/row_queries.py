@@ -49,7 +49,7 @@ class Using:
 
 
 @dataclass(frozen=True)
-class Column:
+class RowColumn:
     """A column of the rows: an expression, and the name it was given, if any."""
 
     expression: Expression
@@ -123,7 +123,7 @@ class TopKQuery(WindowQuery):
 class SortedQuery(WindowQuery):
     """The window sorted by one attribute; it shows some columns."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[RowColumn, ...]
     by: str
     descending: bool = False
     limit: int | None = None
@@ -151,7 +151,7 @@ class JoinQuery(RowQuery):
     right: JoinSide
     left_key: QualifiedAttribute
     right_key: QualifiedAttribute
-    columns: tuple[Column, ...]
+    columns: tuple[RowColumn, ...]
     where: Expression | None = None
 
     @property
@@ -165,7 +165,7 @@ class SelectionQuery(RowQuery):
     """The events that pass a condition, as they come."""
 
     stream: str
-    columns: tuple[Column, ...]
+    columns: tuple[RowColumn, ...]
     where: Expression | None = None
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from panewise.planning.cost import Prices
-from panewise.planning.plan import Base, Clock, StreamPlan, Tree
+from panewise.planning.trees import Base, Clock, StreamPlan, Tree
 from panewise.planning.unions import Unions, unions_of
 from panewise.windows import Window
 from panewise.windows.cuts import Cuts
@@ -21,7 +21,7 @@ _MOST_COMPARED = 20
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PlanComparison:
     """Operations per second of the two plain ways, and a reason for each tree."""
 
     no_share: float
@@ -31,7 +31,7 @@ class Comparison:
     reasons: Mapping[int, str]
 
 
-def compare(plan: StreamPlan, prices: Prices) -> Comparison:
+def compare(plan: StreamPlan, prices: Prices) -> PlanComparison:
     """Compare a stream's plan with No Share and Shared (Guirguis et al., section 4)."""
     no_share = shared = 0.0
     reasons: dict[int, str] = {}
@@ -41,7 +41,7 @@ def compare(plan: StreamPlan, prices: Prices) -> Comparison:
         for tree in plan.fed_by(base):
             families.setdefault(tree.group_by, []).append(tree)
         for trees in families.values():
-            family = _Family(base, trees, prices, unions_of(trees))
+            family = _FoldedTrees(base, trees, prices, unions_of(trees))
             shared += prices.feeding(base) + family.together()
             for place, tree in enumerate(trees):
                 alone = {window: family.alone(window) for window in tree.windows}
@@ -49,7 +49,7 @@ def compare(plan: StreamPlan, prices: Prices) -> Comparison:
                     own = _own_base(plan, tree, base, planned.query.window)
                     no_share += prices.base(own) + prices.feeding(own) + alone[planned.query.window]
                 reasons[tree.number] = family.reason(place, sum(alone.values()))
-    return Comparison(no_share, shared, reasons)
+    return PlanComparison(no_share, shared, reasons)
 
 
 def _own_base(plan: StreamPlan, tree: Tree, base: Base, window: Window) -> Base:
@@ -61,7 +61,7 @@ def _own_base(plan: StreamPlan, tree: Tree, base: Base, window: Window) -> Base:
 
 
 @dataclass(frozen=True)
-class _Family:
+class _FoldedTrees:
     """The trees of a base that have the same groups, and what folding their fragments costs a second."""
 
     base: Base

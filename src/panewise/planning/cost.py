@@ -14,8 +14,8 @@ from math import expm1, inf, prod
 from numbers import Real
 
 from panewise.errors import ArgumentError
-from panewise.planning.plan import DEFAULT_RATE, Base, Clock, StreamPlan, Tree
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from panewise.planning.trees import DEFAULT_RATE, Base, Clock, PlanContent, StreamPlan, Tree
 from panewise.windows.slots import lengths_of
 
 ASSUMED_VALUES = 100
@@ -98,3 +98,9 @@ class Prices:
 def overlap(tree: Tree) -> float:
     """How many instances of the tree's different windows an event belongs to: the sum of range over slide."""
     return sum(length / slide for length, slide in map(lengths_of, tree.windows))
+
+
+def cost_of(plan: PlanContent) -> float:
+    """The cost of all bases and trees of a plan together."""
+    prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
+    return sum(prices.stream(stream) for stream in plan.streams.values())

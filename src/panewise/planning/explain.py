@@ -7,11 +7,11 @@ from typing import Any
 from panewise.aggregates.components import Component
 from panewise.language.literals import print_duration
 from panewise.language.printer import label_of, print_expression, print_window
-from panewise.planning.compare import Comparison, compare
-from panewise.planning.cost import ASSUMED_VALUES, Prices, overlap
+from panewise.planning.compare import PlanComparison, compare
+from panewise.planning.cost import ASSUMED_VALUES, Prices, cost_of, overlap
 from panewise.planning.memory import consumers, show_bytes
-from panewise.planning.plan import Base, Clock, Plan, PlannedQuery, StreamPlan, Tree
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
+from panewise.planning.trees import Base, Clock, PlanContent, PlannedQuery, StreamPlan, Tree
 from panewise.windows.slots import lengths_of
 
 RATE_UNKNOWN = "how much is held depends on the rate; give yours, with --rate or rate=, to see it"
@@ -19,7 +19,7 @@ RATE_UNKNOWN = "how much is held depends on the rate; give yours, with --rate or
 _NAMES_SHOWN = 8
 
 
-def explain_data(plan: Plan) -> dict[str, Any]:
+def explain_data(plan: PlanContent) -> dict[str, Any]:
     """The plan as plain data."""
     prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
     comparisons = {name: compare(stream, prices) for name, stream in plan.streams.items()}
@@ -28,7 +28,7 @@ def explain_data(plan: Plan) -> dict[str, Any]:
         "rate_is_assumed": plan.rate_is_assumed,
         "assumed_values": {name: ASSUMED_VALUES for name in _grouped(plan) if name not in plan.groups},
         "unit": "operations" if plan.weights == UNIT_WEIGHTS else "nanoseconds",
-        "cost_per_s": plan.cost,
+        "cost_per_s": cost_of(plan),
         "no_share_per_s": sum(one.no_share for one in comparisons.values()),
         "shared_per_s": sum(one.shared for one in comparisons.values()),
         "memory": [{"consumer": consumer.name, "bytes": consumer.bytes} for consumer in consumers(plan)],
@@ -55,7 +55,7 @@ def explain_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def explain_text(plan: Plan) -> str:
+def explain_text(plan: PlanContent) -> str:
     """The plan as text."""
     data = explain_data(plan)
     lines = heading_lines(data)
@@ -103,7 +103,7 @@ def _assumed_values(data: dict[str, Any]) -> str:
     return f"; assumes {assumed[first]:,} values of {_listed(list(assumed))} (--groups {first}=N, or groups=)"
 
 
-def _grouped(plan: Plan) -> list[str]:
+def _grouped(plan: PlanContent) -> list[str]:
     """Every attribute that some query groups by."""
     grouped = [tree.group_by for stream in plan.streams.values() for tree in stream.trees]
     grouped += [query.group_by for query in plan.on_demand]
@@ -145,11 +145,11 @@ def _row_lines(query: dict[str, Any]) -> list[str]:
     return lines if query["into"] is None else [*lines, f"  into        {query['into']}"]
 
 
-def _reads_log(plan: Plan, query: str) -> bool:
+def _reads_log(plan: PlanContent, query: str) -> bool:
     return query not in plan.structures or plan.structures[query].reads_log
 
 
-def _structures_data(plan: Plan, query: str) -> list[dict[str, Any]]:
+def _structures_data(plan: PlanContent, query: str) -> list[dict[str, Any]]:
     """What answers each aggregate of an on-demand query."""
     if query not in plan.structures:
         return []
@@ -186,7 +186,7 @@ def _base_data(stream: StreamPlan, base: Base, prices: Prices) -> dict[str, Any]
     }
 
 
-def _tree_data(stream: StreamPlan, tree: Tree, prices: Prices, comparison: Comparison) -> dict[str, Any]:
+def _tree_data(stream: StreamPlan, tree: Tree, prices: Prices, comparison: PlanComparison) -> dict[str, Any]:
     base = stream.base_of(tree)
     return {
         "tree": tree.number,

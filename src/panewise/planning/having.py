@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
 from panewise.language.expressions import AggregateCall, Comparison, Expression, Literal, Logical
 from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
 from panewise.language.typecheck import type_of
-from panewise.substreams import BY_NAME, FilterShape
+from panewise.substreams import FilterShape, collective_index
 from panewise.windows import TimeWindow
 
 ASSUMED_KEYS = 10_000
@@ -30,8 +31,6 @@ EXACT_DOUBLES = 2.0**53
 """Every integer up to here is exact as a double."""
 
 _FLIPPED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
-_FILTERS = {"COUNT_ALL": "collective_count", "COUNT": "collective_count", "SUM": "collective_sum",
-            "MAX": "collective_max", "MIN": "collective_min"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,9 @@ def plan_having(stream: Stream, query: Query, rate: float) -> HavingPlan | None:
     for threshold in _thresholds(query.having):
         refusal = _why_not(stream, query, threshold, rate)
         if refusal is None:
-            name = _FILTERS[threshold.call.function]
+            sheet = collective_index(threshold.call.function)
+            assert sheet is not None
+            name = sheet.name
             text = f"{print_expression(threshold.call)} {threshold.comparison} {threshold.bound}"
             return HavingPlan(f"{name} finds the groups with {text}; only their events are read", name, threshold)
         refusals.append(refusal)
@@ -96,18 +97,17 @@ def _why_not(stream: Stream, query: Query, threshold: Threshold, rate: float) ->
     """Why a collective index cannot serve a threshold, or is not worth it; None if it serves."""
     call = threshold.call
     text = print_expression(call)
-    name = _FILTERS.get(call.function)
-    if name is None:
+    sheet = collective_index(call.function)
+    if sheet is None:
         return f"no collective index follows {text}"
-    sheet = BY_NAME[name].sheet
-    aggregate = "COUNT" if call.function == "COUNT_ALL" else call.function
     is_double = call.argument is not None and type_of(call.argument, stream.attributes) is Type.DOUBLE
-    refusal = sheet.why_not(aggregate, doubles=is_double, least=_least(query, call))
+    refusal = sheet.why_not(call.function, doubles=is_double, least=_least(query, call))
     if refusal is not None:
         if call.argument is not None and "above zero" in refusal:
             refusal += f"; add WHERE {print_expression(call.argument)} > 0 to use it"
         return f"{text}: {refusal}"
-    if call.function == "COUNT" and _zero_passes(threshold):
+    entry = CATALOGUE[call.function]
+    if entry.only_counts and entry.takes_argument and _zero_passes(threshold):
         return f"{text}: groups in which every value is NULL pass too, and no index has them"
     if isinstance(threshold.bound, float) and abs(threshold.bound) >= EXACT_DOUBLES and not is_double:
         return f"{text}: with a DOUBLE from 2**53 on integers are compared as DOUBLE; write the number without a point"
@@ -117,7 +117,8 @@ def _why_not(stream: Stream, query: Query, threshold: Threshold, rate: float) ->
     shape = FilterShape(ASSUMED_KEYS, events, ASSUMED_SHARE * active, active)
     cost = FEWEST_STEPS + sheet.lookup_cost(threshold.comparison, shape) + ASSUMED_SHARE * events
     if cost >= events:
-        return f"{text}: {name} would take {cost:,.0f} steps a lookup, and reading the window's events takes {events:,}"
+        reading = f"reading the window's events takes {events:,}"
+        return f"{text}: {sheet.name} would take {cost:,.0f} steps a lookup, and {reading}"
     return None
 
 

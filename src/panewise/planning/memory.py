@@ -1,9 +1,10 @@
-"""What a plan will hold in memory, by consumer: fragments of trees, events for lookups, structures, row queries.
+"""What a plan will hold in memory, by consumer: trees, moving windows, events and structures for lookups, rows.
 
 A tree holds the fragments that its longest window covers: a row per group with events, each with its key, slot and
-shard and the columns of its components. Lookups need the events of their longest window. Structures hold the elements
-that their data sheets declare, for each column that queries share. A row query holds its window. The numbers estimate
-what `Engine.statistics` counts: how well values pack, and how often they repeat, is not known.
+shard and the columns of its components. A window that slides in small steps has totals for each group that it covers.
+Lookups need the events of their longest window. Structures hold the elements that their data sheets declare, for each
+column that queries share. A row query holds its window. The numbers estimate what `Engine.statistics` counts: how well
+values pack, and how often they repeat, is not known.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from panewise.language.expressions import AggregateCall, Attribute, Expression
 from panewise.language.model import Query, Stream
 from panewise.language.typecheck import type_of
 from panewise.planning.cost import Prices
-from panewise.planning.plan import Clock, Input, Plan, Tree
 from panewise.planning.structure_choice import Rates, shape_of
+from panewise.planning.trees import Clock, Input, PlanContent, Tree
 from panewise.planning.windowed import RowPlan
 from panewise.structures import BY_NAME
 from panewise.windows import TimeWindow, Window
@@ -44,6 +45,14 @@ PACKED_BYTES: Mapping[Kind, int] = {
     Kind.SQUARES: 28,
 }
 """The bytes of a component's columns in a row, packed; 8 for a component not listed."""
+FEWEST_BLOCKS = 4
+"""What a moving window notes is in so many blocks or more."""
+ANSWER_BYTES = 18
+"""An answer that a moving window keeps for a key."""
+KEY_BYTES = 4
+"""The number of a key."""
+TOUCHED_BYTES = 5
+"""What a moving window keeps to know which keys have changed, for each key."""
 VALUE_BYTES = 16
 """A value of a multiset, and its count."""
 SKETCH_BYTES: Mapping[Kind, tuple[int, int, int]] = {
@@ -75,13 +84,19 @@ class Consumer:
     bytes: int
 
 
-def consumers(plan: Plan) -> list[Consumer]:
+def consumers(plan: PlanContent) -> list[Consumer]:
     """What the plan will hold, the largest first."""
     prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
     found = [
         Consumer(f"tree {tree.number} over {stream.stream.name}", _tree_bytes(tree, stream.inputs, prices))
         for stream in plan.streams.values()
         for tree in stream.trees
+    ]
+    found += [
+        Consumer(f"moving windows of tree {tree.number} over {stream.stream.name}", held)
+        for stream in plan.streams.values()
+        for tree in stream.trees
+        if (held := _moving_bytes(tree, stream.input_types, prices))
     ]
     asked: dict[str, list[Window]] = {}
     for query in plan.on_demand:
@@ -95,7 +110,7 @@ def consumers(plan: Plan) -> list[Consumer]:
     return sorted(found, key=lambda consumer: -consumer.bytes)
 
 
-def check_budget(plan: Plan, limit: int) -> None:
+def check_budget(plan: PlanContent, limit: int) -> None:
     """Raise if a plan would hold more than `limit` bytes, and name the largest consumers."""
     found = consumers(plan)
     total = sum(consumer.bytes for consumer in found)
@@ -144,9 +159,37 @@ def _tree_bytes(tree: Tree, inputs: tuple[Input, ...], prices: Prices) -> int:
     events = _events(longest, tree.clock, prices)
     fragments = longest / tree.granularity * tree.cuts.rate * prices.groups_of(tree.group_by)
     # Each event falls into one fragment of one group, so there are no more rows than events.
-    rows = -fragments * expm1(-events / fragments)
+    rows = _different(fragments, events)
     components = (_component_bytes(component, inputs, events / rows, prices) for component in tree.components)
     return int(rows * (ROW_BYTES + sum(components)))
+
+
+def _moving_bytes(tree: Tree, inputs: tuple[Type, ...], prices: Prices) -> int:
+    """The totals of windows that are carried from edge to edge, and what is noted to remain of them."""
+    total = 0.0
+    groups = prices.groups_of(tree.group_by)
+    # Of a multiset or a sketch there is an answer instead.
+    in_totals = sum(max(1, one.kind.words) for one in tree.components if one.can_be_taken_off(inputs))
+    in_parts = sum(one.kind.words for one in tree.components if not one.can_be_taken_off(inputs))
+    kept = sum(ANSWER_BYTES for one in tree.components if not one.kind.words)
+    moving = {(planned.predicate, planned.query.window) for planned in tree.queries}
+    for length, slide in (lengths_of(window) for _, window in moving):
+        if prices.in_bulk or slide >= length:
+            continue
+        slots = length / tree.granularity * tree.cuts.rate
+        keys, rows = (_different(cells, _events(length, tree.clock, prices)) for cells in (groups, slots * groups))
+        total += keys * (TOUCHED_BYTES + kept + 8 * (in_totals + 2 * in_parts))
+        if in_parts:
+            blocks = min(slots, max(FEWEST_BLOCKS**2, rows / keys)) ** 0.5
+            # On average half of the blocks are still there, and half of the rows of the oldest, with their slots.
+            noted = (blocks * _different(groups, rows / blocks) + rows / blocks) / 2
+            total += noted * (KEY_BYTES + 8 + 8 * in_parts)
+    return int(total)
+
+
+def _different(cells: float, events: float) -> float:
+    """How many cells get events, if each is equally likely."""
+    return -cells * expm1(-events / cells)
 
 
 def _component_bytes(component: Component, inputs: tuple[Input, ...], events: float, prices: Prices) -> float:
@@ -155,8 +198,7 @@ def _component_bytes(component: Component, inputs: tuple[Input, ...], events: fl
     read = None if component.input is None else inputs[component.input].expression
     if isinstance(read, Attribute) and read.name in prices.groups:
         # How many of the different values occur, if each is equally likely.
-        known = prices.groups[read.name]
-        values = -known * expm1(-events / known)
+        values = _different(prices.groups[read.name], events)
     if component.kind is Kind.VALUES:
         return 8 + VALUE_BYTES * values
     if component.kind.is_sketch:
@@ -177,7 +219,7 @@ class _Column:
     kinds: frozenset[Kind]
 
 
-def _structures(plan: Plan, prices: Prices) -> Iterator[Consumer]:
+def _structures(plan: PlanContent, prices: Prices) -> Iterator[Consumer]:
     """The structures of each stream. A structure of several queries is as large as the largest of them needs."""
     columns: dict[_Column, tuple[float, str]] = {}
     for query in plan.on_demand:
@@ -218,7 +260,7 @@ def _elements(structure: str, query: Query, prices: Prices) -> float:
     return groups * BY_NAME[structure].sheet.space.of(shape) * room / shape.largest
 
 
-def _row_query_bytes(plan: Plan, row: RowPlan, prices: Prices) -> int:
+def _row_query_bytes(plan: PlanContent, row: RowPlan, prices: Prices) -> int:
     """The windows of a row query, unless another query's index already holds them; and the rows that it holds."""
     held = 0.0
     for side in row.inputs:

@@ -20,23 +20,24 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.language.expressions import AggregateCall, Expression
-from panewise.language.model import Query, Stream, Workload
+from panewise.language.model import Query, Stream
 from panewise.language.typecheck import type_of
+from panewise.language.workload import Workload
 from panewise.planning.cost import FEED, Prices
-from panewise.planning.plan import (
+from panewise.planning.plan import Plan
+from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from panewise.planning.sharing.few import share_few
+from panewise.planning.trees import (
     DEFAULT_RATE,
     Base,
     Clock,
     Input,
-    Plan,
     PlannedAggregate,
     PlannedQuery,
-    Shape,
+    PlanShape,
     StreamPlan,
     Tree,
 )
-from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
-from panewise.planning.sharing.few import share_few
 from panewise.windows import RowWindow, TimeWindow, Window
 from panewise.windows.cuts import Cuts
 from panewise.windows.slots import granularity_of, lengths_in_slots, lengths_of
@@ -104,7 +105,7 @@ def optimize(
 
 
 @dataclass
-class _Family:
+class _AlikeQueries:
     """Queries with the same clock and groups."""
 
     clock: Clock
@@ -167,18 +168,18 @@ def plan_stream(
     *,
     first_tree: int = 0,
     first_base: int = 0,
-    shape: Shape | None = None,
+    shape: PlanShape | None = None,
 ) -> StreamPlan:
     """Plan the sliding queries of one stream; with `shape`, as it was decided before."""
     queries = list(queries)
     prices = prices or Prices()
     columns = _Columns(stream)
-    families: dict[tuple[Clock, tuple[str, ...]], _Family] = {}
+    families: dict[tuple[Clock, tuple[str, ...]], _AlikeQueries] = {}
     for query in queries:
         clock = _clock(query)
         # GROUP BY a, b and GROUP BY b, a have the same groups.
         group_by = tuple(sorted(query.group_by))
-        family = families.setdefault((clock, group_by), _Family(clock, group_by, []))
+        family = families.setdefault((clock, group_by), _AlikeQueries(clock, group_by, []))
         family.queries.append(columns.plan(query))
     if shape is None:
         united = _united(families, prices, columns.input_types, {c: _granularity(stream, c, queries) for c in Clock})
@@ -238,7 +239,7 @@ def fit(plan: StreamPlan, tree: Tree, query: Query) -> PlannedQuery | None:
 
 def grow(plan: StreamPlan, queries: Iterable[Query], prices: Prices | None = None) -> tuple[StreamPlan, list[Query]]:
     """The plan with further trees, for the queries whose needs some base holds; and the queries that are left."""
-    families: dict[tuple[int, tuple[str, ...]], _Family] = {}
+    families: dict[tuple[int, tuple[str, ...]], _AlikeQueries] = {}
     left = []
     for query in queries:
         group_by = tuple(sorted(query.group_by))
@@ -246,7 +247,7 @@ def grow(plan: StreamPlan, queries: Iterable[Query], prices: Prices | None = Non
             known = any(tree.group_by == group_by for tree in plan.fed_by(base))
             planned = _held(plan, base, query) if known else None
             if planned is not None:
-                family = families.setdefault((base.number, group_by), _Family(base.clock, group_by, []))
+                family = families.setdefault((base.number, group_by), _AlikeQueries(base.clock, group_by, []))
                 family.queries.append(planned)
                 break
         else:
@@ -277,13 +278,13 @@ def _held(plan: StreamPlan, part: Base | Tree, query: Query) -> PlannedQuery | N
 
 
 def _united(
-    families: Mapping[tuple[Clock, tuple[str, ...]], _Family],
+    families: Mapping[tuple[Clock, tuple[str, ...]], _AlikeQueries],
     prices: Prices,
     inputs: tuple[Type, ...],
     granularity: Mapping[Clock, int],
-) -> list[list[_Family]]:
+) -> list[list[_AlikeQueries]]:
     """The families that are fed from one base, if that costs less than a pass over the events for each."""
-    apart: list[list[_Family]] = []
+    apart: list[list[_AlikeQueries]] = []
     for clock in Clock:
         some = [family for family in families.values() if family.clock is clock]
         alone = [family for family in some if not _may_unite(family, prices, inputs)]
@@ -307,7 +308,7 @@ def _united(
     return sorted(apart, key=lambda members: min(order[id(family)] for family in members))
 
 
-def _may_unite(family: _Family, prices: Prices, inputs: tuple[Type, ...]) -> bool:
+def _may_unite(family: _AlikeQueries, prices: Prices, inputs: tuple[Type, ...]) -> bool:
     """Whether the number of a family's groups is known, and its partials are worth rolling up.
 
     A guess at the number of groups may be far off, and the decision with it. Partials with all their values are
@@ -318,7 +319,7 @@ def _may_unite(family: _Family, prices: Prices, inputs: tuple[Type, ...]) -> boo
     return not is_dear and all(name in prices.groups for name in family.group_by)
 
 
-def _shared(family: _Family, base: Base, prices: Prices) -> list[list[PlannedQuery]]:
+def _shared(family: _AlikeQueries, base: Base, prices: Prices) -> list[list[PlannedQuery]]:
     """The queries of each tree, by Weave Share over the family's different windows."""
     windows = family.windows
     lengths = [lengths_in_slots(window, base.granularity) for window in windows]
@@ -336,7 +337,7 @@ def _shared(family: _Family, base: Base, prices: Prices) -> list[list[PlannedQue
     return parts
 
 
-def _as_before(family: _Family, shape: Shape) -> dict[int, list[PlannedQuery]]:
+def _as_before(family: _AlikeQueries, shape: PlanShape) -> dict[int, list[PlannedQuery]]:
     tree_of = {name: number for number, names in enumerate(shape.trees) for name in names}
     parts: dict[int, list[PlannedQuery]] = {}
     for planned in family.queries:

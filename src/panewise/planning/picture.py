@@ -13,7 +13,7 @@ import numpy as np
 from panewise.language.literals import print_duration
 from panewise.language.printer import print_window
 from panewise.notebook import counted
-from panewise.planning.plan import Clock, Plan, Tree
+from panewise.planning.trees import Clock, PlanContent, Tree
 from panewise.windows import Window
 from panewise.windows.slots import lengths_in_slots, lengths_of
 
@@ -29,7 +29,7 @@ _TICKS = 5
 _COLOURS = ("#4c78a8", "#72b7b2", "#e45756", "#b279a2", "#54a24b", "#9d755d")
 
 
-def draw(plan: Plan, *, most_trees: int = _MOST_TREES, on_page: bool = False) -> str:
+def draw(plan: PlanContent, *, most_trees: int = _MOST_TREES, on_page: bool = False) -> str:
     """The picture as the text of an SVG file. Only the first trees and windows are drawn if there are very many.
 
     `on_page` makes it fit into a page of HTML: as wide as there is room, in the page's colours, light or dark.

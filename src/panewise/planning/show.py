@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from panewise.notebook import block, counted, folded, line, names, table
+from panewise.planning.cost import cost_of
 from panewise.planning.picture import draw
-from panewise.planning.plan import Plan
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
+from panewise.planning.trees import PlanContent
 
 TREES_DRAWN = 6
 """This many trees fit on a page of a notebook; `Plan.picture` draws more."""
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: PlanContent) -> str:
     """What the plan is and costs, in a line."""
     return f"Plan({_summary(plan)})"
 
 
-def plan_html(plan: Plan) -> str:
+def plan_html(plan: PlanContent) -> str:
     """The trees as a table, what they hold, and their picture. Cost: O(trees and queries)."""
     # Loaded here: it loads compiled code, for which a line of text should not wait.
     from panewise.planning.explain import RATE_UNKNOWN
@@ -38,22 +39,22 @@ def plan_html(plan: Plan) -> str:
     )
 
 
-def picture_html(plan: Plan) -> str:
+def picture_html(plan: PlanContent) -> str:
     """The picture of the trees, to unfold; nothing if there is no tree."""
     return folded("picture", draw(plan, most_trees=TREES_DRAWN, on_page=True)) if plan.trees else ""
 
 
-def _summary(plan: Plan) -> str:
+def _summary(plan: PlanContent) -> str:
     sliding = sum(len(tree.queries) for tree in plan.trees)
     rate = f"{'an assumed ' if plan.rate_is_assumed else ''}{plan.rate:,.0f} events a second"
     unit = "operations" if plan.weights == UNIT_WEIGHTS else "nanoseconds"
     parts = [f"{counted(sliding, 'sliding query', 'sliding queries')} in {counted(len(plan.trees), 'execution tree')}"]
     parts += [f"{len(plan.on_demand):,} on demand"] if plan.on_demand else []
     parts += [f"{len(plan.row_queries):,} of rows"] if plan.row_queries else []
-    return f"{', '.join(parts)}; {plan.cost:,.0f} {unit} a second at {rate}"
+    return f"{', '.join(parts)}; {cost_of(plan):,.0f} {unit} a second at {rate}"
 
 
-def _tree_rows(plan: Plan) -> Iterator[tuple[object, ...]]:
+def _tree_rows(plan: PlanContent) -> Iterator[tuple[object, ...]]:
     from panewise.planning.explain import component_text
 
     for stream in plan.streams.values():

@@ -1,9 +1,9 @@
 """Which structure answers each aggregate of an on-demand query, or whether its events are read from the log.
 
-A structure can serve if it holds what the aggregate is made from, has a form for groups if the query has groups, and
-answers windows of any width: how many events a window covers changes with the stream. Of these, the structure with the
-least work a second is chosen, by the costs that the structures declare and the rates of events and lookups. `USING`
-names one instead, and then it must be able to serve.
+A structure can serve if it holds what the aggregate is made from, and answers windows of any width: how many events a
+window covers changes with the stream. Of these, the structure with the least work a second is chosen, by the costs that
+the structures declare and the rates of events and lookups. `USING` names one instead, which may be a rival of the
+papers, and then it must be able to serve.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf, log2
 
-from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.catalogue import CATALOGUE, Reading, carrier_of
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.errors import StructureChoiceError
@@ -22,9 +22,8 @@ from panewise.language.printer import print_expression
 from panewise.language.typecheck import type_of
 from panewise.language.words import TIMEGRAM
 from panewise.planning.having import plan_having
-from panewise.planning.within import ASSUMED_UPDATES, COUNTS, FEWEST_STEPS, FOLDED, WithinPlan, plan_within, why_exact
+from panewise.planning.within import ASSUMED_UPDATES, FEWEST_STEPS, WithinPlan, plan_within, why_exact
 from panewise.structures import BY_NAME
-from panewise.structures.keyed import KEYED_BY_NAME
 from panewise.structures.sheet import FIXED_SIZE, DataSheet, Lookups, Shape
 from panewise.windows import RowWindow, TimeWindow
 
@@ -119,7 +118,7 @@ def structure_steps(stream: Stream, query: Query, rate: float) -> float:
     rates = Rates.assumed(rate)
     shape = shape_of(query, rates)
     steps = FEWEST_STEPS
-    folds = {(call.argument, FOLDED.get(call.function, call.function)): call for call in query.aggregates}
+    folds = {(call.argument, carrier_of(call.function)): call for call in query.aggregates}
     for call in folds.values():
         works = [work_per_s(name, call.function, shape, rates) for name in candidates(stream, query, call)]
         steps += min(works, default=inf) / rates.answers_per_s
@@ -129,7 +128,7 @@ def structure_steps(stream: Stream, query: Query, rate: float) -> float:
 def work_per_s(name: str, function: str, shape: Shape, rates: Rates) -> float:
     """What a structure costs a second, in combines of two elements, for its updates and the answers of an aggregate."""
     sheet = BY_NAME[name].sheet
-    if function in COUNTS:
+    if CATALOGUE[function].only_counts:
         return 0.0
     update = UPDATE_WEIGHTS.get(name, 1.0) * sheet.update.of(shape)
     return rates.updates_per_s * update + rates.answers_per_s * _lookup_steps(sheet, function, shape)
@@ -159,7 +158,7 @@ def _cheapest(stream: Stream, query: Query, call: AggregateCall, rates: Rates) -
     shape = shape_of(query, rates)
     able = candidates(stream, query, call)
     works = {name: work_per_s(name, call.function, shape, rates) for name in able}
-    if call.function in COUNTS:
+    if CATALOGUE[call.function].only_counts:
         # NULLs are counted by running intervals in every structure.
         return AggregateChoice(call, "running_intervals", "counted by position")
     best, *others = sorted(able, key=lambda name: works[name])
@@ -172,10 +171,11 @@ def _cheapest(stream: Stream, query: Query, call: AggregateCall, rates: Rates) -
 def _lookup_steps(sheet: DataSheet, function: str, shape: Shape) -> float:
     """What an answer costs. Values that are sorted only at a lookup cost more than their combination."""
     width = float(shape.width)
-    if function in ("COUNT_DISTINCT", "MODE"):
-        is_merged = sheet.name == "sorted_base_intervals" and function == "COUNT_DISTINCT"
+    reading = CATALOGUE[function].reading
+    if reading in (Reading.DISTINCT, Reading.FREQUENCY):
+        is_merged = sheet.name == "sorted_base_intervals" and reading is Reading.DISTINCT
         return width if is_merged else width * max(1.0, log2(width))
-    if function in ("QUANTILE", "MEDIAN") and sheet.name == "recompute":
+    if reading is Reading.RANK and sheet.name == "recompute":
         return SELECT_STEPS * width
     return sheet.lookup.of(shape)
 
@@ -188,7 +188,7 @@ def _why_log(stream: Stream, query: Query, rates: Rates) -> str | None:
     within = within_plan(stream, query, rates.updates_per_s)
     if within is not None and within.buckets is not None:
         return "a TimeGram answers most lookups, and the others are rare"
-    if any(call.function == "MODE" for call in query.aggregates):
+    if any(CATALOGUE[call.function].reading is Reading.FREQUENCY for call in query.aggregates):
         return "the most frequent value is found by counting all of the window's values"
     return None
 
@@ -210,7 +210,7 @@ def _sheets() -> Iterable[DataSheet]:
 
 
 def _serving(stream: Stream, query: Query, call: AggregateCall) -> Iterable[DataSheet]:
-    return (sheet for sheet in _sheets() if _why_not(sheet, stream, query, call) is None)
+    return (sheet for sheet in _sheets() if not sheet.is_rival and _why_not(sheet, stream, query, call) is None)
 
 
 def _why_not(sheet: DataSheet, stream: Stream, query: Query, call: AggregateCall) -> str | None:
@@ -220,12 +220,11 @@ def _why_not(sheet: DataSheet, stream: Stream, query: Query, call: AggregateCall
             f"{sheet.name} answers windows that end at the newest element and have a fixed width, and those of lookups "
             f"end anywhere"
         )
-    if query.group_by and sheet.name not in KEYED_BY_NAME:
-        return f"{sheet.name} has no form for many groups"
-    if call.function in COUNTS:
+    entry = CATALOGUE[call.function]
+    if entry.only_counts:
         return None
     kind = input_type(stream, call)
-    made_of = set(CATALOGUE[call.function].kinds(kind))
+    made_of = set(entry.kinds(kind))
     foreign = made_of - FIXED_SIZE - {Kind.VALUES}
     if foreign:
         return f"lookups keep no structure of {', '.join(sorted(part.value for part in foreign))}, which are sketches"

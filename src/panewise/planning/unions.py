@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from panewise.planning.plan import Tree
+from panewise.planning.trees import Tree
 from panewise.windows.cuts import Cuts
 from panewise.windows.slots import lengths_in_slots
 

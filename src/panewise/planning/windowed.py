@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from panewise.aggregates.types import Type
-from panewise.indexes import Choice, IndexShape, choose
+from panewise.indexes import IndexChoice, IndexShape, choose
 from panewise.language.literals import print_duration
 from panewise.language.model import Stream
 from panewise.language.printer import print_window
@@ -43,7 +43,7 @@ JOIN_BASIC_WINDOWS = 50
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedWindow:
     """Numbers observed in a full window: tuples in a basic window, values in the window, values in a basic window."""
 
     basic_tuples: float
@@ -77,7 +77,7 @@ class RowPlan:
     query: RowQuery
     operator: str
     inputs: tuple[PlannedInput, ...]
-    choice: Choice | None
+    choice: IndexChoice | None
     shares_with: str | None = None
     """The query whose index it reads, if another query has the same index."""
 
@@ -122,24 +122,24 @@ def join_basic_windows(window: Window) -> BasicWindows:
     return BasicWindows(basic, -(-length // basic), 1)
 
 
-def assumed(basic: BasicWindows, window: Window, rate: float = DEFAULT_RATE) -> Observed:
+def assumed(basic: BasicWindows, window: Window, rate: float = DEFAULT_RATE) -> ObservedWindow:
     """The numbers of a window if only the rate of its stream is known."""
     tuples = basic.length if isinstance(window, RowWindow) else basic.length / 1e6 * rate
     tuples = max(1.0, float(tuples))
     distinct = max(1.0, tuples * basic.count / ASSUMED_REPETITION)
     # How many values occur in a basic window, if each is equally likely.
     shown = distinct * (1.0 - (1.0 - 1.0 / distinct) ** tuples)
-    return Observed(tuples, distinct, max(1.0, min(shown, tuples)))
+    return ObservedWindow(tuples, distinct, max(1.0, min(shown, tuples)))
 
 
 def choose_set(
     query: str,
     basics: Sequence[BasicWindows],
-    numbers: Sequence[Observed],
+    numbers: Sequence[ObservedWindow],
     type: str,
     width: float | None,
     using: Using | None,
-) -> Choice:
+) -> IndexChoice:
     """Storage and index of a histogram, a top k or an intersection; the larger of two windows counts."""
     index, storage = (using.upper, using.lower) if using is not None else (None, None)
     shape = max((_shape(basic, one) for basic, one in zip(basics, numbers)), key=lambda shape: shape.tuples)
@@ -147,13 +147,15 @@ def choose_set(
     return choose(query, shape, type=type, every=every, in_ranges=width is not None, storage=storage, index=index)
 
 
-def choose_ring(query: str, basic: BasicWindows, numbers: Observed, type: str, using: Using | None) -> Choice:
+def choose_ring(
+    query: str, basic: BasicWindows, numbers: ObservedWindow, type: str, using: Using | None
+) -> IndexChoice:
     """Ring and index of a sorted window or of one side of a join."""
     ring, index = (using.upper, using.lower) if using is not None else (None, None)
     return choose(query, _shape(basic, numbers), type=type, every=basic.every, index=index, ring=ring)
 
 
-def _shape(basic: BasicWindows, numbers: Observed) -> IndexShape:
+def _shape(basic: BasicWindows, numbers: ObservedWindow) -> IndexShape:
     # A full window may hold no tuple.
     return IndexShape(
         basic_windows=basic.count,
@@ -241,7 +243,7 @@ def _sliding(stream: str, window: Window) -> PlannedInput:
     return PlannedInput(stream, window, BasicWindows.of(window))
 
 
-def _numbers(planned: PlannedInput, rate: float) -> Observed:
+def _numbers(planned: PlannedInput, rate: float) -> ObservedWindow:
     assert planned.basic is not None
     assert planned.window is not None
     return assumed(planned.basic, planned.window, rate)
@@ -249,14 +251,14 @@ def _numbers(planned: PlannedInput, rate: float) -> Observed:
 
 def _choose_set(
     query: str, inputs: Sequence[PlannedInput], rate: float, type: str, width: float | None, using: Using | None
-) -> Choice:
+) -> IndexChoice:
     basics = [planned.basic for planned in inputs if planned.basic is not None]
     numbers = [_numbers(planned, rate) for planned in inputs]
     if width is not None:
-        numbers = [Observed(each.basic_tuples, ASSUMED_RANGES, ASSUMED_RANGES) for each in numbers]
+        numbers = [ObservedWindow(each.basic_tuples, ASSUMED_RANGES, ASSUMED_RANGES) for each in numbers]
     return choose_set(query, basics, numbers, type, width, using)
 
 
-def _choose_ring(query: str, planned: PlannedInput, rate: float, kind: Type, using: Using | None) -> Choice:
+def _choose_ring(query: str, planned: PlannedInput, rate: float, kind: Type, using: Using | None) -> IndexChoice:
     assert planned.basic is not None
     return choose_ring(query, planned.basic, _numbers(planned, rate), index_type(kind), using)

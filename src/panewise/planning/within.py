@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.catalogue import CATALOGUE, carrier_of
 from panewise.aggregates.types import Type
 from panewise.errors import PanewiseError
 from panewise.language.expressions import AggregateCall
@@ -31,11 +31,6 @@ FEWEST_BUCKETS = 16
 MOST_BUCKETS = 8_192
 """With more buckets, most work is in the blocks at a window's two ends: a block is as long as the number of buckets."""
 
-COUNTS = frozenset({"COUNT", "COUNT_ALL"})
-"""Aggregates that are differences of positions with any structure."""
-FOLDED = {"MAX": "MAX", "MIN": "MIN", "SUM": "SUM", "AVG": "SUM"}
-"""What each aggregate asks a TimeGram for; AVG is its SUM divided by an exact count."""
-
 
 @dataclass(frozen=True)
 class WithinPlan:
@@ -45,6 +40,15 @@ class WithinPlan:
     buckets: int | None = None
     most_buckets: int = 0
     """How far the number of buckets may grow if intervals are too wide."""
+
+
+def folded_for(function: str) -> str | None:
+    """The aggregate that a TimeGram is asked for; None if it cannot help.
+
+    A mean is a sum, divided by an exact count. Counts are differences of positions with any structure.
+    """
+    entry = CATALOGUE[function]
+    return carrier_of(function) if entry.component() is not None and not entry.only_counts else None
 
 
 def plan_within(stream: Stream, query: Query, rate: float, structures: float = inf) -> WithinPlan | None:
@@ -59,7 +63,8 @@ def plan_within(stream: Stream, query: Query, rate: float, structures: float = i
         return WithinPlan(f"exact: {refusal}")
     if query.using not in (None, TIMEGRAM):
         return WithinPlan(f"exact: USING names {query.using}")
-    folds = {(call.argument, FOLDED[call.function]) for call in query.aggregates if call.function in FOLDED}
+    asked = ((call.argument, folded_for(call.function)) for call in query.aggregates)
+    folds = {(argument, function) for argument, function in asked if function is not None}
     columns = {call.argument for call in query.aggregates}
     events = _events(query, rate)
     try:
@@ -95,9 +100,10 @@ def why_exact(stream: Stream, query: Query) -> str | None:
         return "HAVING compares exact answers"
     for call in query.aggregates:
         text = print_expression(call)
-        if call.function not in FOLDED and call.function not in COUNTS:
+        is_folded = folded_for(call.function) is not None
+        if not is_folded and not CATALOGUE[call.function].only_counts:
             return f"a TimeGram does not answer {text}"
-        if call.function in FOLDED and _argument_type(stream, call) not in (Type.BIGINT, Type.DOUBLE):
+        if is_folded and _argument_type(stream, call) not in (Type.BIGINT, Type.DOUBLE):
             return f"{text} is not a number, and has no relative width"
     return None
 
@@ -106,7 +112,7 @@ def may_be_interval(stream: Stream, query: Query, call: AggregateCall) -> bool:
     """Whether an answer of an aggregate may be an interval wider than a point."""
     if not CATALOGUE[call.function].is_exact:
         return True
-    return query.within is not None and call.function in FOLDED and why_exact(stream, query) is None
+    return query.within is not None and folded_for(call.function) is not None and why_exact(stream, query) is None
 
 
 def buckets_from_values(query: Query, functions: set[str], low: float, high: float) -> int:

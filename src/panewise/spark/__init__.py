@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from panewise.spark.quotas import Quotas
     from panewise.spark.settings import SETTINGS
     from panewise.spark.table_frames import DeltaSink, FileSink, TableBatch, Tables, tables
+    from panewise.spark.training_frames import training_set
     from panewise.spark.worker_python import choose_worker_python
 
 _HOMES = {
@@ -43,10 +44,21 @@ _HOMES = {
     "ensure_java": "panewise.spark.java",
     "set_aside": "panewise.spark.aside_rows",
     "tables": "panewise.spark.table_frames",
+    "training_set": "panewise.spark.training_frames",
 }
 
 _NEED_PYSPARK = frozenset(
-    {"DeltaSink", "FileSink", "ProgressListener", "TableBatch", "Tables", "answers", "set_aside", "tables"}
+    {
+        "DeltaSink",
+        "FileSink",
+        "ProgressListener",
+        "TableBatch",
+        "Tables",
+        "answers",
+        "set_aside",
+        "tables",
+        "training_set",
+    }
 )
 """The rest works without it: you can check a job and read its metrics."""
 
@@ -68,6 +80,7 @@ __all__ = [
     "ensure_java",
     "set_aside",
     "tables",
+    "training_set",
 ]
 
 

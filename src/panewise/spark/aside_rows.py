@@ -13,7 +13,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from panewise.language.model import UNBOUNDED_US, Stream, Workload
+from panewise.language.model import UNBOUNDED_US, Stream
+from panewise.language.workload import Workload
 from panewise.spark.columns import named
 from panewise.spark.pipeline import by_stream
 from panewise.spark.projection import event_time_us, future_bound_us, is_too_far_ahead

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from panewise.spark.job import Job
-from panewise.spark.packing import Part
+from panewise.spark.packing import PackedPart
 from panewise.spark.row_log import LastRows, RowLog
 from panewise.spark.slot_compaction import merged_partials
 from panewise.spark.slot_file import later
@@ -30,10 +30,10 @@ class BatchLog:
         self._folder = Path(folder)
         self._job = job
         self._bucket_id: int | None = None
-        self._parts: dict[int, list[Part]] = {}
+        self._parts: dict[int, list[PackedPart]] = {}
         self._rows = {number: LastRows(base) for number, base in job.row_bases.items()}
 
-    def append(self, bucket_id: int, parts: Iterable[Part]) -> None:
+    def append(self, bucket_id: int, parts: Iterable[PackedPart]) -> None:
         """Take in partials and rows of the bucket."""
         self._bucket_id = bucket_id
         for part in parts:
@@ -54,7 +54,7 @@ class BatchLog:
         kept = [part for number, some in self._parts.items() for part in self._last_partials(number, some)]
         SlotLog(self._folder, self._job.bases).put(self._bucket_id, BATCH, Entry.of(kept, None, None))
 
-    def _last_partials(self, number: int, parts: list[Part]) -> Iterable[Part]:
+    def _last_partials(self, number: int, parts: list[PackedPart]) -> Iterable[PackedPart]:
         fed = self._job.bases[number]
         newest = max(int(np.asarray(part.partials.column("slot")).max()) for part in parts)
         return merged_partials(fed, parts, (newest + 1) * fed.base.granularity)

@@ -25,7 +25,7 @@ from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.language.model import Query
 from panewise.spark.fed_bases import FedBase, FedTree
 from panewise.spark.job import Job
-from panewise.spark.packing import Part, pack
+from panewise.spark.packing import PackedPart, pack
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.slots import lengths_of
 
@@ -39,13 +39,13 @@ TreeName = tuple[int, int]
 class Arrived:
     """A batch's partials: those on time, those that correct answers, and how many events were dropped."""
 
-    timely: list[Part] = field(default_factory=list)
-    correcting: list[Part] = field(default_factory=list)
+    timely: list[PackedPart] = field(default_factory=list)
+    correcting: list[PackedPart] = field(default_factory=list)
     late_events: int = 0
     corrected_events: int = 0
 
     @property
-    def kept(self) -> list[Part]:
+    def kept(self) -> list[PackedPart]:
         """The partials to keep."""
         return [*self.timely, *self.correcting]
 
@@ -86,7 +86,7 @@ class Bucket:
         """How many partials the trees hold."""
         return sum(state.store.live_rows for state in self._trees.values())
 
-    def append(self, parts: Iterable[Part]) -> None:
+    def append(self, parts: Iterable[PackedPart]) -> None:
         """Take in partials: each feeds all trees of its base. Partials of a base that is gone are ignored."""
         for part in parts:
             if part.base in self._job.bases:
@@ -96,7 +96,7 @@ class Bucket:
                     self._tree(live, tree).store.append(part.partials)
                     self._spent_ns[live.number, tree.tree.number] += perf_counter_ns() - began
 
-    def correct(self, parts: Iterable[Part]) -> None:
+    def correct(self, parts: Iterable[PackedPart]) -> None:
         """Take in partials that came late; they correct answers when windows next close."""
         for part in parts:
             live = self._job.bases[part.base]
@@ -107,7 +107,7 @@ class Bucket:
         """Whether it works with exactly this job."""
         return job.changes == self._job.changes
 
-    def adopt(self, job: Job, log: Callable[[], Iterable[list[Part]]]) -> None:
+    def adopt(self, job: Job, log: Callable[[], Iterable[list[PackedPart]]]) -> None:
         """Go on with a changed job; new trees are fed from the log."""
         before, self._job = self._job, job
         old = {name: tree for name, _, tree in _named(before)}
@@ -143,7 +143,7 @@ class Bucket:
             for (base, _), state in self._trees.items():
                 state.evict(self.closed_us - self._job.bases[base].kept_longer_us)
 
-    def arrived(self, parts: Iterable[Part], watermark_us: int | None) -> Arrived:
+    def arrived(self, parts: Iterable[PackedPart], watermark_us: int | None) -> Arrived:
         """Sort a batch's partials by whether their slot is wholly behind the watermark.
 
         A slot that is only partly behind belongs to no closed window, so its events still count. Events further behind
@@ -235,7 +235,7 @@ class Bucket:
         in_families = {name for family in families for name in family}
         return [*families, *([name] for name in state.queries if name not in in_families)]
 
-    def newest_us(self, parts: Iterable[Part]) -> dict[int, int]:
+    def newest_us(self, parts: Iterable[PackedPart]) -> dict[int, int]:
         """For each base of some partials that still exists, when its newest slot begins."""
         newest: dict[int, int] = {}
         for part in parts:
@@ -345,6 +345,6 @@ def _state_of(live: FedBase, tree: FedTree) -> TreeState:
     return state
 
 
-def _chosen(part: Part, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Part:
+def _chosen(part: PackedPart, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> PackedPart:
     partials = part.partials.filter(pa.array(rows))
-    return Part(part.base, pack(partials), partials)
+    return PackedPart(part.base, pack(partials), partials)

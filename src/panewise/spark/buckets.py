@@ -13,7 +13,7 @@ import pyarrow as pa
 from panewise.aggregates.types import Type
 from panewise.engine.columns import bits_of, bytes_of
 from panewise.kernels.hashing import hash_bytes, hash_ints
-from panewise.planning.plan import Base, StreamPlan
+from panewise.planning.trees import Base, StreamPlan
 
 Ints = npt.NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from panewise.engine.combine import Combiner
 from panewise.engine.ingest import outside_span
 from panewise.engine.projection import project
 from panewise.kernels.ordering import order_words
-from panewise.planning.plan import Base, StreamPlan
+from panewise.planning.trees import Base, StreamPlan
 from panewise.spark.buckets import Ints, bucket_places, places_of
 from panewise.spark.counts import COMBINED, COMBINED_COLUMNS, NO_TIME, TOO_FAR_AHEAD_US
 from panewise.spark.job import Job

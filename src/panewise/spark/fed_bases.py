@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from panewise.planning.plan import Base, PlannedQuery, StreamPlan, Tree
+from panewise.planning.trees import Base, PlannedQuery, StreamPlan, Tree
 from panewise.spark.stand_ins import StandIn
 from panewise.windows.slots import lengths_of
 

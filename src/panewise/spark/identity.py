@@ -11,10 +11,10 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from panewise.language.printer import print_workload
+from panewise.language.workload import print_workload
 
 if TYPE_CHECKING:
-    from panewise.language.model import Workload
+    from panewise.language.workload import Workload
     from panewise.spark.job import Job
 
 FORMAT = 3

@@ -20,11 +20,12 @@ import pyarrow as pa
 
 from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS, answers_schema, public_type
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
-from panewise.language.model import Query, Stream, Workload
+from panewise.language.model import Query, Stream
 from panewise.language.reader import apply
+from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
 from panewise.planning.optimize import fit, grow, plan_stream
-from panewise.planning.plan import DEFAULT_RATE, Base, StreamPlan
+from panewise.planning.trees import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
 from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
 from panewise.spark.quotas import Quotas, added_queries

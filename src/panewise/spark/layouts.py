@@ -22,7 +22,8 @@ from panewise.engine.families import Family, families_of
 from panewise.engine.wide_tables import Closed, family_table, query_table
 from panewise.errors import ArgumentError, NamesClashError
 from panewise.language.expressions import AggregateCall
-from panewise.language.model import Query, Stream, Workload
+from panewise.language.model import Query, Stream
+from panewise.language.workload import Workload
 
 By = Literal["family", "query"]
 """What has a wide table of its own."""

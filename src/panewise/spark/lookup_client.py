@@ -8,6 +8,7 @@ no Spark, only the folder. After a restart it reads what the logs still have, an
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,21 +23,21 @@ import pyarrow as pa
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
-from panewise.aggregates.types import Type
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed import ClosedWindows
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.overflows import Overflows
 from panewise.engine.tables import KeyTable
 from panewise.engine.wide_tables import lookup_table
-from panewise.errors import FolderError, LookupTimeoutError, UnknownNameError
+from panewise.errors import FolderError, LookupTimeoutError, QueryKindError, UnknownNameError
 from panewise.language.expressions import AggregateCall
-from panewise.language.model import Workload
 from panewise.language.printer import label_of
+from panewise.language.workload import Workload
 from panewise.spark.lookup_folder import FolderJobs
 from panewise.spark.lookup_plan import Covered, Lookup
 from panewise.spark.lookup_state import LookupState
-from panewise.spark.single_lookups import SingleLookups
+from panewise.spark.lookup_together import PlainRow, Together
+from panewise.spark.single_lookups import SingleStoreLookups
 from panewise.spark.slot_file import NO_BATCH
 from panewise.spark.slot_reader import FellBehindError
 from panewise.windows.clock import show_time, to_microseconds
@@ -73,8 +74,9 @@ class LookupClient:
         self._refresh_every_s = refresh_every_s
         self._jobs = FolderJobs(self._folder)
         self._state = LookupState(self._folder, self._jobs.current())
-        self._singles: dict[str, SingleLookups] = {}
+        self._singles: dict[str, SingleStoreLookups] = {}
         self._overflows = Overflows()
+        self._together = Together(self._state, self._overflows)
         self._rebuilds = 0
         self._next_check_s = 0.0
         self.refresh()
@@ -90,6 +92,7 @@ class LookupClient:
     def close(self) -> None:
         """Free the memory."""
         self._state = LookupState(self._folder, self._state.job)
+        self._together = Together(self._state, self._overflows)
         self._refresh_every_s = None
 
     @property
@@ -101,6 +104,11 @@ class LookupClient:
     def is_batch(self) -> bool:
         """Whether the job is a batch job. It has no watermark: every window with events has closed."""
         return self._state.job.is_batch
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the job takes statements from a control stream."""
+        return self._state.job.is_live
 
     @property
     def watermark_us(self) -> int | None:
@@ -184,6 +192,36 @@ class LookupClient:
             for item in lookup.query.select
             if isinstance(item.expression, AggregateCall)
         }
+
+    def can_share(self, query: str) -> bool:
+        """Whether `lookup_rows` answers a query: one with GROUP BY, without HAVING, whose answers are plain numbers."""
+        return self._together.takes(query)
+
+    def lookup_rows(
+        self, queries: Sequence[str], key: Mapping[str, object], at: Time | None = None
+    ) -> list[PlainRow | None]:
+        """Answer one group of several queries as plain values: what the queries share is read and folded once.
+
+        Args:
+            queries: The names of queries for which `can_share` is true.
+            key: A value for each attribute that some of them groups by.
+            at: The time of the answers. The default is the newest that was read.
+
+        Returns:
+            For each query a dict by column, with the times of its window in microseconds; None if the group has no
+            answer.
+
+        Raises:
+            PanewiseError: As for `lookup`.
+
+        Cost: as one lookup for each store and WHERE, and O(values) for each query.
+        """
+        self._look_if_due()
+        unfit = next((query for query in queries if not self.can_share(query)), None)
+        if unfit is not None:
+            self._asked(unfit, at)
+            raise QueryKindError(f"query {unfit} is not answered together with others; use lookup")
+        return self._together.rows([self._asked(query, at) for query in queries], key)
 
     def refresh(self) -> bool:
         """Read what the job has written since the last time.
@@ -294,6 +332,7 @@ class LookupClient:
                     ) from None
                 continue
             self._state, self._singles = state, {}
+            self._together = Together(state, self._overflows)
             self._rebuilds += 1
             break
         return True
@@ -362,10 +401,10 @@ class LookupClient:
         store = self._state.store(lookup.family)
         return store.fold(lookup.planned, wanted, covered.from_slot, covered.to_slot, covered.instance)
 
-    def _single(self, lookup: Lookup) -> SingleLookups:
+    def _single(self, lookup: Lookup) -> SingleStoreLookups:
         name = lookup.query.name
         if name not in self._singles:
-            self._singles[name] = SingleLookups(lookup.family.fed.plan.stream, lookup.query)
+            self._singles[name] = SingleStoreLookups(lookup.family.fed.plan.stream, lookup.query)
         return self._singles[name]
 
 
@@ -387,7 +426,7 @@ def _over_nothing(lookup: Lookup, start_us: int, end_us: int) -> QueryAnswers:
 
 
 def _nothing(call: AggregateCall, size: int) -> Lowered:
-    counts = CATALOGUE[call.function].result is Type.BIGINT
+    counts = CATALOGUE[call.function].fewest == 0
     return Lowered(np.zeros(size), np.zeros(size, np.int64) if counts else None, np.full(size, counts))
 
 

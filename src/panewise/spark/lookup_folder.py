@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 from panewise.errors import FolderError, SlotLogError, StatementError
-from panewise.language.model import Workload
 from panewise.language.reader import apply
+from panewise.language.workload import Workload
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Change, Job
 from panewise.spark.quotas import Quotas
 from panewise.spark.slot_log import JOB_FILE, read_description
-from panewise.spark.statement_log import STATEMENTS, Found, StatementLog
+from panewise.spark.statement_log import STATEMENTS, FoundStatements, StatementLog
 
 EVER = 2**62
 """A batch that never comes."""
@@ -25,7 +25,7 @@ class FolderJobs:
         self._path = folder / JOB_FILE
         self._statements = StatementLog(folder)
         self._job = self.began = self._read()
-        self._found = Found(folder)
+        self._found = FoundStatements(folder)
 
     def current(self, changes: int = 0) -> Job:
         """The job with the queries that it has now; raises where statements are missing that its workers went by.

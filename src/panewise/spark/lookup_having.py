@@ -24,16 +24,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
 from panewise.engine.closed import Fold
 from panewise.errors import SlowerLookupsWarning, SubstreamError
 from panewise.planning.having import Threshold, plan_having
 from panewise.planning.optimize import components_of
-from panewise.planning.plan import PlannedQuery
+from panewise.planning.trees import PlannedQuery
 from panewise.spark.lookup_plan import Covered, Lookup
 from panewise.spark.lookup_store import LookupStore, PlainView
-from panewise.substreams import SubstreamFilter, build
+from panewise.substreams import SubstreamFilter, build, collective_index
 from panewise.windows import TimeWindow
 
 Ints = npt.NDArray[np.int64]
@@ -59,11 +61,11 @@ _COMPARE: dict[str, Callable[..., Bools]] = {
     ">": np.greater,
     ">=": np.greater_equal,
 }
-_EXTREMES = {"MAX": "collective_max", "MIN": "collective_min"}
+_EXTREMES: dict[Kind | None, np.ufunc] = {Kind.MAX: np.maximum, Kind.MIN: np.minimum}
 
 
 @dataclass(frozen=True)
-class IndexKey:
+class StoreIndexKey:
     """What queries must have in common to share an index; the first two name their store."""
 
     base: int
@@ -73,17 +75,17 @@ class IndexKey:
     input: int | None
 
     @staticmethod
-    def of(lookup: Lookup, planned: PlannedQuery) -> IndexKey:
+    def of(lookup: Lookup, planned: PlannedQuery) -> StoreIndexKey:
         """The index of a query, planned with the aggregate alone that it is about."""
         family = lookup.family
         (aggregate,) = planned.aggregates
-        return IndexKey(
+        return StoreIndexKey(
             family.fed.number, family.tree.group_by, planned.predicate, aggregate.call.function, aggregate.input
         )
 
 
 @dataclass(frozen=True)
-class Asked:
+class IndexNeeds:
     """What the queries of an index ask of it: the aggregate, their longest range in slots, their least threshold."""
 
     planned: PlannedQuery
@@ -107,12 +109,13 @@ class Elements:
 class LookupIndex:
     """One collective index over the final partials of a store, and the partials that are not final."""
 
-    def __init__(self, store: LookupStore, asked: Asked) -> None:
+    def __init__(self, store: LookupStore, asked: IndexNeeds) -> None:
         self._store = store
         self._keys = store.key_table
         """Whose numbers the elements have; a store that gives numbers back has another table then."""
         self._planned = asked.planned
         (self._aggregate,) = asked.planned.aggregates
+        self._kind = CATALOGUE[self._aggregate.call.function].fold()
         self._largest = asked.largest
         self._filter = _filter_of(store, asked)
         self._newest = NEVER
@@ -176,7 +179,7 @@ class LookupIndex:
         if lowered.overflows:
             raise SubstreamError("the sum of a partial does not fit in a BIGINT; use larger units")
         valid, values = lowered.valid, lowered.values if lowered.exact is None else lowered.exact
-        if self._aggregate.call.function == "COUNT":
+        if CATALOGUE[self._aggregate.call.function].only_counts:
             valid = valid & (values > 0)
         if lowered.exact is None:
             # NaN is above all numbers: as infinity it makes its group a candidate, and HAVING decides.
@@ -198,7 +201,7 @@ class LookupIndex:
         comparison, bound = threshold.comparison, threshold.bound
         keys, values = self._later_groups(covered)
         found = [self._final_groups(covered, comparison, bound), keys[_COMPARE[comparison](values, bound)]]
-        adds_up = self._aggregate.call.function not in _EXTREMES
+        adds_up = self._kind not in _EXTREMES
         if adds_up and comparison.startswith(">") and len(keys) and abs(bound) < 2 * SUM_LIMIT:
             # What is not final yet lifts its groups by so much at most. No sum reaches a bound beyond the limits.
             nearly = self._final_groups(covered, comparison, math.floor(bound) - int(values.max()))
@@ -228,10 +231,8 @@ class LookupIndex:
             return later.keys, later.values
         later = later.take(np.argsort(later.keys, kind="stable"))
         starts = np.flatnonzero(np.diff(later.keys, prepend=-1))
-        function = self._aggregate.call.function
-        if function in _EXTREMES:
-            combine = np.maximum if function == "MAX" else np.minimum
-            return later.keys[starts], combine.reduceat(later.values, starts)
+        if self._kind in _EXTREMES:
+            return later.keys[starts], _EXTREMES[self._kind].reduceat(later.values, starts)
         if later.values.sum(dtype=np.float64) >= SUM_LIMIT:
             raise SubstreamError("the sums of partials that are not final reach 2**61; use larger units")
         return later.keys[starts], np.add.reduceat(later.values, starts)
@@ -241,7 +242,7 @@ class SharedIndex:
     """An index that queries share, from when it is worth building."""
 
     def __init__(self, planned: PlannedQuery) -> None:
-        self._asked = Asked(planned)
+        self._asked = IndexNeeds(planned)
         self._lookups = 0
         """How many lookups have folded every group for want of an index."""
         self.index: LookupIndex | None = None
@@ -251,7 +252,7 @@ class SharedIndex:
     def add(self, range_slots: int, bound: int | float) -> None:
         """Serve one more query."""
         asked = self._asked
-        self._asked = Asked(asked.planned, max(asked.largest, range_slots), min(asked.least, bound))
+        self._asked = IndexNeeds(asked.planned, max(asked.largest, range_slots), min(asked.least, bound))
 
     def candidates(self, store: LookupStore, threshold: Threshold, covered: Covered, final_to: int) -> Ints | None:
         """The rising numbers of the groups that may pass; None: any may."""
@@ -288,7 +289,7 @@ class LookupIndexes:
         self.groups = 0
         """How many groups these had folded."""
         self._served: dict[str, tuple[SharedIndex, Threshold]] = {}
-        self._shared: dict[IndexKey, SharedIndex] = {}
+        self._shared: dict[StoreIndexKey, SharedIndex] = {}
         for lookup in lookups:
             threshold = _threshold_of(lookup, rate)
             if threshold is None:
@@ -297,7 +298,7 @@ class LookupIndexes:
             assert isinstance(window, TimeWindow)
             of_threshold = (one for one in lookup.planned.aggregates if one.call == threshold.call)
             planned = replace(lookup.planned, aggregates=tuple(of_threshold))
-            key = IndexKey.of(lookup, planned)
+            key = StoreIndexKey.of(lookup, planned)
             shared = self._shared.setdefault(key, SharedIndex(planned))
             shared.add(window.left_us // fed.base.granularity, threshold.bound)
             self._served[lookup.query.name] = shared, threshold
@@ -331,13 +332,13 @@ class LookupIndexes:
                 one.index.check_invariants()
 
 
-def _filter_of(store: LookupStore, asked: Asked) -> SubstreamFilter:
+def _filter_of(store: LookupStore, asked: IndexNeeds) -> SubstreamFilter:
     """An empty filter."""
     (aggregate,) = asked.planned.aggregates
-    name = _EXTREMES.get(aggregate.call.function)
-    if name is not None:
+    sheet = collective_index(aggregate.call.function)
+    if sheet is not None and not _EXTREMES.keys().isdisjoint(sheet.kinds):
         assert aggregate.input is not None
-        return build(name, asked.largest, doubles=store.plan.input_types[aggregate.input] is Type.DOUBLE)
+        return build(sheet.name, asked.largest, doubles=store.plan.input_types[aggregate.input] is Type.DOUBLE)
     # Half of it, as what is not final yet is taken from a threshold.
     least = int(max(1, min(asked.least / 2, SUM_LIMIT / 2)))
     return build("collective_sum", asked.largest, levels_per_size=LEVELS_PER_SIZE, least_threshold=least)
@@ -351,5 +352,5 @@ def _threshold_of(lookup: Lookup, rate: float) -> Threshold | None:
     if plan is None or plan.filter is None or plan.threshold is None:
         return None
     # The other way round an index looks at every group that has events, and folding partials is as quick.
-    few_pass = "<" if plan.threshold.call.function == "MIN" else ">"
+    few_pass = "<" if CATALOGUE[plan.threshold.call.function].fold() is Kind.MIN else ">"
     return plan.threshold if plan.threshold.comparison.startswith(few_pass) else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from panewise.language.model import Query
 from panewise.planning.optimize import components_of
-from panewise.planning.plan import PlannedQuery, Tree
+from panewise.planning.trees import PlannedQuery, Tree
 from panewise.spark.fed_bases import FedBase
 from panewise.spark.job import Job
 from panewise.windows import TimeWindow
@@ -34,7 +34,7 @@ class Covered:
 
 
 @dataclass(frozen=True)
-class Family:
+class StoreQueries:
     """Queries that one store answers: of one base, with the same groups."""
 
     fed: FedBase
@@ -47,7 +47,7 @@ class Lookup:
 
     query: Query
     planned: PlannedQuery
-    family: Family
+    family: StoreQueries
     exact_from_us: int | None = None
     """From when on it misses no event, if it came while the job ran."""
 
@@ -95,7 +95,7 @@ def lookups_of(job: Job) -> dict[str, Lookup]:
         for one in planned:
             by_groups.setdefault(tuple(sorted(one.query.group_by)), []).append(one)
         for group_by, members in by_groups.items():
-            family = Family(fed, _tree(fed, group_by, members))
+            family = StoreQueries(fed, _tree(fed, group_by, members))
             for one in members:
                 query = job.workload.queries[one.query.name]
                 found[query.name] = Lookup(query, one, family, exact_from_us.get(query.name))

@@ -12,7 +12,7 @@ from pathlib import Path
 from panewise.errors import HistoryError
 from panewise.spark.job import Job
 from panewise.spark.lookup_having import LookupIndexes
-from panewise.spark.lookup_plan import Covered, Family, Lookup, lookups_of
+from panewise.spark.lookup_plan import Covered, Lookup, StoreQueries, lookups_of
 from panewise.spark.lookup_store import LookupStore
 from panewise.spark.packing import unpack_parts
 from panewise.spark.row_state import ROUNDS, RowState
@@ -107,7 +107,7 @@ class LookupState:
         """Windows of a stream that end up to here have closed; in a batch job, every window with events."""
         return self.seen_us.get(stream) if self.job.is_batch else self.watermark_us
 
-    def store(self, family: Family) -> LookupStore:
+    def store(self, family: StoreQueries) -> LookupStore:
         """The partials of a family."""
         return self._stores[family.fed.base.number][family.tree.group_by]
 

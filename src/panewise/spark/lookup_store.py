@@ -27,7 +27,7 @@ from panewise.engine.tables import IntTable, KeyTable
 from panewise.kernels.folding import prefix_sums
 from panewise.kernels.key_ranges import key_ranges, rows_of_ranges
 from panewise.planning.optimize import components_of
-from panewise.planning.plan import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
+from panewise.planning.trees import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

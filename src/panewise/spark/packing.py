@@ -40,7 +40,7 @@ def pack_table(rows: TableRows) -> PackedTable:
     return PackedTable(rows.table, pack(rows.rows), rows.answers)
 
 
-class Part(NamedTuple):
+class PackedPart(NamedTuple):
     """The partials of one base, packed and unpacked."""
 
     base: int
@@ -48,22 +48,22 @@ class Part(NamedTuple):
     partials: pa.RecordBatch
 
     @staticmethod
-    def of(base: int, content: bytes) -> Part:
+    def of(base: int, content: bytes) -> PackedPart:
         """A part from its bytes."""
-        return Part(base, content, unpack(content))
+        return PackedPart(base, content, unpack(content))
 
 
-def pack_parts(parts: Iterable[Part]) -> bytes:
+def pack_parts(parts: Iterable[PackedPart]) -> bytes:
     """Several parts as one entry of the log."""
     return b"".join(piece for part in parts for piece in (_HEAD.pack(part.base, len(part.content)), part.content))
 
 
-def unpack_parts(entry: bytes) -> list[Part]:
+def unpack_parts(entry: bytes) -> list[PackedPart]:
     """The inverse of `pack_parts`."""
     parts, at = [], 0
     while at < len(entry):
         base, length = _HEAD.unpack_from(entry, at)
         at += _HEAD.size
-        parts.append(Part.of(base, entry[at : at + length]))
+        parts.append(PackedPart.of(base, entry[at : at + length]))
         at += length
     return parts

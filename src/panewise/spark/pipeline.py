@@ -20,8 +20,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from panewise.errors import ArgumentError, SparkSetupError
-from panewise.language.model import Stream, Workload
-from panewise.planning.plan import DEFAULT_RATE
+from panewise.language.model import Stream
+from panewise.language.workload import Workload
+from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.batch_log import BatchLog
 from panewise.spark.bucket import Bucket
 from panewise.spark.buckets import bucket_ids
@@ -33,7 +34,7 @@ from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_workload
 from panewise.spark.layouts import By, Layout
 from panewise.spark.packed_job import PackedJob
-from panewise.spark.packing import Part, pack_table
+from panewise.spark.packing import PackedPart, pack_table
 from panewise.spark.processor import CONTROL, BucketProcessor
 from panewise.spark.projection import project, whole
 from panewise.spark.quotas import Quotas
@@ -257,7 +258,7 @@ def answer_bucket(
         counts = dict.fromkeys(COUNTS, 0)
         for batch in batches:
             parts = [
-                Part.of(base, content)
+                PackedPart.of(base, content)
                 for base, content in zip(batch.column("base").to_pylist(), batch.column("partials").to_pylist())
                 if base > CONTROL
             ]

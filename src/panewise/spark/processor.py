@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from panewise.engine.overflows import Overflows
     from panewise.spark.bucket import Bucket
     from panewise.spark.job import Job
-    from panewise.spark.packing import Part
+    from panewise.spark.packing import PackedPart
     from panewise.spark.query_costs import Costs
     from panewise.spark.slot_log import Entry
 
@@ -190,7 +190,9 @@ class CachedBucket:
     version: str = ""
     entries: dict[EntryKey, LogEntry] = field(default_factory=dict)
 
-    def append(self, key: EntryKey, content: bytes, parts: list[Part], correcting: Sequence[Part] = ()) -> None:
+    def append(
+        self, key: EntryKey, content: bytes, parts: list[PackedPart], correcting: Sequence[PackedPart] = ()
+    ) -> None:
         """Take in an entry of the log; of a batch that comes now, what corrects answers by itself."""
         self.bucket.append(parts)
         self.bucket.correct(correcting)
@@ -210,7 +212,7 @@ class CachedBucket:
 
 
 @dataclass
-class Arrivals:
+class BucketArrivals:
     """What a batch brings to one bucket."""
 
     parts: list[tuple[int, bytes]] = field(default_factory=list)
@@ -223,9 +225,9 @@ class Arrivals:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
 
     @staticmethod
-    def of(rows: Iterable[Row]) -> Arrivals:
+    def of(rows: Iterable[Row]) -> BucketArrivals:
         """The rows of a bucket, sorted by their kind."""
-        found = Arrivals(has_rows=True)
+        found = BucketArrivals(has_rows=True)
         for row in rows:
             if row.base == CONTROL:
                 statement = json.loads(bytes(row.partials))
@@ -276,7 +278,7 @@ class BucketProcessor(StatefulProcessor):
         timerValues: TimerValues,
     ) -> Iterator[Row]:
         """Take in a batch's partials for one bucket, and answer what the watermark has closed."""
-        yield from self._step(key[0], Arrivals.of(rows), timerValues)
+        yield from self._step(key[0], BucketArrivals.of(rows), timerValues)
 
     def handleExpiredTimer(
         self,
@@ -285,16 +287,16 @@ class BucketProcessor(StatefulProcessor):
         expiredTimerInfo: ExpiredTimerInfo,
     ) -> Iterator[Row]:
         """Answer what the watermark has closed in a bucket that got no event."""
-        yield from self._step(key[0], Arrivals(), timerValues)
+        yield from self._step(key[0], BucketArrivals(), timerValues)
 
     def close(self) -> None:
         """Close nothing: the cache stays."""
 
-    def _step(self, bucket_id: int, arrivals: Arrivals, timers: TimerValues) -> Iterator[Row]:
+    def _step(self, bucket_id: int, arrivals: BucketArrivals, timers: TimerValues) -> Iterator[Row]:
         # Imported here: Spark opens the state of every new query in a process that gets no rows and needs none of this.
         from panewise.spark.cost_accumulator import costs_in
         from panewise.spark.layouts import answers_of
-        from panewise.spark.packing import Part, pack_parts, pack_table
+        from panewise.spark.packing import PackedPart, pack_parts, pack_table
         from panewise.spark.row_bases import arrived_rows
         from panewise.spark.slot_log import Entry
 
@@ -315,7 +317,7 @@ class BucketProcessor(StatefulProcessor):
         of_spark_us = timers.getCurrentWatermarkInMs() * 1000 or None
         watermark_us = job.watermark_us(newest.before_us) if job.is_live else of_spark_us
         began = perf_counter_ns()
-        parts = [Part.of(*part) for part in arrivals.parts]
+        parts = [PackedPart.of(*part) for part in arrivals.parts]
         arrived = bucket.arrived((part for part in parts if part.base in job.bases), watermark_us)
         rows, late_rows = arrived_rows(job, parts, watermark_us)
         counts["late_events"], counts["corrected_events"] = arrived.late_events + late_rows, arrived.corrected_events
@@ -433,7 +435,7 @@ class BucketProcessor(StatefulProcessor):
             del cached.entries[key]
 
     def _take_statements(
-        self, job: Job, batch: int, arrivals: Arrivals, newest_us: dict[str, int], watermark_us: int | None
+        self, job: Job, batch: int, arrivals: BucketArrivals, newest_us: dict[str, int], watermark_us: int | None
     ) -> None:
         """Write a batch's statements for the next batch to find."""
         from panewise.spark.job import Change, Statement
@@ -514,15 +516,15 @@ class BucketProcessor(StatefulProcessor):
         Rows come first, so that whoever sees the batch finds its rows too.
         """
         from panewise.spark.row_log import RowLog
-        from panewise.spark.slot_file import Span
+        from panewise.spark.slot_file import BatchSpan
         from panewise.spark.slot_log import SlotLog, try_to_write
 
         assert self._folder is not None
         behind = notes.behind
-        span = Span(batch, batch)
+        span = BatchSpan(batch, batch)
         if behind is not None:
             try_to_write(Path(self._folder))
-            span = Span(behind.first_batch, batch)
+            span = BatchSpan(behind.first_batch, batch)
             entry, rows = self._held(job, behind, entry, rows, cached)
         is_lossy = behind is not None and behind.is_lossy
         if rows or (is_lossy and job.row_bases):

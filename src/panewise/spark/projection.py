@@ -14,7 +14,7 @@ from panewise.aggregates.types import Type
 from panewise.errors import EventsError, NamesClashError
 from panewise.language.expressions import Expression, attributes_of
 from panewise.language.model import UNBOUNDED_US, Stream
-from panewise.planning.plan import BITS_PER_WORD, StreamPlan
+from panewise.planning.trees import BITS_PER_WORD, StreamPlan
 from panewise.spark.columns import SPARK_TYPES, named, to_column, to_condition
 from panewise.spark.counts import TOO_FAR_AHEAD_US
 from panewise.windows.clock import LAST_US, UNITS_US
@@ -65,7 +65,7 @@ def whole(events: DataFrame, stream: Stream) -> DataFrame:
         raise NamesClashError(
             f"stream {stream.name}: with a control stream, an attribute other than the timestamp cannot be named time"
         )
-    columns = [_typed_column(events, stream, name).alias(name) for name in stream.attributes if name != "time"]
+    columns = [typed_column(events, stream, name).alias(name) for name in stream.attributes if name != "time"]
     return events.select(_bounded_time(events, stream).alias("time"), *columns)
 
 
@@ -80,11 +80,12 @@ def _typed(
     if plan is not None:
         expressions: list[Expression] = [*plan.predicates, *(column.expression for column in plan.inputs)]
         names |= dict.fromkeys([*plan.keys, *(name for one in expressions for name in attributes_of(one))])
-    columns = [_typed_column(events, stream, name).alias(name) for name in names]
+    columns = [typed_column(events, stream, name).alias(name) for name in names]
     return events.select(*columns, _bounded_time(events, stream).alias(time_name))
 
 
-def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
+def typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
+    """An attribute of a stream in its type; a TIMESTAMP as microseconds."""
     kind = stream.attributes[name]
     found = next((field for field in events.schema.fields if field.name == name), None)
     if found is None:
@@ -100,7 +101,7 @@ def _typed_column(events: DataFrame, stream: Stream, name: str) -> Column:
             cure = "declare the unit of its integers in CREATE STREAM, as in TIMESTAMP(ms)"
         raise EventsError(
             f"stream {stream.name}: column {name!r} is {found.dataType.simpleString()} and the stream declares {kind}; "
-            f"cast it before you call answers(), or {cure}"
+            f"cast it first, or {cure}"
         )
     column = named(name)
     if kind is not Type.TIMESTAMP:
@@ -134,7 +135,7 @@ def _bounded_time(events: DataFrame, stream: Stream) -> Column:
 
 def event_time_us(events: DataFrame, stream: Stream) -> Column:
     """The event time in microseconds, as the events have it."""
-    return _typed_column(events, stream, stream.timestamp)
+    return typed_column(events, stream, stream.timestamp)
 
 
 def is_too_far_ahead(time_us: Column, bound_us: int) -> Column:

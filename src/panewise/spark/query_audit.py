@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from panewise.language.model import Workload
 from panewise.language.printer import print_query
 from panewise.language.reader import apply
+from panewise.language.workload import Workload
 from panewise.spark.job import Change, Statement
 from panewise.spark.lookup_folder import EVER, FolderJobs
 from panewise.spark.quotas import added_queries

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from panewise.errors import QuotaError
 from panewise.language.literals import print_duration
-from panewise.language.model import Query, Workload
+from panewise.language.model import Query
+from panewise.language.workload import Workload
 from panewise.windows import TimeWindow
 
 

@@ -23,7 +23,7 @@ from panewise.language.expressions import attributes_of
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
 from panewise.planning.structure_choice import Rates, choose_structure
-from panewise.spark.packing import Part, pack
+from panewise.spark.packing import PackedPart, pack
 from panewise.spark.slot_file import later
 from panewise.windows import RowWindow
 
@@ -117,7 +117,7 @@ class RowBase:
         table = pa.Table.from_batches(rows, self.schema).combine_chunks()
         return _one_batch(table.take(content_order(self.stream, table)))
 
-    def arrived(self, parts: Iterable[Part], watermark_us: int | None) -> tuple[pa.RecordBatch, int]:
+    def arrived(self, parts: Iterable[PackedPart], watermark_us: int | None) -> tuple[pa.RecordBatch, int]:
         """The rows of a batch that are on time, in order, and how many are not."""
         rows = self.in_order([part.partials for part in parts])
         if watermark_us is None:
@@ -125,9 +125,9 @@ class RowBase:
         timely = np.asarray(rows.column(self.stream.timestamp)) >= self.final_us(watermark_us)
         return rows.filter(pa.array(timely)), int(np.count_nonzero(~timely))
 
-    def part(self, rows: pa.RecordBatch) -> Part:
+    def part(self, rows: pa.RecordBatch) -> PackedPart:
         """Rows as a part of an entry."""
-        return Part(self.number, pack(rows), rows)
+        return PackedPart(self.number, pack(rows), rows)
 
 
 def plan_row_bases(
@@ -152,7 +152,9 @@ def check_structure(stream: Stream, query: Query, prices: Prices) -> None:
     choose_structure(stream, query, Rates.assumed(prices.rate, prices.groups_of(query.group_by)))
 
 
-def arrived_rows(job: Job, parts: Sequence[Part], watermark_us: int | None) -> tuple[dict[int, pa.RecordBatch], int]:
+def arrived_rows(
+    job: Job, parts: Sequence[PackedPart], watermark_us: int | None
+) -> tuple[dict[int, pa.RecordBatch], int]:
     """The rows of a batch that are on time, by base, and the late events that nothing else counts."""
     found: dict[int, pa.RecordBatch] = {}
     late_events = 0

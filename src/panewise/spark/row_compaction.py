@@ -29,10 +29,10 @@ from panewise.spark.slot_compaction import (
     size_of,
     tidying,
 )
-from panewise.spark.slot_file import Head, Span, later, write_file
+from panewise.spark.slot_file import BatchSpan, Head, later, write_file
 
 
-def tidy_rows(folder: Path, spans: Iterable[Span], bases: Mapping[int, RowBase], watermark_us: int | None) -> None:
+def tidy_rows(folder: Path, spans: Iterable[BatchSpan], bases: Mapping[int, RowBase], watermark_us: int | None) -> None:
     """Merge files of a bucket, given those that it has, once there are many.
 
     If two attempts at a batch run at once, one may miss files that the other has merged; it then has nothing to do.
@@ -62,7 +62,7 @@ def last_rows(base: RowBase, rows: pa.RecordBatch, final_us: int) -> pa.RecordBa
     return rows.filter(pa.array(keep))
 
 
-def _chosen(folder: Path, spans: list[Span]) -> list[Span]:
+def _chosen(folder: Path, spans: list[BatchSpan]) -> list[BatchSpan]:
     """Which files to merge: the newest half, and older ones that are not larger than these."""
     chosen = spans[len(spans) // 2 :]
     total = sum(size_of(folder, span) for span in chosen)
@@ -75,7 +75,7 @@ def _chosen(folder: Path, spans: list[Span]) -> list[Span]:
     return chosen
 
 
-def _merge(folder: Path, spans: list[Span], bases: Mapping[int, RowBase], watermark_us: int | None) -> None:
+def _merge(folder: Path, spans: list[BatchSpan], bases: Mapping[int, RowBase], watermark_us: int | None) -> None:
     """Replace neighbouring files by one; give the oldest first."""
     heads: list[Head] = []
     found: dict[int, list[pa.RecordBatch]] = {}
@@ -97,7 +97,7 @@ def _merge(folder: Path, spans: list[Span], bases: Mapping[int, RowBase], waterm
                 holds_from_us = later([holds_from_us, final_us])
             rows = kept
         parts.append(base.part(rows))
-    span = Span(spans[0].first, spans[-1].last)
+    span = BatchSpan(spans[0].first, spans[-1].last)
     head = replace(heads[-1], span=span, previous=heads[0].previous, holds_from_us=holds_from_us)
     head = replace(head, is_lossy=any(one.is_lossy for one in heads))
     write_file(folder, head, pack_parts(parts))

@@ -22,7 +22,7 @@ from panewise.spark.manifest import write_manifest
 from panewise.spark.packing import pack_parts
 from panewise.spark.row_bases import RowBase
 from panewise.spark.row_compaction import last_rows, tidy_rows
-from panewise.spark.slot_file import NO_BATCH, Head, Span, write_file
+from panewise.spark.slot_file import NO_BATCH, BatchSpan, Head, write_file
 from panewise.spark.slot_log import ROWS, files_before, writing
 
 GATHERED_ROWS = 1 << 20
@@ -39,7 +39,7 @@ class RowLog:
     def put(
         self,
         bucket_id: int,
-        batches: int | Span,
+        batches: int | BatchSpan,
         rows: Mapping[int, pa.RecordBatch],
         watermark_us: int | None,
         *,
@@ -52,7 +52,7 @@ class RowLog:
         `written` is the last batch that was written, where that is known. `is_lossy` if rows were lost before.
         """
         with writing(self._folder, ROWS, bucket_id) as folder:
-            span = batches if isinstance(batches, Span) else Span(batches, batches)
+            span = batches if isinstance(batches, BatchSpan) else BatchSpan(batches, batches)
             before = files_before(self._folder, ROWS, bucket_id, span.last, written)
             content = pack_parts(self._bases[number].part(some) for number, some in rows.items())
             oldest = min((one.first for one in (*before.spans, span)) if before.oldest is None else [before.oldest])

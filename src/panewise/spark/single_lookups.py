@@ -35,7 +35,7 @@ class _Key(NamedTuple):
     """The columns of the answers except times and values."""
 
 
-class SingleLookups:
+class SingleStoreLookups:
     """One query's lookups of one group each."""
 
     def __init__(self, stream: Stream, query: Query) -> None:

@@ -22,11 +22,11 @@ from typing import Protocol
 import numpy as np
 
 from panewise.errors import SlotLogError
-from panewise.planning.plan import Base, StreamPlan, Tree
-from panewise.spark.packing import Part, pack, pack_parts, unpack_parts
+from panewise.planning.trees import Base, StreamPlan, Tree
+from panewise.spark.packing import PackedPart, pack, pack_parts, unpack_parts
 from panewise.spark.slot_file import (
+    BatchSpan,
     Head,
-    Span,
     later,
     read_file,
     read_head,
@@ -70,16 +70,16 @@ def oldest_needed(base: LoggedBase, closed_us: int) -> int:
     return (closed_us - base.lookback_us) // base.base.granularity
 
 
-def covering(spans: Iterable[Span]) -> list[Span]:
+def covering(spans: Iterable[BatchSpan]) -> list[BatchSpan]:
     """The files that no other file covers, in the order of their batches."""
-    kept: list[Span] = []
+    kept: list[BatchSpan] = []
     for span in sorted(spans, key=lambda span: (span.first, -span.last)):
         if not kept or not kept[-1].covers(span):
             kept.append(span)
     return kept
 
 
-def covering_files(folder: Path, spans: Iterable[Span]) -> list[Span]:
+def covering_files(folder: Path, spans: Iterable[BatchSpan]) -> list[BatchSpan]:
     """Like `covering`, but only a file that can be read covers others."""
     left = set(spans)
     while True:
@@ -92,13 +92,13 @@ def covering_files(folder: Path, spans: Iterable[Span]) -> list[Span]:
 
 
 def past_files(
-    folder: Path, current: list[Span], bases: Mapping[int, LoggedBase], closed_us: int | None
-) -> tuple[list[Span], int | None]:
+    folder: Path, current: list[BatchSpan], bases: Mapping[int, LoggedBase], closed_us: int | None
+) -> tuple[list[BatchSpan], int | None]:
     """The oldest files, as far as no query can ask for them any more, and the first batch of those after them.
 
     The newest file always stays. Cost: a look at the head of each of them, and of the one after.
     """
-    past: list[Span] = []
+    past: list[BatchSpan] = []
     for span in current[:-1]:
         try:
             head = read_head(folder / span.name)
@@ -113,7 +113,7 @@ def past_files(
     return past, current[-1].first if current else None
 
 
-def tidy(folder: Path, spans: Iterable[Span], bases: Mapping[int, LoggedBase], closed_us: int | None) -> None:
+def tidy(folder: Path, spans: Iterable[BatchSpan], bases: Mapping[int, LoggedBase], closed_us: int | None) -> None:
     """Delete and merge files of a bucket, given those that it has, without those that are past.
 
     If two attempts at a batch run at once, one may miss files that the other has merged; it then has nothing to do.
@@ -139,7 +139,7 @@ def tidying() -> Iterator[None]:
         tell_once(f"{error}; until then files of this bucket are not merged")
 
 
-def read_neighbours(folder: Path, spans: list[Span]) -> Iterator[tuple[Head, bytes]]:
+def read_neighbours(folder: Path, spans: list[BatchSpan]) -> Iterator[tuple[Head, bytes]]:
     """Files to merge, from the oldest on; raises where one is missing between them."""
     last: int | None = None
     for span in spans:
@@ -159,10 +159,10 @@ def _is_past(head: Head, bases: Mapping[int, LoggedBase], closed_us: int | None)
     return all(base is None or slot < oldest_needed(base, closed_us) for base, slot in newest)
 
 
-def _merge(folder: Path, spans: list[Span], bases: Mapping[int, LoggedBase], closed_us: int | None) -> None:
+def _merge(folder: Path, spans: list[BatchSpan], bases: Mapping[int, LoggedBase], closed_us: int | None) -> None:
     """Replace neighbouring files by one; give the oldest first."""
     heads: list[Head] = []
-    parts: dict[int, list[Part]] = {}
+    parts: dict[int, list[PackedPart]] = {}
     for head, content in read_neighbours(folder, spans):
         heads.append(head)
         for part in unpack_parts(content):
@@ -170,7 +170,7 @@ def _merge(folder: Path, spans: list[Span], bases: Mapping[int, LoggedBase], clo
                 parts.setdefault(part.base, []).append(part)
     merged = [part for base, some in parts.items() for part in merged_partials(bases[base], some, closed_us)]
     newest = {part.base: int(np.asarray(part.partials.column("slot")).max()) for part in merged}
-    span = Span(spans[0].first, spans[-1].last)
+    span = BatchSpan(spans[0].first, spans[-1].last)
     last = heads[-1]
     holds_from_us = later(head.holds_from_us for head in heads)
     head = replace(last, span=span, previous=heads[0].previous, newest_slots=newest, holds_from_us=holds_from_us)
@@ -178,7 +178,7 @@ def _merge(folder: Path, spans: list[Span], bases: Mapping[int, LoggedBase], clo
     delete_covered(folder, spans, [span])
 
 
-def merged_partials(fed: LoggedBase, parts: list[Part], closed_us: int | None) -> Iterable[Part]:
+def merged_partials(fed: LoggedBase, parts: list[PackedPart], closed_us: int | None) -> Iterable[PackedPart]:
     """The partials of one base as one part, or no part if nothing is left."""
     from panewise.engine.slot_store import SlotStore  # Imported here: it loads kernels, which most batches do not need.
 
@@ -189,7 +189,7 @@ def merged_partials(fed: LoggedBase, parts: list[Part], closed_us: int | None) -
         store.evict(oldest_needed(fed, closed_us))
     partials = store.partials()
     if partials.num_rows:
-        yield Part(fed.base.number, pack(partials), partials)
+        yield PackedPart(fed.base.number, pack(partials), partials)
 
 
 def _as_tree(base: Base) -> Tree:
@@ -214,7 +214,7 @@ def delete_abandoned(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def delete_covered(folder: Path, spans: Iterable[Span], current: Iterable[Span]) -> None:
+def delete_covered(folder: Path, spans: Iterable[BatchSpan], current: Iterable[BatchSpan]) -> None:
     """Delete the files that others among them cover; a file that is none of Panewise is left alone."""
     by = set(current)
     for span in set(spans) - by:
@@ -222,7 +222,7 @@ def delete_covered(folder: Path, spans: Iterable[Span], current: Iterable[Span])
             delete(folder, span)
 
 
-def _is_whole(folder: Path, span: Span) -> bool:
+def _is_whole(folder: Path, span: BatchSpan) -> bool:
     try:
         read_file(folder / span.name)
     except FileNotFoundError:
@@ -233,11 +233,11 @@ def _is_whole(folder: Path, span: Span) -> bool:
     return True
 
 
-def size_of(folder: Path, span: Span) -> int:
+def size_of(folder: Path, span: BatchSpan) -> int:
     """The bytes of a file."""
     return (folder / span.name).stat().st_size
 
 
-def delete(folder: Path, span: Span) -> None:
+def delete(folder: Path, span: BatchSpan) -> None:
     """Delete a file if it exists."""
     (folder / span.name).unlink(missing_ok=True)

@@ -43,7 +43,7 @@ def tell_once(message: str) -> None:
     _LOGGER.warning(message)
 
 
-class Span(NamedTuple):
+class BatchSpan(NamedTuple):
     """The batches that a file covers, both ends included."""
 
     first: int
@@ -54,19 +54,19 @@ class Span(NamedTuple):
         """The name of the file."""
         return f"{self.first}.panewise" if self.first == self.last else f"{self.first}-{self.last}.panewise"
 
-    def covers(self, other: Span) -> bool:
+    def covers(self, other: BatchSpan) -> bool:
         """Whether this file has all batches of another one."""
         return self.first <= other.first and other.last <= self.last
 
     @staticmethod
-    def of(name: str) -> Span | None:
+    def of(name: str) -> BatchSpan | None:
         """The batches of a file of this name; None for a file of another kind.
 
-        >>> Span.of("3-16.panewise"), Span.of("17.panewise"), Span.of("notes.txt")
-        (Span(first=3, last=16), Span(first=17, last=17), None)
+        >>> BatchSpan.of("3-16.panewise"), BatchSpan.of("17.panewise"), BatchSpan.of("notes.txt")
+        (BatchSpan(first=3, last=16), BatchSpan(first=17, last=17), None)
         """
         found = _NAME.fullmatch(name)
-        return None if found is None else Span(int(found[1]), int(found[2] or found[1]))
+        return None if found is None else BatchSpan(int(found[1]), int(found[2] or found[1]))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Head:
     """
 
     bucket: int
-    span: Span
+    span: BatchSpan
     previous: int
     watermark_us: int | None
     closed_us: int | None
@@ -171,7 +171,7 @@ def _head(path: Path, encoded: bytes) -> Head:
         header = json.loads(encoded)
         head = Head(
             header["bucket"],
-            Span(header["first"], header["last"]),
+            BatchSpan(header["first"], header["last"]),
             header["previous"],
             header["watermark_us"],
             header["closed_us"],

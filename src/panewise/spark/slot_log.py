@@ -29,16 +29,16 @@ from uuid import uuid4
 import numpy as np
 
 from panewise.errors import FolderError, SlotLogError, UnusableFolderError
-from panewise.language.printer import print_workload
+from panewise.language.workload import print_workload
 from panewise.spark.identity import identity_of, what_differs
 from panewise.spark.manifest import write_manifest
-from panewise.spark.packing import Part, pack_parts
+from panewise.spark.packing import PackedPart, pack_parts
 from panewise.spark.slot_compaction import LoggedBase, covering_files, delete, past_files, tidy
 from panewise.spark.slot_file import (
     FORMAT,
     NO_BATCH,
+    BatchSpan,
     Head,
-    Span,
     read_head,
     tell_left_alone,
     tell_once,
@@ -78,7 +78,7 @@ class Entry:
     @classmethod
     def of(
         cls,
-        parts: Sequence[Part],
+        parts: Sequence[PackedPart],
         watermark_us: int | None,
         closed_us: int | None,
         content: bytes | None = None,
@@ -99,7 +99,7 @@ class SlotLog:
         self._folder = Path(folder)
         self._bases = bases
 
-    def put(self, bucket_id: int, batches: int | Span, entry: Entry, written: int = NO_BATCH) -> None:
+    def put(self, bucket_id: int, batches: int | BatchSpan, entry: Entry, written: int = NO_BATCH) -> None:
         """Write what a bucket kept in a batch. Call it each time that the bucket is called, in the order of batches.
 
         The same batch again replaces its file, unless the entry has no partials: Spark may call a bucket twice in a
@@ -107,7 +107,7 @@ class SlotLog:
         A bucket that could not write for some batches writes them as one file.
         """
         with writing(self._folder, SLOTS, bucket_id) as folder:
-            span = batches if isinstance(batches, Span) else Span(batches, batches)
+            span = batches if isinstance(batches, BatchSpan) else BatchSpan(batches, batches)
             before = files_before(self._folder, SLOTS, bucket_id, span.last, written)
             if not entry.content and any(one.covers(span) for one in before.spans):
                 return
@@ -171,7 +171,7 @@ def try_to_write(root: Path) -> None:
 class FilesBefore:
     """The files that a bucket has when a batch is written, and what the one before it says."""
 
-    spans: list[Span]
+    spans: list[BatchSpan]
     previous: int
     """The last batch before; NO_BATCH where there is none."""
     oldest: int | None
@@ -210,7 +210,7 @@ def files_before(root: Path, log: str, bucket_id: int, batch_id: int, written: i
     return FilesBefore(spans, previous, oldest)
 
 
-def _oldest_by(folder: Path, span: Span) -> int | None:
+def _oldest_by(folder: Path, span: BatchSpan) -> int | None:
     """The first batch that the log had, by what a file says; None for one that cannot be read."""
     try:
         return read_head(folder / span.name).oldest
@@ -228,7 +228,7 @@ def _lost(folder: Path, batch: int, found: str) -> SlotLogError:
     )
 
 
-def _is_of(folder: Path, span: Span, bucket_id: int) -> bool:
+def _is_of(folder: Path, span: BatchSpan, bucket_id: int) -> bool:
     """Whether a file is one of the bucket's log; one that only looks like it by its name is told."""
     try:
         return read_head(folder / span.name).bucket == bucket_id
@@ -244,13 +244,13 @@ def bucket_folder(folder: Path, bucket_id: int, log: str = SLOTS) -> Path:
     return folder / log / f"bucket-{bucket_id}"
 
 
-def list_spans(folder: Path) -> list[Span]:
+def list_spans(folder: Path) -> list[BatchSpan]:
     """The files of a bucket in the order of batches; none if the folder is missing."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
         return []
-    spans = {name: Span.of(name) for name in names}
+    spans = {name: BatchSpan.of(name) for name in names}
     for name in names:
         if spans[name] is None and not name.endswith(UNFINISHED):
             tell_once(f"{folder / name} is no file of Panewise; it is left alone")

@@ -23,7 +23,7 @@ from time import sleep, time, time_ns
 from panewise.errors import LostManifestError, SlotLogError
 from panewise.spark.manifest import manifest_path, read_manifest
 from panewise.spark.slot_compaction import covering
-from panewise.spark.slot_file import NO_BATCH, Head, Span, read_file, read_head, tell_left_alone
+from panewise.spark.slot_file import NO_BATCH, BatchSpan, Head, read_file, read_head, tell_left_alone
 from panewise.spark.slot_log import SLOTS, bucket_folder, list_spans
 
 SETTLED_NS = 2_000_000_000
@@ -51,10 +51,10 @@ class _Bucket:
     last: int = NO_BATCH
     changed_ns: int = -1
     is_settled: bool = False
-    unread: dict[Span, SlotLogError] = field(default_factory=dict)
+    unread: dict[BatchSpan, SlotLogError] = field(default_factory=dict)
     """Files that could not be read when the folder was listed last, and why."""
 
-    def missing(self, span: Span) -> SlotLogError:
+    def missing(self, span: BatchSpan) -> SlotLogError:
         """What to say of a file that should be there: it cannot be read, or it is gone."""
         for other, error in self.unread.items():
             if other.covers(span):
@@ -125,7 +125,7 @@ class SlotReader:
         bucket.is_settled = listed_ns - changed_ns > SETTLED_NS
         return bucket.last != before
 
-    def _read_listed(self, bucket: _Bucket, take: Take) -> Span | None:
+    def _read_listed(self, bucket: _Bucket, take: Take) -> BatchSpan | None:
         """Read the new files of one listing; one that should have been there and was not."""
         # Before the listing: the manifest is written after the file that it names.
         must_have = read_manifest(self._root, self._log, bucket.number)
@@ -134,7 +134,7 @@ class SlotReader:
             spans = covering(span for span in listed if span not in bucket.unread)
             last = max(bucket.last, NO_BATCH if must_have is None else must_have)
             if last != NO_BATCH and (not spans or spans[-1].last < last):
-                return Span(last, last)
+                return BatchSpan(last, last)
             if not spans:
                 return None
             span = spans[-1]
@@ -152,14 +152,14 @@ class SlotReader:
                 continue
             return None
 
-    def _missing_at_first(self, bucket: _Bucket, spans: list[Span], must_have: int | None) -> Span | None:
+    def _missing_at_first(self, bucket: _Bucket, spans: list[BatchSpan], must_have: int | None) -> BatchSpan | None:
         """What a log that nothing was read of must have, and has not."""
         try:
             newest = read_head(bucket.folder / spans[-1].name)
         except FileNotFoundError:
             return spans[-1]
         if spans[0].first > newest.oldest and not self._may_skip_batches:
-            return Span(newest.oldest, newest.oldest)
+            return BatchSpan(newest.oldest, newest.oldest)
         # The very first file may be there before the manifest is.
         if must_have is None and newest.previous != NO_BATCH:
             raise LostManifestError(
@@ -169,7 +169,7 @@ class SlotReader:
             )
         return None
 
-    def _read_span(self, bucket: _Bucket, spans: list[Span], span: Span, take: Take) -> Span | None:
+    def _read_span(self, bucket: _Bucket, spans: list[BatchSpan], span: BatchSpan, take: Take) -> BatchSpan | None:
         """Read a file if it is new; one that should have been there before it and was not, or itself if it is gone."""
         if span.last <= bucket.last:
             return None
@@ -186,7 +186,7 @@ class SlotReader:
         if head.previous != bucket.last and bucket.last != NO_BATCH and not self._may_skip_batches:
             if span == spans[0]:
                 raise FellBehindError
-            return Span(head.previous, head.previous)
+            return BatchSpan(head.previous, head.previous)
         take(head, content)
         bucket.last = span.last
         self.files_read += 1

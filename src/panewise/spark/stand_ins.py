@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 
-from panewise.errors import NotOnSparkError, PanewiseError
-from panewise.language.model import Query, Stream, Workload
+from panewise.errors import NotOnSparkError
+from panewise.language.model import Query, Stream
+from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
 from panewise.planning.optimize import optimize, plan_stream
-from panewise.planning.plan import Plan, PlannedQuery, Shape, StreamPlan
+from panewise.planning.plan import Plan
+from panewise.planning.trees import PlannedQuery, PlanShape, StreamPlan
 from panewise.windows import TimeWindow
 from panewise.windows.slots import granularity_of
 
@@ -87,7 +89,7 @@ def _plan_stream(
     every = [in_place_of(query, stream, slot_us) if query.name in asked else query for query in queries]
     bases = plan_stream(stream, every, prices).shape.bases
     trees = () if sliding is None else sliding.shape.trees
-    shape = Shape(bases, (*trees, *((name,) for name in asked)))
+    shape = PlanShape(bases, (*trees, *((name,) for name in asked)))
     made = plan_stream(stream, every, prices, first_base=first_base, shape=shape)
     for tree in made.trees[len(trees) :]:
         for planned in tree.queries:
@@ -110,9 +112,9 @@ def in_place_of(query: Query, stream: Stream, slot_us: int) -> Query:
     return replace(query, window=TimeWindow(window.range_us, slide_us=slot_us))
 
 
-def no_total_order(query: Query) -> PanewiseError:
+def no_total_order(query: Query) -> NotOnSparkError:
     """The error for a query over the rows of a whole stream on Spark."""
-    return PanewiseError(
+    return NotOnSparkError(
         f"query {query.name}: a window over ROWS needs the stream's total order, which Spark does not keep; "
         f"write [PARTITION BY a ROWS n] with a in GROUP BY and look it up, use a RANGE window, or panewise.Engine"
     )

@@ -41,7 +41,7 @@ class Applied:
     digest: str = ""
     brought: int = NO_BATCH
 
-    def check(self, found: Found, batch: int) -> None:
+    def check(self, found: FoundStatements, batch: int) -> None:
         """Raise where a batch does not find just those statements, and those of the batch that brought some."""
         due = [] if self.brought in (NO_BATCH, batch) else [self.brought]
         batches = found.batches[self.count :]
@@ -59,7 +59,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundStatements:
     """The statements that hold in a batch, in order; `digests` has one of each file with all before it."""
 
     folder: Path
@@ -117,11 +117,11 @@ class StatementLog:
         """The changes that hold in a batch, in order."""
         return [*self.found(batch).changes]
 
-    def found(self, batch: int, known: Found | None = None) -> Found:
+    def found(self, batch: int, known: FoundStatements | None = None) -> FoundStatements:
         """The statements that hold in a batch; files of `known` are not read again."""
         batches = [number for number in self.batches() if number < batch]
         if known is None or not set(known.batches) <= set(batches):
-            known = Found(self._folder)
+            known = FoundStatements(self._folder)
         last = known.batches[-1] if known.changes else NO_BATCH
         changes, digests = [*known.changes], [*known.digests]
         for number in sorted(set(batches) - set(known.batches)):
@@ -132,7 +132,11 @@ class StatementLog:
                 return self.found(batch)
             changes.append(read[0])
             digests.append(sha256(f"{digests[-1] if digests else ''} ".encode() + read[1]).hexdigest()[:32])
-        return Found(self._folder, tuple(changes), tuple(digests)) if len(changes) > len(known.changes) else known
+        return (
+            FoundStatements(self._folder, tuple(changes), tuple(digests))
+            if len(changes) > len(known.changes)
+            else known
+        )
 
     def batches(self) -> list[int]:
         """The batches that brought statements, in order, by the names of the files."""

@@ -21,9 +21,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.notebook import names
-from panewise.planning.plan import DEFAULT_RATE
+from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.layouts import By, Layout, check_by, table_names
 from panewise.spark.pipeline import AnswerOptions, packed_answers
 from panewise.spark.quotas import Quotas

@@ -1,7 +1,10 @@
-"""B-INT: base intervals (Sharing, section 3.1.1).
+"""Base intervals (B-INT): any window from at most two stored combinations a level.
 
-Level j holds the combinations of 2**j neighbours; a window is the union of at most two intervals a level. It uses
-arrays and bit operations, as section 5 describes: a level is a ring of Nmax / 2**j intervals.
+Invariant: node k of level j is the combination of positions k * 2**j .. (k + 1) * 2**j - 1, for every such block that
+lies in what is held. A key's segment has a tree of them, laid out as a heap.
+Cost: update 2, lookup 2 log2 W, space 2 Nmax, rounded up to a power of two. When a key moves to a segment twice as
+long, its tree is built again: O(1) an element.
+Needs: an associative combine. Source: Arasu and Widom, VLDB 2004, section 3.1.1.
 """
 
 from __future__ import annotations
@@ -12,93 +15,55 @@ from typing import Any, ClassVar
 import numpy as np
 
 from panewise.aggregates.components import Kind
-from panewise.kernels import rings
-from panewise.kernels.base_intervals import extend_levels, fold_levels
-from panewise.structures.column import Column, Elements, Ints, Operation, ValuesColumn, Windows
+from panewise.kernels.base_intervals import append_trees, find_wrong_tree, fold_trees, move_trees
+from panewise.kernels.key_folds import TREE
+from panewise.structures.column import Column, Elements, Ints, Operation, ValuesColumn
+from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import FIXED_SIZE, SKETCHES, Cost, DataSheet, Lookups
+from panewise.structures.sketch_intervals import BaseIntervalsOfSketches, SketchesByKey
 from panewise.structures.structure import Structure
 
 
-class BaseIntervalsColumn(Column):
-    """All levels end to end in one array."""
+class TreesColumn(Column):
+    """Two places for each place of the pool: a segment's leaves, and before them its inner nodes."""
 
-    _first: int
-    """The first position that ever came: an interval that begins before it is never complete."""
+    fold_way: ClassVar[int | None] = TREE
 
-    def __init__(self, operation: Operation, windows: Windows) -> None:
-        super().__init__(operation, windows)
-        self._lay_out(windows.largest)
-        self._length = 0
+    def __init__(self, operation: Operation, pool: Pool) -> None:
+        super().__init__(operation, pool)
+        self._nodes = np.zeros(2 * pool.size, operation.dtype)
 
-    def append(self, start: int, values: Elements) -> None:
-        largest = int(self._offsets[1])
-        end = start + len(values)
-        if start != self._length:
-            self._first = start
-        rings.write(self._levels[:largest], start, values)
-        oldest = max(end - largest, self._first)
-        extend_levels(self.operation.code, self.operation.user, self._levels, self._offsets, start, end, oldest)
-        self._length = end
-        self._set_laps()
+    def append(self, batch: Batch, values: Elements) -> None:
+        operation, pool, b = self.operation, self.pool, batch
+        append_trees(
+            operation.code, operation.user, self._nodes, pool.offset, pool.shift,
+            b.keys, b.bounds, b.begin, b.after, values,
+        )  # fmt: skip
 
-    def fold(self, low: Ints, high: Ints) -> Elements:
-        operation = self.operation
-        return fold_levels(
-            operation.code, operation.user, operation.identity, self._levels, self._offsets, self._laps, low, high
+    def fold(self, keys: Keys, low: Ints, high: Ints) -> Elements:
+        operation, pool = self.operation, self.pool
+        return fold_trees(
+            operation.code, operation.user, operation.identity, self._nodes, pool.offset, pool.shift, keys, low, high
         )
 
-    def elements(self, start: int, end: int) -> Elements:
-        return rings.read(self._levels[: self._offsets[1]], start, end)
-
-    def fit(self, windows: Windows, start: int, end: int) -> None:
-        largest = windows.largest
-        if largest == self._offsets[1]:
-            return
-        kept = max(start, end - largest)
-        elements = self.elements(kept, end)
-        self._lay_out(largest)
-        self._length = self._first = kept
-        self.append(kept, elements)
+    def relocate(self, moves: Moves) -> None:
+        target = self._nodes if moves.size is None else np.zeros(2 * moves.size, self._nodes.dtype)
+        m = moves
+        move_trees(
+            self.operation.code, self.operation.user, self._nodes, target,
+            m.old_offset, m.old_shift, m.new_offset, m.new_shift, m.first, m.length,
+        )  # fmt: skip
+        self._nodes = target
 
     def arrays(self) -> list[Elements]:
-        return [self._levels, self._offsets, self._laps]
+        return [self._nodes]
 
-    def check(self, start: int, end: int) -> None:
-        assert end == self._length or end == 0
-        for level in range(1, len(self._offsets) - 1):
-            span = 1 << level
-            for number in range(-(-start // span), end // span):
-                low, high = np.array([number * span]), np.array([(number + 1) * span])
-                size = self._offsets[level + 1] - self._offsets[level]
-                stored = self._levels[self._offsets[level] + number % size]
-                assert np.array_equal([stored], self._fold_plainly(low, high), equal_nan=True)
-
-    def _lay_out(self, largest: int) -> None:
-        levels = max(1, largest.bit_length())
-        sizes = [max(1, largest >> level) for level in range(levels)]
-        self._offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self._levels = np.zeros(self._offsets[-1], self.operation.dtype)
-        self._laps = np.zeros(levels, np.int64)
-        self._first = 0
-
-    def _set_laps(self) -> None:
-        sizes = np.diff(self._offsets)
-        newest = np.maximum((self._length >> np.arange(len(sizes))) - 1, 0)
-        self._laps = newest // sizes * sizes
-
-    def _fold_plainly(self, low: Ints, high: Ints) -> Elements:
-        from panewise.kernels.recompute import fold_plainly
-
-        ring, operation = self._levels[: self._offsets[1]], self.operation
-        # Halves first, as the levels combine: doubles are not quite associative.
-        if high[0] - low[0] > 2:
-            middle = (low + high) // 2
-            halves = np.concatenate([self._fold_plainly(low, middle), self._fold_plainly(middle, high)])
-        else:
-            halves = rings.read(ring, int(low[0]), int(high[0]))
-        return fold_plainly(
-            operation.code, operation.user, operation.identity, halves, 0, np.array([0]), np.array([len(halves)])
+    def check(self, keys: Ints) -> None:
+        operation, pool = self.operation, self.pool
+        wrong = find_wrong_tree(
+            operation.code, operation.user, self._nodes, pool.offset, pool.shift, keys, pool.first, pool.length
         )
+        assert wrong == -1, f"key {wrong}: an inner node is not the combination of its children"
 
 
 class BaseIntervals(Structure):
@@ -117,9 +82,7 @@ class BaseIntervals(Structure):
     )
 
     def _column(self, operation: Operation) -> Column:
-        return BaseIntervalsColumn(operation, self._windows)
+        return TreesColumn(operation, self._pool)
 
     def _sketch_column(self, kind: Kind, dtype: np.dtype[Any]) -> ValuesColumn:
-        from panewise.structures.sketch_intervals import BaseIntervalsOfSketches
-
-        return BaseIntervalsOfSketches(kind, dtype, self._windows)
+        return SketchesByKey(BaseIntervalsOfSketches, kind, dtype, self._pool, self._windows)

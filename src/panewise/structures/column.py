@@ -1,7 +1,7 @@
-"""Columns: the storage of one structure for one sequence of elements.
+"""Columns: the storage of one structure for one sequence of elements a key.
 
 An aggregate is made of a few components, a component of one or two columns of elements. Each algorithm is a `Column`;
-what is common to all of them (positions, NULLs, lowering) is `Structure`.
+what is common to all of them (positions, NULLs, lowering) is `Structure`. Where a key's elements lie is `Pool`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from panewise.aggregates.sketches import Sketches
 from panewise.aggregates.user import UserAggregate
 from panewise.errors import WindowError
 from panewise.kernels.operations import ADD, MAX, MIN, USER
+from panewise.kernels.pool import move_rings
+from panewise.structures.pool import Batch, Keys, Moves, Pool
 
 Elements = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -120,89 +123,113 @@ class Windows:
         return max(self.at_least, self._longest)
 
 
-class Column(ABC):
-    """The elements of one column, and their combinations, for all windows within the newest `largest` elements.
+class PooledColumn(ABC):
+    """Arrays with a place, or several, for each place of the pool."""
 
-    Positions count from 0 at the beginning of the stream. A range [low, high) of positions is never empty and always
-    held: `Structure` makes sure of that.
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    @abstractmethod
+    def relocate(self, moves: Moves) -> None:
+        """Move segments, to new arrays where `moves` says so. The pool knows the new places already."""
+
+    @abstractmethod
+    def arrays(self) -> list[Elements]:
+        """All arrays that it holds."""
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all that it holds."""
+        return sum(array.nbytes for array in self.arrays())
+
+    def cover(self, keys: int) -> None:  # noqa: B027
+        """Lengthen the arrays that have a place for each key, where they are too short."""
+
+    def let_go(self, keys: Ints, after: Ints) -> None:  # noqa: B027
+        """Some keys will hold nothing before `after`; the pool's `first` still says what they hold now."""
+
+    def forget(self, keys: Ints) -> None:  # noqa: B027
+        """Some keys hold nothing any more; if they come back, they begin again at position 0."""
+
+    def fit(self, windows: Windows) -> None:  # noqa: B027
+        """Arrange for changed windows, after the pool has done so."""
+
+    def check(self, keys: Ints) -> None:  # noqa: B027
+        """Assert what must hold for the arrays of these keys, which are live."""
+
+    def _moved_rings(self, rings: Elements, moves: Moves) -> Elements:
+        """An array of rings with its segments moved."""
+        target = rings if moves.size is None else np.zeros(moves.size, rings.dtype)
+        m = moves
+        move_rings(rings, target, m.old_offset, m.old_shift, m.new_offset, m.new_shift, m.first, m.length)
+        return target
+
+    @staticmethod
+    def _lengthened(array: Elements, length: int, fill: Any) -> Elements:
+        """An array with a place for each key, with more places where it is too short."""
+        if length <= len(array):
+            return array
+        return np.concatenate([array, np.full(length - len(array), fill, array.dtype)])
+
+
+class Column(PooledColumn):
+    """Elements that combine. A range [low, high) of a key is held, or empty: then the key may be unknown.
+
+    Positions count from 0 at the beginning of a key's substream. `keys` is None for key 0 alone.
     """
 
-    def __init__(self, operation: Operation, windows: Windows) -> None:
+    fold_way: ClassVar[int | None] = None
+    """The way in which `kernels.key_folds` folds its arrays, in the order described there; None if it does not."""
+
+    def __init__(self, operation: Operation, pool: Pool) -> None:
+        super().__init__(pool)
         self.operation = operation
 
     @abstractmethod
-    def append(self, start: int, values: Elements) -> None:
-        """Take in elements at positions start, start + 1, ..., which follow those already there."""
+    def append(self, batch: Batch, values: Elements) -> None:
+        """Take in a batch; the pool has room for it and does not count it yet."""
 
     @abstractmethod
-    def fold(self, low: Ints, high: Ints) -> Elements:
-        """The elements of each range combined."""
+    def fold(self, keys: Keys, low: Ints, high: Ints) -> Elements:
+        """The elements of each range combined; the neutral element for an empty range."""
 
-    @abstractmethod
-    def elements(self, start: int, end: int) -> Elements:
-        """The elements at positions start .. end - 1."""
-
-    @abstractmethod
-    def fit(self, windows: Windows, start: int, end: int) -> None:
-        """Arrange for changed windows; what is held of positions start .. end - 1 stays as far as they need it."""
-
-    @abstractmethod
-    def arrays(self) -> list[Elements]:
-        """All arrays that it holds."""
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of all that it holds."""
-        return sum(array.nbytes for array in self.arrays())
-
-    @abstractmethod
-    def check(self, start: int, end: int) -> None:
-        """Assert what must hold for the arrays when positions start .. end - 1 are held."""
+    def elements(self, keys: Keys, positions: Ints) -> Elements:
+        """The elements at some positions."""
+        return self.fold(keys, positions, positions + 1)
 
 
-class ValuesColumn(ABC):
+class ValuesColumn(PooledColumn):
     """The values themselves, for aggregates that need all of them. NULLs are marked, not left out."""
 
-    def __init__(self, dtype: np.dtype[Any], windows: Windows) -> None:
+    def __init__(self, dtype: np.dtype[Any], pool: Pool) -> None:
+        super().__init__(pool)
         self.dtype = dtype
 
     @abstractmethod
-    def append(self, start: int, values: Elements, valid: Bools) -> None:
-        """Take in values at positions start, start + 1, ...; `valid` is False where a value is NULL."""
+    def append(self, batch: Batch, values: Elements, valid: Bools) -> None:
+        """Take in a batch; `valid` is False where a value is NULL."""
 
     @abstractmethod
-    def select(self, low: Ints, high: Ints, ranks: Ints) -> Elements:
+    def elements(self, keys: Keys, positions: Ints) -> tuple[Elements, Bools]:
+        """The values at some positions, and which are valid."""
+
+    def select(self, keys: Keys, low: Ints, high: Ints, ranks: Ints) -> Elements:
         """The value at each range's 1-based rank among its values in order, NaN last; any value where the rank is 0."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def distinct(self, low: Ints, high: Ints) -> Ints:
+    def distinct(self, keys: Keys, low: Ints, high: Ints) -> Ints:
         """The number of different values of each range. NaN equals NaN."""
+        raise NotImplementedError
 
-    def mode(self, low: Ints, high: Ints) -> Elements:
+    def sketches(self, keys: Keys, low: Ints, high: Ints) -> Sketches:
+        """A sketch of each range; None where it has no value."""
+        raise NotImplementedError
+
+    def mode(self, keys: Keys, low: Ints, high: Ints) -> Elements:
         """The most frequent value of each range, the smallest of several, by sorting it: O(W log W) a range."""
         out = np.zeros(len(low), self.dtype)
-        for i, (begin, end) in enumerate(zip(low.tolist(), high.tolist())):
-            values, valid = self.elements(begin, end)
+        for i in range(len(low)):
+            positions = np.arange(low[i], high[i])
+            values, valid = self.elements(None if keys is None else np.full(len(positions), keys[i]), positions)
             out[i] = most_frequent_value(values[valid])
         return out
-
-    @abstractmethod
-    def elements(self, start: int, end: int) -> tuple[Elements, Bools]:
-        """The values at positions start .. end - 1, and which are valid."""
-
-    @abstractmethod
-    def fit(self, windows: Windows, start: int, end: int) -> None:
-        """Arrange for changed windows."""
-
-    @abstractmethod
-    def arrays(self) -> list[Elements]:
-        """All arrays that it holds."""
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of all that it holds."""
-        return sum(array.nbytes for array in self.arrays())
-
-    @abstractmethod
-    def check(self, start: int, end: int) -> None:
-        """Assert what must hold for the arrays."""

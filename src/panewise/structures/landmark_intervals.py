@@ -1,8 +1,11 @@
-"""L-INT: landmark intervals (Sharing, section 3.1.2), in the general form.
+"""Landmark intervals (L-INT): windows of known widths from two or three stored combinations, in the general form.
 
-Windows are divided into partitions by width: those from 2**level to less than twice as wide share landmarks at the
-multiples of 2**level. A level without windows has no partition. Each partition keeps its landmarks only as far back as
-its windows reach: for suffix windows that is less than two spacings, so all partitions together hold O(Nmax).
+Invariant: for each partition of the windows, each held position has the combination up to the next landmark (a suffix)
+and the one since the landmark before it (a prefix), as far back as the partition's windows reach. Landmarks lie at the
+multiples of 2**level, and the windows of a partition are from 2**level to less than twice as wide.
+Cost: update 2 for each partition, lookup 2, space Nmax (1 + 2 gamma) in powers of two. One key holds suffix windows in
+9 Nmax whatever gamma is; with more, all rings are as long as the segment.
+Needs: an associative combine. Source: Arasu and Widom, VLDB 2004, section 3.1.2.
 
 Where the paper extends an interval over the landmarks that follow, this adds the one whole block that can lie between:
 three places instead of two, and half of the memory.
@@ -10,7 +13,6 @@ three places instead of two, and half of the memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log2
 from typing import Any, ClassVar
 
@@ -18,126 +20,119 @@ import numpy as np
 
 from panewise.aggregates.components import Kind
 from panewise.errors import WindowError
-from panewise.kernels import rings
-from panewise.kernels.landmark_intervals import extend_landmarks, fold_landmarks
+from panewise.kernels.key_folds import LANDMARKS
+from panewise.kernels.landmark_intervals import (
+    EVERYTHING,
+    LEVELS,
+    append_landmarks,
+    find_wrong_landmarks,
+    fold_landmarks,
+    move_landmarks,
+    rebuild_landmarks,
+)
 from panewise.structures.column import Column, Elements, Ints, Operation, ValuesColumn, Windows
+from panewise.structures.partitions import Partition, every_width, partitions_of
+from panewise.structures.pool import Batch, Keys, Moves, Pool, Shifts
 from panewise.structures.sheet import FIXED_SIZE, SKETCHES, Cost, DataSheet, Lookups
+from panewise.structures.sketch_intervals import LandmarksOfSketches, SketchesByKey
 from panewise.structures.structure import Structure
 
 
-@dataclass(frozen=True)
-class Partition:
-    """Windows from 2**level to less than twice as wide, which begin up to `left` and end up to `right` back."""
-
-    level: int
-    left: int
-    right: int
-
-    @property
-    def suffixes(self) -> int:
-        """How many suffixes it holds: whole blocks, from the first position of any window."""
-        return -(-self.left >> self.level) << self.level
-
-    @property
-    def prefixes(self) -> int:
-        """How many prefixes it holds: from the end of any window, and a block more."""
-        return (-(-(self.right + 1) >> self.level) + 1) << self.level
-
-
-def partitions_of(windows: list[tuple[int, int]]) -> list[Partition]:
-    """The partitions of some windows, the narrowest first.
-
-    >>> partitions_of([(2000, 0), (1500, 500), (90, 0)])
-    [Partition(level=6, left=90, right=0), Partition(level=9, left=1500, right=500), \
-Partition(level=10, left=2000, right=0)]
-    """
-    partitions: dict[int, Partition] = {}
-    for left, right in windows:
-        level = (left - right).bit_length() - 1
-        known = partitions.get(level, Partition(level, 0, 0))
-        partitions[level] = Partition(level, max(known.left, left), max(known.right, right))
-    return [partitions[level] for level in sorted(partitions)]
-
-
 class LandmarksColumn(Column):
-    """The elements, and for each partition a ring of suffixes and one of prefixes."""
+    """The elements, and in one array the suffixes and prefixes of each partition."""
 
-    _places: Ints
-    """By level, as `fold_landmarks` reads them."""
-    _first: int
-    _length: int
+    fold_way: ClassVar[int | None] = LANDMARKS
+    _store: Elements
+    _table: Ints
+    """As `kernels.landmark_intervals` reads it."""
 
-    def __init__(self, operation: Operation, windows: Windows) -> None:
-        super().__init__(operation, windows)
-        self._lay_out(windows, 0)
+    def __init__(self, operation: Operation, pool: Pool, windows: Windows) -> None:
+        super().__init__(operation, pool)
+        self._elements = np.zeros(pool.size, operation.dtype)
+        self._partitions: list[Partition] = []
+        self._largest = 0
+        self._arrange(windows)
 
-    def append(self, start: int, values: Elements) -> None:
-        if start != self._length:
-            self._first = start
-        operation = self.operation
-        for level, (suffixes, suffix_size, _, prefixes, prefix_size, _) in enumerate(self._places.tolist()):
-            if suffix_size:
-                extend_landmarks(
-                    operation.code,
-                    operation.user,
-                    self._ring,
-                    self._store[suffixes : suffixes + suffix_size],
-                    self._store[prefixes : prefixes + prefix_size],
-                    level,
-                    self._first,
-                    start,
-                    values,
-                )
-        rings.write(self._ring, start, values)
-        self._length = start + len(values)
-        for size in (1, 4):
-            sizes = np.maximum(self._places[:, size], 1)
-            self._places[:, size + 1] = max(self._length - 1, 0) // sizes * sizes
+    def append(self, batch: Batch, values: Elements) -> None:
+        operation, pool, b = self.operation, self.pool, batch
+        append_landmarks(
+            operation.code, operation.user, self._elements, self._store, self._table, pool.offset, pool.shift,
+            b.keys, b.bounds, b.begin, b.after, values,
+        )  # fmt: skip
 
-    def fold(self, low: Ints, high: Ints) -> Elements:
-        operation, out = self.operation, np.empty(len(low), self.operation.dtype)
+    def fold(self, keys: Keys, low: Ints, high: Ints) -> Elements:
+        operation, pool, out = self.operation, self.pool, np.empty(len(low), self.operation.dtype)
         unserved = fold_landmarks(
-            operation.code, operation.user, self._store, self._places, self._length, low, high, out
-        )
+            operation.code, operation.user, operation.identity, self._store, self._table,
+            pool.offset, pool.shift, pool.length, keys, low, high, out,
+        )  # fmt: skip
         if unserved >= 0:
-            left, right = self._length - low[unserved], self._length - high[unserved]
-            widths = [f"{1 << level} to {(2 << level) - 1}" for level in np.flatnonzero(self._places[:, 1])]
+            key, whose = (0, "") if keys is None else (int(keys[unserved]), f" of key {keys[unserved]}")
+            left, right = pool.length[key] - low[unserved], pool.length[key] - high[unserved]
+            widths = [f"{1 << partition.level} to {(2 << partition.level) - 1}" for partition in self._partitions]
             raise WindowError(
-                f"landmark_intervals has no partition for window ({left}, {right}): it serves widths of "
+                f"landmark_intervals has no partition for window ({left}, {right}){whose}: it serves widths of "
                 f"{', '.join(widths) or 'nothing yet'}, as far back as its windows reach; add the window"
             )
         return out
 
-    def elements(self, start: int, end: int) -> Elements:
-        return rings.read(self._ring, start, end)
+    def elements(self, keys: Keys, positions: Ints) -> Elements:
+        return self._elements[self.pool.places(keys, positions)]
 
-    def fit(self, windows: Windows, start: int, end: int) -> None:
-        kept = max(start, end - windows.largest)
-        elements = self.elements(kept, end)
-        self._lay_out(windows, kept)
-        self.append(kept, elements)
+    def relocate(self, moves: Moves) -> None:
+        self._elements = self._moved_rings(self._elements, moves)
+        if moves.size is not None:
+            store, table, m = self._store, self._table, moves
+            self._lay_out()
+            move_landmarks(store, table, self._store, self._table, m.old_offset, m.old_shift, m.new_offset, m.new_shift)
+        self._rebuild(moves.resized)
+
+    def fit(self, windows: Windows) -> None:
+        if self._arrange(windows):
+            self._rebuild(self.pool.live)
 
     def arrays(self) -> list[Elements]:
-        return [self._ring, self._store]
+        return [self._elements, self._store, self._table]
 
-    def check(self, start: int, end: int) -> None:
-        assert end == self._length or end == 0
-        for level, (_, suffixes, _, _, prefixes, _) in enumerate(self._places.tolist()):
-            assert suffixes % (1 << level) == prefixes % (1 << level) == 0
+    def check(self, keys: Ints) -> None:
+        wrong = find_wrong_landmarks(*self._for_keys(), keys, self.pool.first, self.pool.length)
+        assert wrong == -1, f"key {wrong}: its landmark intervals do not follow from its elements"
 
-    def _lay_out(self, windows: Windows, start: int) -> None:
+    def _arrange(self, windows: Windows) -> bool:
+        """Lay out the partitions of some windows; False if they are those that it has."""
         partitions = partitions_of(windows.pairs + every_width(windows.at_least))
-        self._places = np.zeros((1 + max((p.level for p in partitions), default=0), 6), np.int64)
+        if partitions == self._partitions and windows.largest == self._largest:
+            return False
+        self._partitions, self._largest = partitions, windows.largest
+        self._lay_out()
+        return True
+
+    def _lay_out(self) -> None:
+        """Room for each partition's suffixes and prefixes, and the table of where they are."""
+        self._table = np.full(LEVELS, -1, np.int64)
+        rows: list[int] = []
         end = 0
-        for partition in partitions:
-            self._places[partition.level] = [
-                end, partition.suffixes, 0, end + partition.suffixes, partition.prefixes, 0,
-            ]  # fmt: skip
-            end += partition.suffixes + partition.prefixes
+        for partition in self._partitions:
+            self._table[partition.level] = LEVELS + len(rows)
+            rows.append(partition.level)
+            # No window of these widths ends further back than the largest window begins, less the spacing.
+            is_everywhere = partition.suffixes >= self._largest and partition.prefixes > self._largest
+            reaches = partition.suffixes, partition.prefixes - (1 << partition.level)
+            for count, reach in zip((partition.suffixes, partition.prefixes), reaches):
+                places = EVERYTHING if is_everywhere else 1 << (count - 1).bit_length()
+                rows += [end, places - 1, EVERYTHING if is_everywhere else reach]
+                # A ring lies where its key's segment does. What is behind it is not needed if there is one key.
+                end += min(self.pool.size, places) if self.pool.has_one_segment else self.pool.size
+        self._table = np.concatenate([self._table, np.array(rows, np.int64)])
         self._store = np.zeros(end, self.operation.dtype)
-        self._ring = np.zeros(windows.largest, self.operation.dtype)
-        self._first = start
-        self._length = start
+
+    def _rebuild(self, keys: Ints) -> None:
+        rebuild_landmarks(*self._for_keys(), keys, self.pool.first, self.pool.length)
+
+    def _for_keys(self) -> tuple[int, Any, Elements, Elements, Ints, Ints, Shifts]:
+        """What kernels that go through keys need."""
+        code, user, pool = self.operation.code, self.operation.user, self.pool
+        return code, user, self._elements, self._store, self._table, pool.offset, pool.shift
 
 
 class LandmarkIntervals(Structure):
@@ -159,19 +154,10 @@ class LandmarkIntervals(Structure):
     )
 
     def _column(self, operation: Operation) -> Column:
-        return LandmarksColumn(operation, self._windows)
+        return LandmarksColumn(operation, self._pool, self._windows)
 
     def _sketch_column(self, kind: Kind, dtype: np.dtype[Any]) -> ValuesColumn:
-        from panewise.structures.sketch_intervals import LandmarksOfSketches
-
-        return LandmarksOfSketches(kind, dtype, self._windows)
-
-
-def every_width(elements: int) -> list[tuple[int, int]]:
-    """Windows whose partitions serve every width up to this many elements."""
-    if elements <= 1:
-        return []
-    return [(elements, elements - (1 << bit)) for bit in range(elements.bit_length())]
+        return SketchesByKey(LandmarksOfSketches, kind, dtype, self._pool, self._windows)
 
 
 def _gamma(largest: int, windows: int) -> float:

@@ -73,7 +73,9 @@ def in_words(kind: Kind, narrow: npt.NDArray[np.int64]) -> list[npt.NDArray[Any]
     return [high, low] if kind is Kind.SUM_INT else [low, high, np.zeros_like(low), np.zeros_like(low)]
 
 
-def lift_values(values: npt.ArrayLike | pa.Array, type: Type | None, aggregate: str | UserAggregate) -> LiftedValues:
+def lift_values(
+    values: npt.ArrayLike | pa.Array, type: Type | None, aggregate: str | UserAggregate | None = None
+) -> LiftedValues:
     """Values of any form as int64 or doubles; `type` is that of the values before, None for the first values."""
     valid: Bools | None = None
     if isinstance(values, pa.ChunkedArray):

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.aggregates.catalogue import CATALOGUE, Making
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
@@ -48,7 +49,7 @@ class ExtremesSheet(DataSheet):
 
     def why_not(self, aggregate: str | UserAggregate, type: Type | None = None) -> str | None:
         """Why the structure cannot serve an aggregate of values of a type, or of all types; None when it can."""
-        if aggregate in ("COUNT", "COUNT_ALL"):
+        if isinstance(aggregate, str) and CATALOGUE[aggregate].only_counts:
             return f"{self.name} counts nothing, and cannot answer {aggregate}"
         return super().why_not(aggregate, type)
 
@@ -80,14 +81,17 @@ class OrderedSharing:
         lookup=Cost("log2 windows, W / 64 to recalculate", _steps),
         space=Cost("Nmax + windows", lambda shape: float(shape.largest + shape.windows)),
         takes_user_aggregates=False,
+        makings=frozenset({Making.FOLD}),
     )
 
     def __init__(
         self, aggregate: str, windows: Iterable[int] = (), *, timed: bool = False, type: Type | None = None
     ) -> None:
         self.aggregate = aggregate.upper()
-        if self.aggregate not in ("MAX", "MIN"):
+        kind = CATALOGUE[self.aggregate].fold() if self.aggregate in CATALOGUE else None
+        if kind not in (Kind.MAX, Kind.MIN):
             raise StructureError(f"ordered_sharing answers MAX and MIN, not {aggregate}: other answers are in no order")
+        self._is_max = kind is Kind.MAX
         self.is_timed = timed
         self.length = 0
         """m: how many elements have come."""
@@ -264,7 +268,7 @@ class OrderedSharing:
         # Larger windows are at least as extreme; NaN is above all numbers.
         key = [(answer != answer, answer) for answer in answers.tolist()]
         for larger, smaller in pairwise(key):
-            low, high = (smaller, larger) if self.aggregate == "MAX" else (larger, smaller)
+            low, high = (smaller, larger) if self._is_max else (larger, smaller)
             assert low[0] < high[0] or (low[0] == high[0] and (low[0] or low[1] <= high[1]))
 
     def snapshot(self) -> bytes:
@@ -301,10 +305,6 @@ class OrderedSharing:
             sharing._state[:] = arrays["state"]
             sharing._set_runs(arrays["ends"], arrays["answers"], arrays["stamps"])
         return sharing
-
-    @property
-    def _is_max(self) -> bool:
-        return self.aggregate == "MAX"
 
     def _open(self, type: Type) -> None:
         self._type = type

@@ -1,4 +1,9 @@
-"""Materialize none: keep the newest elements in a ring, fold on request (Sharing, section 1.2). The baseline."""
+"""Materialize none: the newest elements of each key, folded on request. The baseline.
+
+Invariant: a key's segment is a ring of its newest elements.
+Cost: update 1, lookup W, space Nmax, rounded up to a power of two.
+Needs: an associative combine, or values that can be ordered. Source: Arasu and Widom, VLDB 2004, section 1.2.
+"""
 
 from __future__ import annotations
 
@@ -6,79 +11,72 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from panewise.kernels import rings
-from panewise.kernels.recompute import count_distinct_plainly, fold_plainly, select_plainly
-from panewise.structures.column import Bools, Column, Elements, Ints, Operation, ValuesColumn, Windows
+from panewise.kernels.key_folds import RING
+from panewise.kernels.pool import write_rings
+from panewise.kernels.recompute import count_distinct_in_rings, fold_rings, select_in_rings
+from panewise.structures.column import Bools, Column, Elements, Ints, Operation, ValuesColumn
+from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import EVERY_KIND, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure
 
 
-class RingColumn(Column):
-    """Elements in a ring."""
+class RingsColumn(Column):
+    """A ring of elements a key."""
 
-    def __init__(self, operation: Operation, windows: Windows) -> None:
-        super().__init__(operation, windows)
-        self._ring = np.zeros(windows.largest, operation.dtype)
-        self._length = 0
+    fold_way: ClassVar[int | None] = RING
 
-    def append(self, start: int, values: Elements) -> None:
-        rings.write(self._ring, start, values)
-        self._length = start + len(values)
+    def __init__(self, operation: Operation, pool: Pool) -> None:
+        super().__init__(operation, pool)
+        self._rings = np.zeros(pool.size, operation.dtype)
 
-    def fold(self, low: Ints, high: Ints) -> Elements:
-        operation, lap = self.operation, rings.lap_of(self._length, len(self._ring))
-        return fold_plainly(operation.code, operation.user, operation.identity, self._ring, lap, low, high)
+    def append(self, batch: Batch, values: Elements) -> None:
+        pool, b = self.pool, batch
+        write_rings(self._rings, pool.offset, pool.shift, b.keys, b.bounds, b.begin, b.after, values)
 
-    def elements(self, start: int, end: int) -> Elements:
-        return rings.read(self._ring, start, end)
+    def fold(self, keys: Keys, low: Ints, high: Ints) -> Elements:
+        operation, pool = self.operation, self.pool
+        return fold_rings(
+            operation.code, operation.user, operation.identity, self._rings, pool.offset, pool.shift, keys, low, high
+        )
 
-    def fit(self, windows: Windows, start: int, end: int) -> None:
-        self._ring = rings.resized(self._ring, windows.largest, start, end)
+    def relocate(self, moves: Moves) -> None:
+        self._rings = self._moved_rings(self._rings, moves)
 
     def arrays(self) -> list[Elements]:
-        return [self._ring]
-
-    def check(self, start: int, end: int) -> None:
-        assert end - start <= len(self._ring)
-        assert end == self._length or end == 0
+        return [self._rings]
 
 
-class ValuesRing(ValuesColumn):
-    """Values in a ring, sorted on request."""
+class ValuesRings(ValuesColumn):
+    """A ring of values a key, sorted on request."""
 
-    def __init__(self, dtype: np.dtype[Any], windows: Windows) -> None:
-        super().__init__(dtype, windows)
-        self._values = np.zeros(windows.largest, dtype)
-        self._valid = np.zeros(windows.largest, np.bool_)
-        self._length = 0
+    def __init__(self, dtype: np.dtype[Any], pool: Pool) -> None:
+        super().__init__(dtype, pool)
+        self._values = np.zeros(pool.size, dtype)
+        self._valid = np.zeros(pool.size, np.bool_)
 
-    def append(self, start: int, values: Elements, valid: Bools) -> None:
-        rings.write(self._values, start, values)
-        rings.write(self._valid, start, valid)
-        self._length = start + len(values)
+    def append(self, batch: Batch, values: Elements, valid: Bools) -> None:
+        pool, b = self.pool, batch
+        for rings, new in ((self._values, values), (self._valid, valid)):
+            write_rings(rings, pool.offset, pool.shift, b.keys, b.bounds, b.begin, b.after, new)
 
-    def select(self, low: Ints, high: Ints, ranks: Ints) -> Elements:
-        return select_plainly(self._values, self._valid, self._lap, low, high, ranks)
+    def select(self, keys: Keys, low: Ints, high: Ints, ranks: Ints) -> Elements:
+        pool = self.pool
+        return select_in_rings(self._values, self._valid, pool.offset, pool.shift, keys, low, high, ranks)
 
-    def distinct(self, low: Ints, high: Ints) -> Ints:
-        return count_distinct_plainly(self._values, self._valid, self._lap, low, high)
+    def distinct(self, keys: Keys, low: Ints, high: Ints) -> Ints:
+        pool = self.pool
+        return count_distinct_in_rings(self._values, self._valid, pool.offset, pool.shift, keys, low, high)
 
-    def elements(self, start: int, end: int) -> tuple[Elements, Bools]:
-        return rings.read(self._values, start, end), rings.read(self._valid, start, end)
+    def elements(self, keys: Keys, positions: Ints) -> tuple[Elements, Bools]:
+        places = self.pool.places(keys, positions)
+        return self._values[places], self._valid[places]
 
-    def fit(self, windows: Windows, start: int, end: int) -> None:
-        self._values = rings.resized(self._values, windows.largest, start, end)
-        self._valid = rings.resized(self._valid, windows.largest, start, end)
+    def relocate(self, moves: Moves) -> None:
+        self._values = self._moved_rings(self._values, moves)
+        self._valid = self._moved_rings(self._valid, moves)
 
     def arrays(self) -> list[Elements]:
         return [self._values, self._valid]
-
-    def check(self, start: int, end: int) -> None:
-        assert len(self._values) == len(self._valid) >= end - start
-
-    @property
-    def _lap(self) -> int:
-        return rings.lap_of(self._length, len(self._values))
 
 
 class Recompute(Structure):
@@ -97,7 +95,7 @@ class Recompute(Structure):
     )
 
     def _column(self, operation: Operation) -> Column:
-        return RingColumn(operation, self._windows)
+        return RingsColumn(operation, self._pool)
 
     def _values_column(self, dtype: np.dtype[Any]) -> ValuesColumn:
-        return ValuesRing(dtype, self._windows)
+        return ValuesRings(dtype, self._pool)

@@ -1,8 +1,13 @@
-"""R-INT: running intervals (Sharing, section 3.2). A window is the difference of two combinations from the beginning.
+"""Running intervals (R-INT): any window as the difference of two combinations from the beginning.
+
+Invariant: each position holds the combination of its key's elements up to it; for doubles, since the lap of the ring
+began, with the elements beside it.
+Cost: update 1, lookup 1, space Nmax (2 Nmax for doubles), rounded up to a power of two.
+Needs: an inverse of the combine. Source: Arasu and Widom, VLDB 2004, section 3.2.
 
 The paper's single running value is exact for integers. For doubles it is not: its rounding errors are those of the
 whole stream, and one infinity would stay in it for ever. So doubles are summed as pairs that start again at each lap of
-the ring, and the elements are kept beside them: where a difference might be wrong, the window is added up.
+the ring. Where a difference might be wrong, the window is added up from the elements.
 """
 
 from __future__ import annotations
@@ -11,98 +16,72 @@ from typing import ClassVar
 
 import numpy as np
 
-from panewise.kernels import rings
-from panewise.kernels.running_intervals import extend_running, extend_running_pairs, fold_running, fold_running_pairs
-from panewise.structures.column import Column, Elements, Ints, Operation, Windows
+from panewise.kernels.key_folds import RUNNING_PAIRS
+from panewise.kernels.running_intervals import (
+    append_running_pairs,
+    find_wrong_sums,
+    fold_running_pairs,
+    rebuild_pairs,
+)
+from panewise.structures.column import Column, Elements, Ints, Operation
+from panewise.structures.pool import Batch, Keys, Moves, Pool
+from panewise.structures.running_column import RunningColumn
 from panewise.structures.sheet import SUBTRACTABLE, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure
-
-
-class RunningColumn(Column):
-    """Exact running combinations: of int64, or by a user's function and its inverse."""
-
-    def __init__(self, operation: Operation, windows: Windows) -> None:
-        super().__init__(operation, windows)
-        self._running = np.full(windows.largest + 1, operation.identity, operation.dtype)
-        self._length = 0
-
-    def append(self, start: int, values: Elements) -> None:
-        if start != self._length:
-            # After a restore: no lookup needs what came before, so the neutral element may stand for it.
-            self._running[start % len(self._running)] = self.operation.identity
-        extend_running(self.operation.code, self.operation.user, self._running, start, values)
-        self._length = start + len(values)
-
-    def fold(self, low: Ints, high: Ints) -> Elements:
-        lap = self._length // len(self._running) * len(self._running)
-        return fold_running(self.operation.inverse, self._running, lap, low, high)
-
-    def elements(self, start: int, end: int) -> Elements:
-        positions = np.arange(start, end, dtype=np.int64)
-        return self.fold(positions, positions + 1)
-
-    def fit(self, windows: Windows, start: int, end: int) -> None:
-        self._running = rings.resized(self._running, windows.largest + 1, start, end + 1)
-
-    def arrays(self) -> list[Elements]:
-        return [self._running]
-
-    def check(self, start: int, end: int) -> None:
-        assert end - start < len(self._running)
-        assert end == self._length or end == 0
 
 
 class RunningPairsColumn(Column):
     """Running sums of doubles as pairs, with the elements beside them."""
 
-    _running: Elements
-    _elements: Elements
-    _special: Ints
-    _laps: Elements
+    fold_way: ClassVar[int | None] = RUNNING_PAIRS
 
-    def __init__(self, operation: Operation, windows: Windows) -> None:
-        super().__init__(operation, windows)
-        self._length = 0
-        self._lay_out(windows.largest + 1, 0)
+    def __init__(self, operation: Operation, pool: Pool) -> None:
+        super().__init__(operation, pool)
+        self._running = np.zeros(pool.size, np.complex128)
+        self._elements = np.zeros(pool.size, np.complex128)
+        self._special = np.zeros(0, np.int32)
+        self._has_special = False
+        self._magnitudes = np.zeros(len(pool.length), np.complex128)
 
-    def append(self, start: int, values: Elements) -> None:
-        if start != self._length:
-            self._lay_out(len(self._running), start)
-        if not len(self._special) and not np.all(np.isfinite(values.real)):
-            self._special = np.zeros(len(self._running), np.int64)
-        extend_running_pairs(self._running, self._elements, self._special, self._laps, start, values)
-        self._length = start + len(values)
+    def append(self, batch: Batch, values: Elements) -> None:
+        if not self._has_special and not np.all(np.isfinite(values.real)):
+            self._special = np.zeros(self.pool.size, np.int32)
+            self._has_special = True
+        pool, b = self.pool, batch
+        append_running_pairs(
+            *self._sums, pool.offset, pool.shift, pool.first, b.keys, b.bounds, b.begin, b.after, values
+        )
 
-    def fold(self, low: Ints, high: Ints) -> Elements:
-        lap = self._length // len(self._running) * len(self._running)
-        return fold_running_pairs(self._running, self._elements, self._special, self._laps, lap, low, high)
+    def fold(self, keys: Keys, low: Ints, high: Ints) -> Elements:
+        pool = self.pool
+        return fold_running_pairs(*self._sums, pool.offset, pool.shift, pool.length, keys, low, high)
 
-    def elements(self, start: int, end: int) -> Elements:
-        return rings.read(self._elements, start, end)
+    def elements(self, keys: Keys, positions: Ints) -> Elements:
+        return self._elements[self.pool.places(keys, positions)]
 
-    def fit(self, windows: Windows, start: int, end: int) -> None:
-        size = windows.largest + 1
-        if size == len(self._running):
-            return
-        kept = max(start, end - windows.largest)
-        elements = self.elements(kept, end)
-        self._lay_out(size, kept)
-        self.append(kept, elements)
+    def relocate(self, moves: Moves) -> None:
+        self._elements = self._moved_rings(self._elements, moves)
+        if moves.size is not None:
+            self._running = self._moved_rings(self._running, moves)
+            self._special = self._moved_rings(self._special, moves) if self._has_special else self._special
+        pool = self.pool
+        rebuild_pairs(*self._sums, pool.offset, pool.shift, moves.resized, pool.first, pool.length)
+
+    def cover(self, keys: int) -> None:
+        self._magnitudes = self._lengthened(self._magnitudes, keys, 0.0)
 
     def arrays(self) -> list[Elements]:
-        return [self._running, self._elements, self._special]
+        return list(self._sums)
 
-    def check(self, start: int, end: int) -> None:
-        assert end - start < len(self._running)
-        assert end == self._length or end == 0
-        assert np.all(np.isfinite(self._laps[2:])) or np.isinf(self._laps[2:]).any()
+    def check(self, keys: Ints) -> None:
+        pool = self.pool
+        wrong = find_wrong_sums(*self._sums, pool.offset, pool.shift, keys, pool.first, pool.length)
+        assert wrong == -1, f"key {wrong}: its sums do not follow from its elements"
 
-    def _lay_out(self, size: int, start: int) -> None:
-        self._running = np.zeros(size, np.complex128)
-        self._elements = np.zeros(size, np.complex128)
-        self._special = np.zeros(0, np.int64)
-        self._laps = np.zeros(4)
-        self._length = start
+    @property
+    def _sums(self) -> tuple[Elements, Elements, Elements, Elements]:
+        """The arrays, as kernels take them."""
+        return self._running, self._elements, self._special, self._magnitudes
 
 
 class RunningIntervals(Structure):
@@ -122,4 +101,4 @@ class RunningIntervals(Structure):
 
     def _column(self, operation: Operation) -> Column:
         kind = RunningPairsColumn if operation.dtype == np.complex128 else RunningColumn
-        return kind(operation, self._windows)
+        return kind(operation, self._pool)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.catalogue import CATALOGUE, Making
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
@@ -58,6 +58,10 @@ class DataSheet:
     """Elements held."""
     takes_user_aggregates: bool = True
     is_exact: bool = True
+    makings: frozenset[Making] = frozenset(Making)
+    """What it can make of the components."""
+    is_rival: bool = False
+    """Whether a paper only compares with it: then it serves where it is named, and is never chosen."""
 
     def why_not(self, aggregate: str | UserAggregate, type: Type | None = None) -> str | None:
         """Why the structure cannot serve an aggregate of values of a type, or of all types; None when it can."""
@@ -68,6 +72,8 @@ class DataSheet:
                 return f"{self.name} subtracts, and {aggregate.name} has no inverse"
             return None
         entry = CATALOGUE[aggregate]
+        if entry.making not in self.makings:
+            return f"{self.name} folds, and cannot make {aggregate} of what it holds"
         numbers = [one for one in _NUMBERS if one in entry.types]
         for one in numbers if type is None else [type]:
             missing = set(entry.kinds(one)) - self.kinds

@@ -1,4 +1,4 @@
-"""Columns of sketches: the newest values in a ring, and sketches of intervals of them.
+"""Columns of sketches: the newest values of one key in a ring, and sketches of intervals of them.
 
 Positions are cut into leaves of 64. Only whole leaves have sketches, since a sketch of a few values is larger than they
 are and no cheaper to merge than to make. A range consists of the sketches that cover its whole leaves, and one sketch
@@ -9,34 +9,34 @@ Invariant: a stored sketch describes all values of its interval that are not NUL
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from panewise.aggregates.components import Kind
-from panewise.aggregates.sketches import Sketch, Sketches, bytes_of_sketch, lift, union
+from panewise.aggregates.sketches import Sketch, bytes_of_sketch, lift, union
 from panewise.kernels import rings
-from panewise.structures.column import Bools, Elements, Ints, ValuesColumn, Windows
+from panewise.structures.column import Bools, Elements, Windows
 
 LEAF = 64
 """How many positions the smallest interval with a sketch of its own has."""
 
 
-class SketchColumn(ValuesColumn):
-    """The newest values in a ring, and sketches of intervals of whole leaves."""
+class SketchColumn(ABC):
+    """The newest values of one key in a ring, and sketches of intervals of whole leaves."""
 
     _first: int
     """The first position that ever came."""
     _length: int
 
     def __init__(self, kind: Kind, dtype: np.dtype[Any], windows: Windows) -> None:
-        super().__init__(dtype, windows)
-        self.kind = kind
+        self.kind, self.dtype = kind, dtype
         self._start(windows, 0)
 
     def append(self, start: int, values: Elements, valid: Bools) -> None:
+        """Take in values at positions start, start + 1, ...; `valid` is False where a value is NULL."""
         if start != self._length:
             self._first = start
         rings.write(self._values, start, values)
@@ -47,12 +47,8 @@ class SketchColumn(ValuesColumn):
             self._add_leaf(leaf, self._plain(leaf * LEAF, (leaf + 1) * LEAF), oldest)
         self._let_go()
 
-    def sketches(self, low: Ints, high: Ints) -> Sketches:
-        """A sketch of each range; None where it has no value."""
-        ranges = zip(low.tolist(), high.tolist())
-        return np.fromiter((self._of_range(begin, end) for begin, end in ranges), np.object_, len(low))
-
-    def _of_range(self, low: int, high: int) -> Sketch:
+    def of_range(self, low: int, high: int) -> Sketch:
+        """A sketch of positions low .. high - 1; None if they have no value."""
         if low >= high:
             return None
         first, last = -(-low // LEAF) * LEAF, high // LEAF * LEAF
@@ -78,27 +74,29 @@ class SketchColumn(ValuesColumn):
     def _stored(self) -> Iterator[tuple[int, int, Sketch]]:
         """Every sketch with the positions where it begins and ends."""
 
-    def _let_go(self) -> None:
+    def _let_go(self) -> None:  # noqa: B027
         """Drop the sketches that no window needs."""
 
     def elements(self, start: int, end: int) -> tuple[Elements, Bools]:
+        """The values at positions start .. end - 1, and which are valid."""
         return rings.read(self._values, start, end), rings.read(self._valid, start, end)
 
     def fit(self, windows: Windows, start: int, end: int) -> None:
+        """Arrange for changed windows; what is held of positions start .. end - 1 stays as far as they need it."""
         kept = max(start, end - windows.largest)
         values, valid = self.elements(kept, end)
         self._start(windows, kept)
         self.append(kept, values, valid)
 
-    def arrays(self) -> list[Elements]:
-        return [self._values, self._valid]
-
     @property
     def nbytes(self) -> int:
         """The memory of the ring, and an estimate for the sketches."""
-        return super().nbytes + sum(bytes_of_sketch(sketch) for _, _, sketch in self._stored())
+        return (
+            self._values.nbytes + self._valid.nbytes + sum(bytes_of_sketch(sketch) for _, _, sketch in self._stored())
+        )
 
     def check(self, start: int, end: int) -> None:
+        """Assert what must hold for the sketches when positions start .. end - 1 are held."""
         assert end == self._length or end == 0
         for low, high, sketch in self._stored():
             assert low % LEAF == high % LEAF == 0
@@ -114,12 +112,6 @@ class SketchColumn(ValuesColumn):
             else:
                 different = len(np.unique(values))
                 assert abs(sketch.get_estimate() - different) <= 0.1 * different
-
-    def select(self, low: Ints, high: Ints, ranks: Ints) -> Elements:
-        raise AssertionError("a sketch has no exact ranks")
-
-    def distinct(self, low: Ints, high: Ints) -> Ints:
-        raise AssertionError("a sketch has no exact counts")
 
     def _start(self, windows: Windows, position: int) -> None:
         self._values = np.zeros(windows.largest, self.dtype)

@@ -8,12 +8,17 @@ Source: Arasu and Widom, VLDB 2004, sections 3.1.1 and 3.1.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from panewise.aggregates.sketches import Sketch, union
+import numpy as np
+
+from panewise.aggregates.components import Kind
+from panewise.aggregates.sketches import Sketch, Sketches, union
 from panewise.errors import WindowError
-from panewise.structures.column import Windows
-from panewise.structures.landmark_intervals import Partition, every_width, partitions_of
+from panewise.structures.column import Bools, Elements, Ints, ValuesColumn, Windows
+from panewise.structures.partitions import Partition, every_width, partitions_of
+from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sketch_column import LEAF, SketchColumn
 
 
@@ -140,6 +145,68 @@ class LandmarksOfSketches(SketchColumn):
                 yield (end - 1) // spacing * spacing, end, sketch
         for begin, sketch in self._leaves.items():
             yield begin, begin + LEAF, sketch
+
+
+class SketchesByKey(ValuesColumn):
+    """The sketches of each key. They are objects, so unlike numbers they lie in a column of their own for each key."""
+
+    def __init__(
+        self,
+        make: Callable[[Kind, np.dtype[Any], Windows], SketchColumn],
+        kind: Kind,
+        dtype: np.dtype[Any],
+        pool: Pool,
+        windows: Windows,
+    ) -> None:
+        super().__init__(dtype, pool)
+        self._make: Callable[[], SketchColumn] = lambda: make(kind, dtype, windows)
+        self._of: dict[int, SketchColumn] = {}
+
+    def append(self, batch: Batch, values: Elements, valid: Bools) -> None:
+        for key, begin, low, high in zip(batch.keys.tolist(), batch.begin.tolist(), batch.bounds, batch.bounds[1:]):
+            if key not in self._of:
+                self._of[key] = self._make()
+            self._of[key].append(begin, values[low:high], valid[low:high])
+
+    def sketches(self, keys: Keys, low: Ints, high: Ints) -> Sketches:
+        codes = [0] * len(low) if keys is None else keys.tolist()
+        ranges = zip(codes, low.tolist(), high.tolist())
+        found = (self._of[key].of_range(begin, end) if begin < end else None for key, begin, end in ranges)
+        return np.fromiter(found, np.object_, len(low))
+
+    def elements(self, keys: Keys, positions: Ints) -> tuple[Elements, Bools]:
+        values, valid = np.zeros(len(positions), self.dtype), np.zeros(len(positions), np.bool_)
+        codes = np.zeros(len(positions), np.int64) if keys is None else keys
+        for key in np.unique(codes).tolist():
+            places = np.flatnonzero(codes == key)
+            first = int(self.pool.first[key])
+            held = self._of[key].elements(first, int(self.pool.length[key]))
+            values[places], valid[places] = (part[positions[places] - first] for part in held)
+        return values, valid
+
+    def relocate(self, moves: Moves) -> None:
+        """Nothing lies in the pool."""
+
+    def forget(self, keys: Ints) -> None:
+        for key in keys.tolist():
+            del self._of[key]
+
+    def fit(self, windows: Windows) -> None:
+        for key, column in self._of.items():
+            column.fit(windows, int(self.pool.first[key]), int(self.pool.length[key]))
+
+    def arrays(self) -> list[Elements]:
+        return []
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the rings, and an estimate for the sketches."""
+        return sum(column.nbytes for column in self._of.values())
+
+    def check(self, keys: Ints) -> None:
+        assert sorted(self._of) == keys.tolist()
+        for key, column in self._of.items():
+            column.check(int(self.pool.first[key]), int(self.pool.length[key]))
 
 
 def _drop(sketches: dict[int, Sketch], oldest: int) -> None:

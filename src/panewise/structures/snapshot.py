@@ -13,7 +13,7 @@ import numpy.typing as npt
 from panewise.errors import SnapshotError
 
 MAGIC = b"PANESTRU"
-FORMAT = 1
+FORMAT = 2
 _PREFIX = struct.Struct("<8sHI")
 _TYPES = {"int64", "float64", "complex128", "bool"}
 

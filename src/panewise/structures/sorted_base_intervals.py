@@ -1,7 +1,9 @@
-"""B-INT-QNT: sorted base intervals (Sharing, section 3.3).
+"""Sorted base intervals (B-INT-QNT): quantiles and distinct values of any window from at most two sorted runs a level.
 
-Level j holds runs of 2**j neighbours in order; a window is the union of at most two runs a level, and a lookup selects
-a quantile among them by narrowing every run. Each update merges the runs that it completes.
+Invariant: level j of a key's segment holds each block of 2**j positions that lies in what is held, in order.
+Cost: update log2 Nmax (each update merges the runs that it completes), lookup log2^2 W log2 log2 W where the order of
+arrival says little about the values and log2^3 W at worst, distinct values W, space Nmax log2 Nmax.
+Needs: values that can be ordered. Source: Arasu and Widom, VLDB 2004, section 3.3.
 """
 
 from __future__ import annotations
@@ -12,85 +14,93 @@ from typing import Any, ClassVar
 import numpy as np
 
 from panewise.aggregates.components import Kind
-from panewise.kernels import rings
 from panewise.kernels.sorted_intervals import (
-    NULL_KEY,
     append_runs,
     bits_of_keys,
     count_distinct_keys,
+    find_wrong_run,
     keys_of_doubles,
-    offsets_of,
+    move_runs,
     select_keys,
 )
-from panewise.structures.column import Bools, Column, Elements, Ints, Operation, ValuesColumn, Windows
+from panewise.structures.column import Bools, Column, Elements, Ints, Operation, ValuesColumn
+from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure
 
 
-class SortedIntervalsColumn(ValuesColumn):
-    """All levels end to end in one array of keys, and which elements are not NULL.
+class SortedRunsColumn(ValuesColumn):
+    """For each level an array of as many places as the pool has, and which elements are not NULL.
 
-    Values come back from their keys: -0.0 as 0.0, every NaN as the same one, NULL as any value.
+    Values come back from their keys: -0.0 as 0.0, every NaN as the same one, NULL as any value. A small segment's part
+    of a high level is never written, and memory that is never written costs nothing.
     """
 
-    def __init__(self, dtype: np.dtype[Any], windows: Windows) -> None:
-        super().__init__(dtype, windows)
-        self._length = 0
-        self._first = 0
-        self._lay_out(windows.largest)
+    def __init__(self, dtype: np.dtype[Any], pool: Pool) -> None:
+        super().__init__(dtype, pool)
+        self._levels = self._room()
+        self._valid = np.zeros(pool.size, np.bool_)
 
-    def append(self, start: int, values: Elements, valid: Bools) -> None:
-        """Take in values, merging the runs that they complete: amortised O(log Nmax) a value."""
-        if self._length == 0:
-            # After a restore, elements from before are unknown: runs that begin there are never built.
-            self._first = start
+    def append(self, batch: Batch, values: Elements, valid: Bools) -> None:
         keys = keys_of_doubles(values.view(np.int64)) if self._is_float else values
-        append_runs(self._levels, self._offsets, self._laps, self._valid, start, keys, valid, self._first)
-        self._length = start + len(values)
+        pool, b = self.pool, batch
+        append_runs(
+            self._levels, self._valid, pool.size, pool.offset, pool.shift,
+            b.keys, b.bounds, b.begin, b.after, keys, valid,
+        )  # fmt: skip
 
-    def select(self, low: Ints, high: Ints, ranks: Ints) -> Elements:
-        """The value at each range's rank.
+    def select(self, keys: Keys, low: Ints, high: Ints, ranks: Ints) -> Elements:
+        pool = self.pool
+        return self._values_of(select_keys(self._levels, pool.size, pool.offset, pool.shift, keys, low, high, ranks))
 
-        O(log^2 W log log W) a range where the order of arrival says little about the values, and O(log^3 W) at worst.
-        """
-        return self._values_of(select_keys(self._levels, self._offsets, self._laps, low, high, ranks))
+    def distinct(self, keys: Keys, low: Ints, high: Ints) -> Ints:
+        pool = self.pool
+        return count_distinct_keys(self._levels, self._valid, pool.size, pool.offset, pool.shift, keys, low, high)
 
-    def distinct(self, low: Ints, high: Ints) -> Ints:
-        """The number of different values of each range, by merging its runs: O(W) a range."""
-        return count_distinct_keys(self._levels, self._offsets, self._laps, self._valid, low, high)
+    def elements(self, keys: Keys, positions: Ints) -> tuple[Elements, Bools]:
+        places = self.pool.places(keys, positions)
+        return self._values_of(self._levels[places]), self._valid[places]
 
-    def elements(self, start: int, end: int) -> tuple[Elements, Bools]:
-        """The values at positions start .. end - 1, and which are valid."""
-        keys = rings.read(self._levels[: self._offsets[1]], start, end)
-        return self._values_of(keys), rings.read(self._valid, start, end)
-
-    def fit(self, windows: Windows, start: int, end: int) -> None:
-        """Build the runs again when the largest window changed: O(Nmax log Nmax)."""
-        largest = windows.largest
-        if largest == len(self._valid):
-            return
-        kept = max(start, end - largest)
-        values, valid = self.elements(kept, end)
-        self._lay_out(largest)
-        self._length = 0
-        self.append(kept, values, valid)
+    def relocate(self, moves: Moves) -> None:
+        m, old_size = moves, len(self._valid)
+        self._valid = self._moved_rings(self._valid, moves)
+        levels = self._levels
+        if moves.size is not None:
+            levels = self._room()
+        elif len(levels) < self.pool.size * self._height:
+            # A longer segment within the same pool has a level more than any before.
+            levels = self._room()
+            levels[: len(self._levels)] = self._levels
+        move_runs(
+            self._levels, levels, old_size, self.pool.size,
+            m.old_offset, m.old_shift, m.new_offset, m.new_shift, m.first, m.length,
+        )  # fmt: skip
+        self._levels = levels
 
     def arrays(self) -> list[Elements]:
-        """The runs, the marks of what is not NULL, and where the levels are."""
-        return [self._levels, self._valid, self._offsets, self._laps]
+        return [self._levels, self._valid]
 
-    def check(self, start: int, end: int) -> None:
-        """Assert that every whole run has its elements in order, and that NULLs have their key."""
-        assert end == self._length
-        assert end - start <= len(self._valid)
-        keys = rings.read(self._levels[: self._offsets[1]], start, end)
-        assert np.all(keys[~rings.read(self._valid, start, end)] == NULL_KEY)
-        for level in range(1, len(self._laps)):
-            span = 1 << level
-            ring = self._levels[self._offsets[level] : self._offsets[level + 1]].reshape(-1, span)
-            for number in range(-(-start // span), end // span):
-                run = keys[number * span - start : (number + 1) * span - start]
-                assert np.array_equal(ring[number % len(ring)], np.sort(run)), (level, number)
+    @property
+    def nbytes(self) -> int:
+        """The memory of the runs of all segments, and of the marks of what is not NULL."""
+        shifts = self.pool.shift[self.pool.live].astype(np.int64)
+        return 8 * int(((shifts + 1) << shifts).sum()) + self._valid.nbytes
+
+    def check(self, keys: Ints) -> None:
+        pool = self.pool
+        assert len(self._levels) >= pool.size * self._height
+        wrong = find_wrong_run(
+            self._levels, self._valid, pool.size, pool.offset, pool.shift, keys, pool.first, pool.length
+        )
+        assert wrong == -1, f"key {wrong}: a run is not its elements in order, or a NULL has not the key of NULL"
+
+    @property
+    def _height(self) -> int:
+        """How many levels the longest segment has."""
+        return int(self.pool.shift.max()) + 1
+
+    def _room(self) -> Ints:
+        return np.zeros(self.pool.size * self._height, np.int64)
 
     @property
     def _is_float(self) -> bool:
@@ -98,16 +108,6 @@ class SortedIntervalsColumn(ValuesColumn):
 
     def _values_of(self, keys: Ints) -> Elements:
         return bits_of_keys(keys).view(np.float64) if self._is_float else keys
-
-    def _lay_out(self, largest: int) -> None:
-        self._offsets = offsets_of(largest)
-        self._levels = np.zeros(self._offsets[-1], np.int64)
-        self._laps = np.zeros(len(self._offsets) - 1, np.int64)
-        self._valid = np.zeros(largest, np.bool_)
-
-
-def _log2(number: float) -> float:
-    return max(1.0, log2(max(number, 1.0)))
 
 
 class SortedBaseIntervals(Structure):
@@ -130,4 +130,8 @@ class SortedBaseIntervals(Structure):
         raise AssertionError("sorted base intervals fold nothing: their data sheet names no component that is folded")
 
     def _values_column(self, dtype: np.dtype[Any]) -> ValuesColumn:
-        return SortedIntervalsColumn(dtype, self._windows)
+        return SortedRunsColumn(dtype, self._pool)
+
+
+def _log2(number: float) -> float:
+    return max(1.0, log2(max(number, 1.0)))

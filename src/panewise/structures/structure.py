@@ -1,43 +1,55 @@
-"""A structure: one aggregate over one sequence of elements, shared by every window.
+"""A structure: one aggregate over the elements of a stream, or of each of its keys, shared by every window.
 
 Positions, NULLs, types, history, snapshots and lowering are the same for all structures and live here. An algorithm
-adds a `Column` (how elements are stored and folded) and a data sheet.
+adds a `Column` (how elements are stored and folded) and a data sheet. A stream without groups has key 0 alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Kind
-from panewise.aggregates.sketches import Sketches
+from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.sketches import Sketches, require_package
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
-from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
+from panewise.errors import HistoryError, SnapshotError, StructureError, UnknownNameError, WindowError
 from panewise.kernels.every_event import fold_at_every_event
-from panewise.kernels.rings import window_ranges
-from panewise.structures.aggregated import Aggregated, Answers, FoldedColumns, aggregate_of, array_name
-from panewise.structures.column import Column, Operation, ValuesColumn, Windows
-from panewise.structures.lifting import LiftedValues, in_words
-from panewise.structures.sketch_column import SketchColumn
-from panewise.structures.snapshot import Packed, pack, unpack
+from panewise.kernels.pool import window_ranges
+from panewise.structures.column import Column, Elements, Ints, Operation, ValuesColumn, Windows
+from panewise.structures.folded import Answers, FoldedColumns, lower, masked
+from panewise.structures.lifting import WORDS, LiftedValues, in_words, lift_values
+from panewise.structures.pool import Batch, Keys, Moves, Pool
+from panewise.structures.running_column import RunningColumn
+from panewise.structures.sheet import DataSheet
+from panewise.structures.snapshot import Packed, pack
 
-Ints = npt.NDArray[np.int64]
+NARROW_LIMIT = 2.0**62
+"""While the largest window times the largest |value| stays below this, one int64 word holds every window's sum. For
+squares it is the square of the largest |value|."""
 
 
-class Structure(Aggregated[Column, ValuesColumn]):
-    """One aggregate over all windows of one stream.
+class Structure(ABC):
+    """One aggregate over all windows of one stream, or of each of its keys.
 
     `update(values)` appends elements; `lookup(left, right)` answers windows [left, right] counted back from the end:
-    positions m - left + 1 .. m - right of the m elements so far. Both take whole arrays. NULLs come as masked arrays or
-    Arrow arrays; answers are masked where they are NULL.
+    positions m - left + 1 .. m - right of the m elements so far. With `keys`, a number from 0 on for each value or
+    window, both speak of the substream of each key. All take whole arrays. NULLs come as masked arrays or Arrow arrays;
+    answers are masked where they are NULL.
+
+    Structures over the same substreams may share a `pool` that never lets go of elements. Its owner groups each batch
+    once, and makes all of them follow it.
     """
+
+    sheet: ClassVar[DataSheet]
 
     def __init__(
         self,
@@ -45,357 +57,636 @@ class Structure(Aggregated[Column, ValuesColumn]):
         windows: Iterable[tuple[int, int]] = (),
         *,
         type: Type | None = None,
+        pool: Pool | None = None,
     ) -> None:
-        super().__init__(aggregate, windows, type=type)
-        self.length = 0
-        """m: how many elements have come."""
-        self.held_from = 0
-        """The first position that is known."""
+        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else _known(aggregate)
+        if type is not None or not self.sheet.served_types(self.aggregate):
+            self._check_served(type)
+        if self.aggregate in CATALOGUE and not CATALOGUE[str(self.aggregate)].is_exact:
+            require_package(str(self.aggregate))
+        self._windows = Windows(windows)
+        self._type = self.aggregate.type if isinstance(self.aggregate, UserAggregate) else type
+        self._columns: dict[Kind | None, list[Column]] = {}
+        self._values: ValuesColumn | None = None
+        self._nulls: Column | None = None
+        self._greatest = 0.0
+        self._shares_pool = pool is not None
+        self._pool = Pool(self._windows.largest) if pool is None else pool
         # Fresh memory for the positions of every batch of lookups would cost more than some structures take.
         self._scratch = np.empty((2, 0), np.int64)
         if self._type is not None:
             self._open(self._type)
 
     @property
+    def name(self) -> str:
+        """The name under which `build` finds it."""
+        return self.sheet.name
+
+    @property
+    def type(self) -> Type | None:
+        """The type of the values; None until it is given or the first values come."""
+        return self._type
+
+    @property
+    def windows(self) -> list[tuple[int, int]]:
+        """The windows that it serves, in order."""
+        return self._windows.every
+
+    @property
+    def largest(self) -> int:
+        """Nmax: how many of the newest elements are held."""
+        return self._windows.largest
+
+    @property
+    def label(self) -> str:
+        """The name of the aggregate."""
+        return self.aggregate.name if isinstance(self.aggregate, UserAggregate) else self.aggregate
+
+    @property
     def nbytes(self) -> int:
-        """The memory of all elements and their combinations."""
-        return sum(column.nbytes for column in self._every_column())
+        """The memory of all elements, their combinations, and the facts about each key unless the pool is shared."""
+        own = 0 if self._shares_pool else self._pool.nbytes
+        return own + sum(column.nbytes for column in self._every_column())
 
-    def update(self, values: npt.ArrayLike | pa.Array) -> None:
-        """Append elements."""
+    @property
+    def length(self) -> int:
+        """m: how many elements have come to a stream without groups."""
+        return int(self._pool.length[0])
+
+    @property
+    def held_from(self) -> int:
+        """The first position that is known in a stream without groups."""
+        return int(self._pool.first[0])
+
+    @property
+    def live_keys(self) -> Ints:
+        """The keys that have elements, in order."""
+        return self._pool.live
+
+    def lengths(self, keys: npt.ArrayLike) -> Ints:
+        """How many elements each key has had since it was new or forgotten; 0 for keys never seen."""
+        return self._per_key(self._pool.length, _codes(keys))
+
+    def update(self, values: npt.ArrayLike | pa.Array, keys: npt.ArrayLike | None = None) -> None:
+        """Append each value to the substream of its key. O(1) a value; those of one key keep their order."""
+        codes = None if keys is None else _codes(keys)
         lifted = self._lifted(values)
+        if codes is not None and len(codes) != len(lifted):
+            raise StructureError(f"there are {len(codes)} keys and {len(lifted)} values; give one key for each value")
         if len(lifted):
-            self._append(lifted)
+            self._append(codes, lifted)
 
-    def lookup(self, left: npt.ArrayLike, right: npt.ArrayLike = 0, parameter: npt.ArrayLike | None = None) -> Answers:
-        """The answers of windows [left, right], one for each element of the arrays; `parameter` is phi for QUANTILE."""
-        return self._answer(*self._ranges(left, right), parameter)
+    def follow_pool(self, moves: Moves | None) -> None:
+        """Make room as the pool did: for more keys, and in the segments that it moved."""
+        for column in self._every_column():
+            column.cover(len(self._pool.length))
+            if moves is not None:
+                column.relocate(moves)
+
+    def append_batch(self, batch: Batch, order: Ints | None, values: npt.ArrayLike | pa.Array) -> None:
+        """Append values that a shared pool has grouped and made room for, but does not count yet.
+
+        The owner of the pool calls `follow_pool` before, and counts the batch when all have it.
+        """
+        self._append_lifted(batch, order, self._lifted(values))
+
+    def lookup(
+        self,
+        left: npt.ArrayLike,
+        right: npt.ArrayLike = 0,
+        parameter: npt.ArrayLike | None = None,
+        *,
+        keys: npt.ArrayLike | None = None,
+    ) -> Answers:
+        """The answers of windows [left, right], one for each element of the arrays; `parameter` is phi for QUANTILE.
+
+        A window that covers nothing, or belongs to a key never seen, has a count of 0; other aggregates are NULL.
+        """
+        return self._answer(*self._ranges(left, right, keys), parameter)
+
+    def lookup_all(self, left: int, right: int = 0, parameter: npt.ArrayLike | None = None) -> tuple[Ints, Answers]:
+        """The answers of one window of every live key, and those keys, in order."""
+        keys = self.live_keys
+        return keys, self.lookup(left, right, parameter, keys=keys)
 
     def lookup_with_bounds(
-        self, left: npt.ArrayLike, right: npt.ArrayLike = 0, parameter: npt.ArrayLike | None = None
+        self,
+        left: npt.ArrayLike,
+        right: npt.ArrayLike = 0,
+        parameter: npt.ArrayLike | None = None,
+        *,
+        keys: npt.ArrayLike | None = None,
     ) -> tuple[Answers, Answers, Answers]:
         """The answers of windows, and bounds of the exact answers; all three are equal for exact aggregates."""
-        low, high, empty = self._ranges(left, right)
-        if not isinstance(self._values, SketchColumn):
-            answers = self._answer(low, high, empty, parameter)
+        codes, low, high, empty = self._ranges(left, right, keys)
+        if not isinstance(self.aggregate, str) or CATALOGUE[self.aggregate].is_exact or self._type is None:
+            answers = self._answer(codes, low, high, empty, parameter)
             return answers, answers, answers
-        return self._lower_with_bounds(_Folded(self, low, high), parameter)
+        lowered = lower(self.aggregate, FoldedRanges(self, codes, low, high), parameter)
+        assert lowered.bounds is not None
+        least, greatest = (masked(Lowered(ends, None, lowered.valid)) for ends in lowered.bounds)
+        return masked(lowered), least, greatest
 
     def lookup_ranges(self, low: Ints, high: Ints, parameter: npt.ArrayLike | None = None) -> Answers:
-        """The answers over positions low .. high - 1 counted from the stream's beginning; none where low = high."""
+        """The answers over positions low .. high - 1 of a stream without groups; none where low = high."""
         covered = low < high
         if np.any(covered & ((low < self.held_from) | (high > self.length))):
             raise HistoryError(f"positions {self.held_from} to {self.length - 1} are held, and a range lies outside")
-        return self._answer(low, np.maximum(low, high), int(np.count_nonzero(~covered)), parameter)
+        return self._answer(None, low, np.maximum(low, high), int(np.count_nonzero(~covered)), parameter)
 
-    def fold_ranges(self, low: Ints, high: Ints) -> FoldedColumns:
-        """The folded columns over positions low .. high - 1, for any aggregate made of them."""
-        return _Folded(self, low, high)
+    def fold_ranges(self, keys: Keys, low: Ints, high: Ints) -> FoldedColumns:
+        """The folded columns over positions low .. high - 1 of keys, for any aggregate made of them."""
+        return FoldedRanges(self, keys, low, high)
 
-    def is_held(self, left: npt.ArrayLike, right: npt.ArrayLike = 0) -> npt.NDArray[np.bool_]:
-        """Whether windows can be answered: whether everything they cover is still held."""
-        lefts, rights = _window_arrays(left, right)
-        low, high = np.maximum(self.length - lefts, 0), self.length - rights
-        held: npt.NDArray[np.bool_] = (low >= self.held_from) | (high <= low)
-        return held
+    @property
+    def components(self) -> list[list[Column]]:
+        """The columns of each component, in order; an integer sum may have one more after the next batch."""
+        return list(self._columns.values())
+
+    @property
+    def null_column(self) -> Column | None:
+        """The column that counts NULLs; None until the first NULL comes."""
+        return self._nulls
+
+    def add_window(self, left: int, right: int = 0) -> None:
+        """Serve one more window. Elements that have left do not come back: see `is_held`."""
+        self._windows.add((left, right))
+        self._fit()
+
+    def remove_window(self, left: int, right: int = 0) -> None:
+        """Serve one window less; let go of what only it needed."""
+        self._windows.remove((left, right))
+        self._fit()
 
     def hold(self, elements: int) -> None:
-        """Serve any window within this many of the newest elements, besides its own windows."""
+        """Serve any window within this many of each key's newest elements, besides its own windows."""
         self._windows.at_least = max(1, elements)
         self._fit()
 
+    def is_held(
+        self, left: npt.ArrayLike, right: npt.ArrayLike = 0, *, keys: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Whether windows can be answered: whether everything they cover is still held."""
+        codes, lefts, rights = _lookups(keys, left, right)
+        length, first = self._per_key(self._pool.length, codes), self._per_key(self._pool.first, codes)
+        low, high = np.maximum(length - lefts, 0), length - rights
+        held: npt.NDArray[np.bool_] = (low >= first) | (high <= low)
+        return held
+
+    def forget(self, keys: npt.ArrayLike) -> None:
+        """Drop all elements of some keys; their memory serves other keys. Keys never seen are ignored."""
+        codes = np.unique(_codes(keys))
+        codes = codes[codes < len(self._pool.length)]
+        codes = codes[self._pool.length[codes] > 0]
+        self._pool.forget(codes)
+        for column in self._every_column():
+            column.forget(codes)
+
     def answers_at_every_event(self, values: npt.ArrayLike | pa.Array) -> Answers:
-        """Append elements; returns the answers of every window after each of them, a row per window as in `windows`."""
+        """Append elements to a stream without groups; a row of answers per window of `windows`, after each of them."""
         lifted = self._lifted(values)
         if self._type is None:
             return np.ma.MaskedArray(np.zeros((len(self.windows), 0)))
         if self._values is not None:
             raise StructureError(f"{self.label} at every event is not offered; look up the windows after each update")
-        history = self._history(max(self.held_from, self.length - self.largest))
-        every = _EveryEvent(self, history, lifted)
-        self._append(lifted)
-        if not every.has_empty and self._nulls is None and (plain := self._plain_columns()) is not None:
+        every = _EveryEvent(self, lifted)
+        if len(lifted):
+            self._append(None, lifted)
+        if not every.has_empty and self._nulls is None and (plain := self._plain_kind()) is not None:
             (folded,) = every.columns(plain)
             return np.ma.MaskedArray(folded.reshape(every.shape), np.ma.nomask)
         return self._lower(every, None).reshape(every.shape)
 
     def check_invariants(self) -> None:
         """Assert what must hold between two calls."""
-        assert 0 <= self.held_from <= self.length
-        assert self.length - self.held_from <= self.largest
+        assert self._pool.largest == self.largest or (self._shares_pool and self._pool.largest > self.largest)
+        self._pool.check()
+        keys = self.live_keys
         for column in self._every_column():
-            column.check(self.held_from, self.length)
+            column.check(keys)
 
     def snapshot(self) -> bytes:
         """The state as bytes; nothing is pickled."""
-        start, end = self.held_from, self.length
-        arrays: dict[str, npt.NDArray[Any]] = {}
+        held = self._pool.held()
+        keys, positions = _every_element(held)
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "keys": held.keys,
+            "lengths": self._pool.length[held.keys],
+            "first": held.begin,
+        }
         for kind, columns in self._columns.items():
             for place, column in enumerate(columns):
-                arrays[array_name(kind, place)] = column.elements(start, end)
+                arrays[_array_name(kind, place)] = column.elements(keys, positions)
         if self._nulls is not None:
-            arrays["nulls"] = self._nulls.elements(start, end)
+            arrays["nulls"] = self._nulls.elements(keys, positions)
         if self._values is not None:
-            arrays["values"], arrays["valid"] = self._values.elements(start, end)
+            arrays["values"], arrays["valid"] = self._values.elements(keys, positions)
         header = {
             "structure": self.name,
             "aggregate": self.label,
             "type": None if self._type is None else self._type.value,
             "windows": self.windows,
             "at_least": self._windows.at_least,
-            "length": self.length,
-            "held_from": self.held_from,
             "greatest": self._greatest,
         }
         return pack(header, arrays)
 
     @classmethod
-    def from_snapshot(cls, packed: Packed, aggregate: str | UserAggregate) -> Self:
-        """The structure that a snapshot was taken of."""
+    def from_snapshot(cls, packed: Packed, given: UserAggregate | None) -> Self:
+        """The structure that a snapshot was taken of; a user-defined aggregate must be given again."""
         header, arrays = packed
-        structure = cls(aggregate, [(left, right) for left, right in header["windows"]])
+        if "keys" not in arrays:
+            raise SnapshotError("the snapshot is of an earlier version, which this one does not read; take a new one")
+        windows = [(left, right) for left, right in header["windows"]]
+        type = None if header["type"] is None else Type(header["type"])
+        structure = cls(_aggregate_of(header, given), windows, type=type)
         structure.hold(header["at_least"])
-        structure.length = structure.held_from = header["held_from"]
         structure._greatest = header["greatest"]
-        if header["type"] is None:
-            return structure
-        if structure._type is None:
-            structure._open(Type(header["type"]))
         structure._restore(arrays)
-        structure.length = header["length"]
         return structure
 
-    def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        start = self.held_from
-        self._restore_words(arrays)
-        for kind, columns in self._columns.items():
-            for place, column in enumerate(columns):
-                column.append(start, arrays[array_name(kind, place)])
-        if "nulls" in arrays:
-            self._nulls = self._null_column()
-            self._nulls.append(start, arrays["nulls"])
-        if self._values is not None:
-            self._values.append(start, arrays["values"], arrays["valid"].astype(np.bool_))
+    @abstractmethod
+    def _column(self, operation: Operation) -> Column:
+        """A new column of this structure's algorithm."""
 
-    def _append(self, lifted: LiftedValues) -> None:
-        start, length = self.length, self.length + len(lifted)
+    def _values_column(self, dtype: np.dtype[Any]) -> ValuesColumn:
+        """A new column of plain values; only structures that serve holistic aggregates have one."""
+        raise NotImplementedError
+
+    def _sketch_column(self, kind: Kind, dtype: np.dtype[Any]) -> ValuesColumn:
+        """A new column of sketches; only structures that serve approximate aggregates have one."""
+        raise NotImplementedError
+
+    def _check_served(self, type: Type | None) -> None:
+        problem = self.sheet.why_not(self.aggregate, type)
+        if problem is not None:
+            raise StructureError(f"{problem}; see the data sheets in docs/structures.md for one that can")
+
+    def _open(self, type: Type) -> None:
+        """Make the columns, once the type of the values is known."""
+        if isinstance(self.aggregate, UserAggregate):
+            dtype = np.int64 if self.aggregate.type is Type.BIGINT else np.float64
+            self._columns[None] = [self._column(Operation.of_user(self.aggregate, dtype))]
+            return
+        entry = CATALOGUE[self.aggregate]
+        if not entry.accepts(type):
+            raise StructureError(
+                f"{self.aggregate} of {type} values is not defined; give numbers, or another aggregate"
+            )
+        self._check_served(type)
+        self._type = type
+        number = np.dtype(np.float64 if type is Type.DOUBLE else np.int64)
+        for kind in entry.kinds(type):
+            if kind is Kind.VALUES:
+                self._values = self._values_column(number)
+            elif kind.is_sketch:
+                self._values = self._sketch_column(kind, number)
+            elif kind in WORDS:
+                self._columns[kind] = [self._column(Operation.add(np.int64))]
+            elif kind in (Kind.SUM_FLOAT, Kind.SQUARES):
+                # Squares, and what rounding left of them.
+                pairs = kind.words // 2
+                self._columns[kind] = [self._column(Operation.add(np.complex128)) for _ in range(pairs)]
+            elif kind in (Kind.MIN, Kind.MAX):
+                self._columns[kind] = [self._column(Operation.extreme(number, greatest=kind is Kind.MAX))]
+
+    def _lifted(self, values: npt.ArrayLike | pa.Array) -> LiftedValues:
+        """Values in the form from which elements are made. The first ones decide the type, if none was given."""
+        lifted = lift_values(values, self._type, self.aggregate)
+        if self._type is None and len(lifted):
+            self._open(lifted.type)
+        return lifted
+
+    def _append(self, codes: Keys, lifted: LiftedValues) -> None:
+        assert not self._shares_pool, "whoever owns the pool appends to all that share it"
+        if codes is not None:
+            self._pool.cover(codes)
+        batch, order = self._pool.group(codes, len(lifted))
+        self.follow_pool(self._pool.make_room(batch))
+        self._append_lifted(batch, order, lifted)
+        self._pool.advance(batch)
+
+    def _append_lifted(self, batch: Batch, order: Ints | None, lifted: LiftedValues) -> None:
+        if order is not None:
+            valid = None if lifted.valid is None else lifted.valid[order]
+            lifted = LiftedValues(lifted.values[order], valid, lifted.type)
         self._widen_for(lifted)
         if self._nulls is None and lifted.valid is not None:
             self._nulls = self._null_column()
-            self._nulls.append(self.held_from, np.zeros(start - self.held_from, np.int64))
-        if self._nulls is not None:
-            self._nulls.append(start, lifted.nulls())
+        self._take_in(
+            batch,
+            lambda kind, columns: lifted.elements(kind, columns[0].operation, words=len(columns)),
+            lifted,
+        )
+
+    def _take_in(
+        self, batch: Batch, elements_of: Callable[[Kind | None, list[Column]], list[Elements]], lifted: LiftedValues
+    ) -> None:
+        """Append a batch to every column; the pool has room for it but does not count it yet."""
         for kind, columns in self._columns.items():
-            for column, elements in zip(columns, lifted.elements(kind, columns[0].operation, words=len(columns))):
-                column.append(start, elements)
+            for column, elements in zip(columns, elements_of(kind, columns)):
+                column.append(batch, elements)
+        if self._nulls is not None:
+            self._nulls.append(batch, lifted.nulls())
         if self._values is not None:
-            self._values.append(start, lifted.values, lifted.validity())
-        self.length = length
-        self.held_from = max(self.held_from, length - self.largest)
+            self._values.append(batch, lifted.values, lifted.validity())
+
+    def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        keys, first = arrays["keys"], arrays["first"]
+        self._pool.cover(keys)
+        self._pool.length[keys] = self._pool.first[keys] = first
+        for kind in WORDS:
+            if _array_name(kind, 1) in arrays:
+                self._columns[kind] = self._wide_columns(kind)
+        if "nulls" in arrays:
+            self._nulls = self._null_column()
+        bounds = np.concatenate([[0], np.cumsum(arrays["lengths"] - first)]).astype(np.int64)
+        valid = ~arrays["nulls"].astype(np.bool_) if "nulls" in arrays else None
+        if "values" in arrays:
+            lifted = LiftedValues(arrays["values"], arrays["valid"].astype(np.bool_), self._type or Type.BIGINT)
+        else:
+            lifted = LiftedValues(np.zeros(int(bounds[-1]), np.int64), valid, self._type or Type.BIGINT)
+        batch = self._pool.batch(keys, bounds, first)
+        self.follow_pool(self._pool.make_room(batch))
+        self._take_in(
+            batch,
+            lambda kind, columns: [arrays[_array_name(kind, place)] for place in range(len(columns))],
+            lifted,
+        )
+        self._pool.advance(batch)
+
+    def _wide_columns(self, kind: Kind) -> list[Column]:
+        """A column for each word of an integer sum."""
+        return [self._column(Operation.add(np.int64)) for _ in range(WORDS[kind])]
 
     def _widen_for(self, lifted: LiftedValues | None) -> None:
         """Hold integer sums in several words before some window's sum might not fit in one."""
-        for kind in self._too_narrow(lifted):
-            narrow = self._columns[kind][0].elements(self.held_from, self.length)
+        held = [kind for kind in WORDS if kind in self._columns]
+        if held and lifted is not None:
+            self._greatest = max(self._greatest, lifted.greatest())
+        for kind in held:
+            power = 2 if kind is Kind.SQUARES_INT else 1
+            if len(self._columns[kind]) > 1 or self.largest * self._greatest**power < NARROW_LIMIT:
+                continue
+            batch = self._pool.held()
+            narrow = self._columns[kind][0].elements(*_every_element(batch))
             self._columns[kind] = self._wide_columns(kind)
             for column, words in zip(self._columns[kind], in_words(kind, narrow), strict=True):
-                column.append(self.held_from, words)
+                column.append(batch, words)
 
     def _null_column(self) -> Column:
-        from panewise.structures.running_intervals import RunningColumn
+        return RunningColumn(Operation.add(np.int64), self._pool)
 
-        return RunningColumn(Operation.add(np.int64), self._windows)
+    def _every_column(self) -> list[Column | ValuesColumn]:
+        columns: list[Column | ValuesColumn] = [column for several in self._columns.values() for column in several]
+        if self._nulls is not None:
+            columns.append(self._nulls)
+        if self._values is not None:
+            columns.append(self._values)
+        return columns
 
     def _fit(self) -> None:
+        if not self._shares_pool:
+            self._fit_pool()
         for column in self._every_column():
-            column.fit(self._windows, self.held_from, self.length)
-        self.held_from = max(self.held_from, self.length - self.largest)
+            column.fit(self._windows)
         self._widen_for(None)
 
-    def _ranges(self, left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints, int]:
-        lefts, rights = _window_arrays(left, right)
+    def _fit_pool(self) -> None:
+        """Let go of what no window reaches any more."""
+        pool = self._pool
+        keys = pool.live
+        after = np.maximum(pool.first[keys], pool.length[keys] - self.largest)
+        for column in self._every_column():
+            column.let_go(keys, after)
+        pool.first[keys] = after
+        self.follow_pool(pool.fit(self.largest))
+
+    def _ranges(
+        self, left: npt.ArrayLike, right: npt.ArrayLike, keys: npt.ArrayLike | None
+    ) -> tuple[Keys, Ints, Ints, int]:
+        """The keys of lookups, the positions that their windows cover, and how many cover nothing."""
+        codes, lefts, rights = _lookups(keys, left, right)
+        pool = self._pool
         if len(self._scratch[0]) < len(lefts):
             self._scratch = np.empty((2, len(lefts)), np.int64)
         low, high = self._scratch[:, : len(lefts)]
-        empty, bad = window_ranges(lefts, rights, self.length, self.held_from, low, high)
+        empty, bad = window_ranges(codes, lefts, rights, pool.length, pool.first, low, high)
         if bad >= 0:
-            Windows([(lefts[bad], rights[bad])])
+            window, key = (int(lefts[bad]), int(rights[bad])), 0 if codes is None else int(codes[bad])
+            Windows([window])
+            whose = "" if codes is None else f" of key {key}"
             raise HistoryError(
-                f"window ({lefts[bad]}, {rights[bad]}) begins at position {max(self.length - lefts[bad], 0)} and "
-                f"elements are held from position {self.held_from} on; add the window before its elements come"
+                f"window {window}{whose} begins at position {max(int(pool.length[key]) - window[0], 0)} and elements "
+                f"are held from position {pool.first[key]} on; add the window before its elements come"
             )
-        return low, high, empty
+        return codes, low, high, empty
 
-    def _answer(self, low: Ints, high: Ints, empty: int, parameter: npt.ArrayLike | None) -> Answers:
+    def _answer(self, keys: Keys, low: Ints, high: Ints, empty: int, parameter: npt.ArrayLike | None) -> Answers:
         if self._type is None:
-            return self._over_nothing(len(low))
+            # Before any value came there are counts of 0, and NULLs.
+            is_count = isinstance(self.aggregate, str) and CATALOGUE[self.aggregate].fewest == 0
+            return np.ma.MaskedArray(np.zeros(len(low), np.int64 if is_count else np.float64), mask=not is_count)
         if not empty and parameter is None and self._nulls is None:
-            plain = self._plain_fold(low, high)
-            if plain is not None:
-                return np.ma.MaskedArray(plain, np.ma.nomask)
-        return self._lower(_Folded(self, low, high), parameter)
+            # The answers themselves where they are one folded column, which saves passes over the lookups.
+            if isinstance(self.aggregate, str) and CATALOGUE[self.aggregate].only_counts:
+                return np.ma.MaskedArray(high - low, np.ma.nomask)
+            kind = self._plain_kind()
+            if kind is not None:
+                return np.ma.MaskedArray(self._columns[kind][0].fold(keys, low, high), np.ma.nomask)
+        return self._lower(FoldedRanges(self, keys, low, high), parameter)
 
-    def _plain_fold(self, low: Ints, high: Ints) -> npt.NDArray[Any] | None:
-        """The answers themselves where they are one folded column, which saves passes over the lookups."""
-        if self.aggregate in ("COUNT", "COUNT_ALL"):
-            return high - low
-        kind = self._plain_columns()
-        return None if kind is None else self._columns[kind][0].fold(low, high)
-
-    def _plain_columns(self) -> Kind | None:
+    def _plain_kind(self) -> Kind | None:
         """The component whose one column holds the answers as they are; None where answers must be lowered."""
-        kinds = {"SUM": Kind.SUM_INT, "MIN": Kind.MIN, "MAX": Kind.MAX}
-        kind = None if isinstance(self.aggregate, UserAggregate) else kinds.get(self.aggregate)
-        return kind if kind is not None and len(self._columns.get(kind, [])) == 1 else None
+        kind = None if isinstance(self.aggregate, UserAggregate) else CATALOGUE[self.aggregate].fold(self._type)
+        return kind if kind is not Kind.SUM_FLOAT and len(self._columns.get(kind, [])) == 1 else None
 
-    def _history(self, start: int) -> _History:
-        columns = {
-            kind: [column.elements(start, self.length) for column in several] for kind, several in self._columns.items()
-        }
-        nulls = None if self._nulls is None else self._nulls.elements(start, self.length)
-        return _History(start, self.length, columns, nulls)
+    def _lower(self, folded: FoldedColumns, parameter: npt.ArrayLike | None) -> Answers:
+        """From folded columns to answers."""
+        if isinstance(self.aggregate, UserAggregate):
+            (elements,) = folded.columns(None)
+            answers = elements if self.aggregate.lower is None else self.aggregate.lower(elements)
+            return np.ma.MaskedArray(answers, folded.counts == 0)
+        return masked(lower(self.aggregate, folded, parameter))
 
-
-class _Folded(FoldedColumns):
-    """The folded columns of some ranges of positions."""
-
-    def __init__(self, structure: Structure, low: Ints, high: Ints) -> None:
-        self.structure = structure
-        self.is_float = structure.type is Type.DOUBLE
-        self.low, self.high = low, high
-
-    @property
-    def widths(self) -> Ints:
-        return self.high - self.low
-
-    @property
-    def counts(self) -> Ints:
-        nulls = self.structure._nulls
-        return self.widths if nulls is None else self.widths - self._fold(nulls)
-
-    def columns(self, kind: Kind | None) -> tuple[npt.NDArray[Any], ...]:
-        return tuple(self._fold(column) for column in self.structure._columns[kind])
-
-    def values_of(self, place: int) -> npt.NDArray[np.float64]:
-        (column,) = self.structure._columns[Kind.SUM_FLOAT]
-        return np.ascontiguousarray(column.elements(int(self.low[place]), int(self.high[place])).real)
-
-    def select(self, ranks: Ints) -> npt.NDArray[Any]:
-        assert self.structure._values is not None
-        return self.structure._values.select(self.low, self.high, ranks)
-
-    def distinct(self) -> Ints:
-        assert self.structure._values is not None
-        return self.structure._values.distinct(self.low, self.high)
-
-    def sketches(self, kind: Kind) -> Sketches:
-        assert isinstance(self.structure._values, SketchColumn)
-        return self.structure._values.sketches(self.low, self.high)
-
-    def mode(self) -> npt.NDArray[Any]:
-        assert self.structure._values is not None
-        return self.structure._values.mode(self.low, self.high)
-
-    def _fold(self, column: Column) -> npt.NDArray[Any]:
-        """A column's folds, with the neutral element where a range is empty."""
-        covered = self.high > self.low
-        if covered.all():
-            return column.fold(self.low, self.high)
-        out = np.full(len(self.low), column.operation.identity, column.operation.dtype)
-        out[covered] = column.fold(self.low[covered], self.high[covered])
+    def _per_key(self, array: Ints, codes: Keys) -> Ints:
+        """What an array says about keys; 0 for those that it does not know."""
+        if codes is None:
+            return array[:1]
+        out = np.zeros(len(codes), np.int64)
+        known = codes < len(array)
+        out[known] = array[codes[known]]
         return out
 
 
-@dataclass
-class _History:
-    """What a structure held before some elements came: positions start .. end - 1."""
+class FoldedRanges(FoldedColumns):
+    """The folded columns of some ranges of keys."""
 
-    start: int
-    end: int
-    columns: dict[Kind | None, list[npt.NDArray[Any]]]
-    nulls: Ints | None
-
-
-class _EveryEvent(_Folded):
-    """The folded components of every window after every new element, window after window."""
-
-    def __init__(self, structure: Structure, history: _History, lifted: LiftedValues) -> None:
-        self.structure = structure
+    def __init__(self, structure: Structure, keys: Keys, low: Ints, high: Ints) -> None:
         self.is_float = structure.type is Type.DOUBLE
-        self._before = history
+        self._structure = structure
+        self._keys, self._low, self._high = keys, low, high
+
+    @property
+    def widths(self) -> Ints:
+        return self._high - self._low
+
+    @property
+    def counts(self) -> Ints:
+        nulls = self._structure._nulls
+        return self.widths if nulls is None else self.widths - nulls.fold(self._keys, self._low, self._high)
+
+    def columns(self, kind: Kind | None) -> tuple[Elements, ...]:
+        return tuple(column.fold(self._keys, self._low, self._high) for column in self._structure._columns[kind])
+
+    def values_of(self, place: int) -> npt.NDArray[np.float64]:
+        (column,) = self._structure._columns[Kind.SUM_FLOAT]
+        positions = np.arange(self._low[place], self._high[place])
+        keys = None if self._keys is None else np.full(len(positions), self._keys[place])
+        return np.ascontiguousarray(column.elements(keys, positions).real)
+
+    def select(self, ranks: Ints) -> Elements:
+        return self._values.select(self._keys, self._low, self._high, ranks)
+
+    def distinct(self) -> Ints:
+        return self._values.distinct(self._keys, self._low, self._high)
+
+    def mode(self) -> Elements:
+        return self._values.mode(self._keys, self._low, self._high)
+
+    def sketches(self, kind: Kind) -> Sketches:
+        return self._values.sketches(self._keys, self._low, self._high)
+
+    @property
+    def _values(self) -> ValuesColumn:
+        assert self._structure._values is not None
+        return self._structure._values
+
+
+class _EveryEvent(FoldedRanges):
+    """The folded components of every window after every new element of key 0, window after window."""
+
+    def __init__(self, structure: Structure, lifted: LiftedValues) -> None:
         self._lifted = lifted
         self._windows = np.array(structure.windows, np.int64).reshape(-1, 2)
         self.shape = (len(self._windows), len(lifted))
+        length, self._start = structure.length, max(structure.held_from, structure.length - structure.largest)
         lefts, rights = self._windows.T
-        reach = np.maximum(history.end + 1 - lefts, 0)
-        if len(lifted) and np.any((reach < history.start) & (reach < history.end + len(lifted) - rights)):
+        reach = np.maximum(length + 1 - lefts, 0)
+        if len(lifted) and np.any((reach < self._start) & (reach < length + len(lifted) - rights)):
             raise HistoryError(
-                f"some window reaches back before position {history.start}, from which on elements are held; "
+                f"some window reaches back before position {self._start}, from which on elements are held; "
                 f"wait until it has filled, or add the window before its elements come"
             )
-        self.has_empty = bool(np.any(history.end + 1 <= rights))
+        self.has_empty = bool(np.any(length + 1 <= rights))
         """Whether some window covers nothing after some element."""
+        positions = np.arange(self._start, length)
+        self._before = {
+            kind: [column.elements(None, positions) for column in several]
+            for kind, several in structure._columns.items()
+        }
+        nulls = structure._nulls
+        self._nulls_before = np.zeros(len(positions), np.int64) if nulls is None else nulls.elements(None, positions)
+        self._ends = length + 1 + np.arange(len(lifted), dtype=np.int64)
+        self._structure, self._keys = structure, None
+        self.is_float = structure.type is Type.DOUBLE
 
     @cached_property
-    def high(self) -> Ints:  # type: ignore[override]
+    def _high(self) -> Ints:  # type: ignore[override]
         """Where each window ends after each element."""
-        ends = self._before.end + 1 + np.arange(len(self._lifted), dtype=np.int64)
-        high: Ints = np.maximum(ends - self._windows[:, 1:], 0).ravel()
+        high: Ints = np.maximum(self._ends - self._windows[:, 1:], 0).ravel()
         return high
 
     @cached_property
-    def low(self) -> Ints:  # type: ignore[override]
+    def _low(self) -> Ints:  # type: ignore[override]
         """Where each window begins after each element."""
-        ends = self._before.end + 1 + np.arange(len(self._lifted), dtype=np.int64)
-        low: Ints = np.minimum(np.maximum(ends - self._windows[:, :1], 0).ravel(), self.high)
+        low: Ints = np.minimum(np.maximum(self._ends - self._windows[:, :1], 0).ravel(), self._high)
         return low
 
-    def columns(self, kind: Kind | None) -> tuple[npt.NDArray[Any], ...]:
-        columns = self.structure._columns[kind]
+    @property
+    def counts(self) -> Ints:
+        if self._structure._nulls is None:
+            return self.widths
+        folded: Ints = self._at_every_event(Operation.add(np.int64), self._nulls_before, self._lifted.nulls())
+        return self.widths - folded
+
+    def columns(self, kind: Kind | None) -> tuple[Elements, ...]:
+        columns = self._structure._columns[kind]
         lifted = self._lifted.elements(kind, columns[0].operation, words=len(columns))
-        before = self._before.columns[kind]
+        before = self._before[kind]
         if len(before) < len(lifted):
             assert kind is not None
             before = in_words(kind, before[0])
         return tuple(self._at_every_event(c.operation, b, new) for c, b, new in zip(columns, before, lifted))
 
     def values_of(self, place: int) -> npt.NDArray[np.float64]:
-        (operation,) = (column.operation for column in self.structure._columns[Kind.SUM_FLOAT])
+        (operation,) = (column.operation for column in self._structure._columns[Kind.SUM_FLOAT])
         lifted = self._lifted.elements(Kind.SUM_FLOAT, operation, words=1)[0]
-        every = np.concatenate([self._before.columns[Kind.SUM_FLOAT][0], lifted]).real
-        start = self._before.start
-        return np.ascontiguousarray(every[self.low[place] - start : self.high[place] - start])
+        every = np.concatenate([self._before[Kind.SUM_FLOAT][0], lifted]).real
+        return np.ascontiguousarray(every[self._low[place] - self._start : self._high[place] - self._start])
 
-    def _fold(self, column: Column) -> npt.NDArray[Any]:
-        before = self._before.nulls
-        if before is None:
-            before = np.zeros(self._before.end - self._before.start, np.int64)
-        return self._at_every_event(column.operation, before, self._lifted.nulls())
-
-    def _at_every_event(
-        self, operation: Operation, before: npt.NDArray[Any], new: npt.NDArray[Any]
-    ) -> npt.NDArray[Any]:
+    def _at_every_event(self, operation: Operation, before: Elements, new: Elements) -> Elements:
         return fold_at_every_event(
             operation.code, operation.user, operation.identity, before, new, self._windows
         ).ravel()
 
 
-def restore(blob: bytes, *, aggregate: UserAggregate | None = None) -> Structure:
-    """The structure that `snapshot` was taken of; a user-defined aggregate must be given again."""
-    from panewise.structures import BY_NAME
+def _aggregate_of(header: dict[str, Any], given: UserAggregate | None) -> str | UserAggregate:
+    label: str = header["aggregate"]
+    if label in CATALOGUE:
+        return label
+    if given is None or given.name != label:
+        raise SnapshotError(
+            f"the snapshot is of the user-defined aggregate {label!r}; give it: restore(blob, aggregate=...)"
+        )
+    return given
 
-    packed = unpack(blob)
-    header = packed[0]
-    kind = BY_NAME.get(header["structure"])
-    if kind is None:
-        raise SnapshotError(f"the snapshot is of a structure {header['structure']!r} that this version does not have")
-    return kind.from_snapshot(packed, aggregate_of(header, aggregate, "restore"))
+
+def _array_name(kind: Kind | None, place: int) -> str:
+    """What a column of a component is called in a snapshot."""
+    return f"{kind.value if kind else 'user'} {place}"
 
 
-def _window_arrays(left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints]:
-    lefts, rights = np.atleast_1d(np.asarray(left, np.int64)), np.atleast_1d(np.asarray(right, np.int64))
-    if lefts.shape != rights.shape:
-        lefts, rights = (np.ascontiguousarray(ends) for ends in np.broadcast_arrays(lefts, rights))
-    if lefts.ndim != 1:
-        raise WindowError(f"left and right must be numbers or arrays of one dimension, not {lefts.ndim}")
-    return lefts, rights
+def _known(aggregate: str) -> str:
+    name = aggregate.upper()
+    if name not in CATALOGUE:
+        raise UnknownNameError(f"there is no aggregate {aggregate!r}; there are {', '.join(sorted(CATALOGUE))}")
+    return name
+
+
+def _codes(keys: npt.ArrayLike) -> Ints:
+    array = np.atleast_1d(np.asarray(keys))
+    if array.ndim != 1:
+        raise StructureError(f"keys must have one dimension, not {array.ndim}")
+    if array.dtype.kind not in "iu" and array.size:
+        raise StructureError(f"keys must be integers, not {array.dtype}; number the keys from 0 on first")
+    codes = np.ascontiguousarray(array, np.int64)
+    if codes.min(initial=0) < 0:
+        raise StructureError(f"key {codes.min()}: keys must be 0 or above; number them from 0 on")
+    return codes
+
+
+def _lookups(keys: npt.ArrayLike | None, left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Keys, Ints, Ints]:
+    """Keys, left and right ends as arrays of one length."""
+    arrays = [np.asarray(ends, np.int64) for ends in (left, right)]
+    if keys is not None:
+        arrays.append(_codes(keys))
+    if any(array.shape != arrays[0].shape for array in arrays) or arrays[0].ndim != 1:
+        try:
+            shape = np.broadcast_shapes(*(array.shape for array in arrays)) or (1,)
+        except ValueError:
+            shapes = ", ".join(str(array.shape) for array in arrays)
+            raise WindowError(
+                f"left, right and keys have shapes {shapes}; give arrays of one length, or numbers"
+            ) from None
+        if len(shape) != 1:
+            raise WindowError(f"left and right must be numbers or arrays of one dimension, not {len(shape)}")
+        arrays = [np.broadcast_to(array, shape) for array in arrays]
+    lefts, rights, *codes = (np.ascontiguousarray(array) for array in arrays)
+    return codes[0] if codes else None, lefts, rights
+
+
+def _every_element(held: Batch) -> tuple[Ints, Ints]:
+    """The key and the position of each element of a batch."""
+    positions = np.arange(held.bounds[-1], dtype=np.int64) + np.repeat(held.begin - held.bounds[:-1], held.counts)
+    return np.repeat(held.keys, held.counts), positions

@@ -17,7 +17,7 @@ from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
 from panewise.errors import HistoryError, StructureError, WindowError
 from panewise.kernels.time_index import positions_after
-from panewise.structures.aggregated import Answers
+from panewise.structures.folded import Answers
 from panewise.structures.sheet import Lookups
 from panewise.structures.structure import Structure
 

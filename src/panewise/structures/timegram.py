@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.aggregates.catalogue import Making
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
-from panewise.kernels.rings import window_ranges
+from panewise.kernels.pool import window_ranges
 from panewise.kernels.time_index import positions_after
 from panewise.kernels.timegram import COUNT
 from panewise.structures.column import Windows
@@ -65,6 +66,7 @@ class TimeGram:
         space=Cost("Nmax", lambda shape: float(shape.largest)),
         takes_user_aggregates=False,
         is_exact=False,
+        makings=frozenset({Making.FOLD, Making.MEAN}),
     )
 
     def __init__(
@@ -156,7 +158,7 @@ class TimeGram:
 
     def update(self, values: npt.ArrayLike | pa.Array, times: npt.ArrayLike | None = None) -> None:
         """Append elements, with their times in microseconds where there are windows of time. O(1) each, amortised."""
-        lifted = lift_values(values, self._held.type, "MAX")
+        lifted = lift_values(values, self._held.type)
         if lifted.valid is not None:
             raise StructureError("a TimeGram takes no NULLs; leave them out, or give them a value")
         if lifted.type is Type.DOUBLE and not np.all(np.isfinite(lifted.values)):
@@ -177,13 +179,16 @@ class TimeGram:
         """The intervals of windows [left, right] in elements back from the end; an aggregate, or one for each. O(K)."""
         lefts, rights = pairs(left, right)
         low, high = np.empty(len(lefts), np.int64), np.empty(len(lefts), np.int64)
-        _, bad = window_ranges(lefts, rights, self.length, self.held_from, low, high)
+        bounds = np.array([self.length]), np.array([self.held_from])
+        _, bad = window_ranges(None, lefts, rights, *bounds, low, high)
         if bad >= 0:
             Windows([(lefts[bad], rights[bad])])
             raise HistoryError(
                 f"window ({lefts[bad]}, {rights[bad]}) begins at position {max(self.length - lefts[bad], 0)} and "
                 f"elements are held from position {self.held_from} on; add the window before its elements come"
             )
+        # An empty window has no place of its own.
+        low, high = np.maximum(low, self.held_from), np.maximum(high, self.held_from)
         return self._answer(low, high, aggregate)
 
     def lookup_time(

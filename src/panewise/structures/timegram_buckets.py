@@ -10,7 +10,7 @@ import numpy as np
 
 from panewise.errors import StructureError
 from panewise.kernels.timegram import COUNT, MAX, MIN
-from panewise.structures.timegram_intervals import KINDS
+from panewise.structures.timegram_intervals import kernel_fold
 
 MOST_BUCKETS = 65_536
 DEFAULT_BUCKETS = 64
@@ -32,14 +32,15 @@ def buckets_for(precision: float, aggregate: str, low: float, high: float, *, ma
             f"the precision must be above 0, not {precision}; use an exact structure for exact answers"
         )
     name = aggregate.upper()
-    if name not in KINDS:
+    kind = kernel_fold(name)
+    if kind is None:
         raise StructureError(f"a TimeGram does not answer {aggregate}; it answers COUNT, SUM, AVG, MAX and MIN")
     if not (isfinite(low) and isfinite(high) and low <= high):
         raise StructureError(f"values from {low} to {high}: needs finite low <= high")
-    if KINDS[name] == COUNT or low == high:
+    if kind == COUNT or low == high:
         return 1
     if magnitude is None:
-        magnitude = abs({MAX: high, MIN: low}.get(KINDS[name], low / 2 + high / 2))
+        magnitude = abs({MAX: high, MIN: low}.get(kind, low / 2 + high / 2))
     if not magnitude > 0:
         raise StructureError(f"{name} may be near 0, where no interval is small beside it; give its magnitude")
     # Buckets may reach an eighth further on either side than the values do.

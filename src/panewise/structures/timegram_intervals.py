@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from panewise.aggregates.catalogue import CATALOGUE, Making
+from panewise.aggregates.components import Kind
 from panewise.errors import StructureError, UnknownNameError, WindowError
 from panewise.kernels.timegram import COUNT, MAX, MIN, SUM
 
@@ -14,8 +16,8 @@ Ints = npt.NDArray[np.int64]
 Elements = npt.NDArray[Any]
 Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
 
-KINDS = {"COUNT": COUNT, "COUNT_ALL": COUNT, "SUM": SUM, "AVG": SUM, "MAX": MAX, "MIN": MIN}
-"""What the kernels fold for each aggregate."""
+_FOLDS = {Kind.ROWS: COUNT, Kind.COUNT: COUNT, Kind.SUM_INT: SUM, Kind.MAX: MAX, Kind.MIN: MIN}
+"""What the kernels fold for each component."""
 
 
 class Intervals(NamedTuple):
@@ -25,20 +27,26 @@ class Intervals(NamedTuple):
     high: Answers
 
 
+def kernel_fold(aggregate: str) -> int | None:
+    """What the kernels fold for an aggregate; None if that is not enough for it."""
+    kind = CATALOGUE[aggregate].component() if aggregate in CATALOGUE else None
+    return None if kind is None else _FOLDS.get(kind)
+
+
 def kinds_of(names: list[str], count: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """What the kernels fold for each of some aggregates, and which of them are AVG."""
+    """What the kernels fold for each of some aggregates, and which of them are means."""
     upper = [name.upper() for name in names]
-    unknown = [name for name in upper if name not in KINDS]
+    kinds = [kernel_fold(name) for name in upper]
+    unknown = [name for name, kind in zip(upper, kinds) if kind is None]
     if unknown:
         raise UnknownNameError(f"a TimeGram does not answer {unknown[0]}; it answers COUNT, SUM, AVG, MAX and MIN")
     if len(upper) not in (1, count):
         raise StructureError(
             f"there are {len(upper)} aggregates and {count} windows; give one aggregate, or one for each"
         )
-    kinds = np.array([KINDS[name] for name in upper], np.int64)
-    averages = np.array([name == "AVG" for name in upper], np.bool_)
+    averages = np.array([CATALOGUE[name].making is Making.MEAN for name in upper], np.bool_)
     # Copies, so that the kernels see one kind of array only.
-    return np.array(np.broadcast_to(kinds, count)), np.array(np.broadcast_to(averages, count))
+    return np.array(np.broadcast_to(np.array(kinds, np.int64), count)), np.array(np.broadcast_to(averages, count))
 
 
 def pairs(left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Ints, Ints]:

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from panewise.errors import SubstreamError
-from panewise.substreams.choice import Choice, choose
+from panewise.substreams.choice import FilterChoice, choose, collective_index
 from panewise.substreams.collective_count import CollectiveCount
 from panewise.substreams.collective_extremes import CollectiveMax, CollectiveMin
 from panewise.substreams.collective_sum import CollectiveSum
@@ -28,8 +28,8 @@ BY_NAME = {each.sheet.name: each for each in EVERY_FILTER}
 
 __all__ = [
     "EVERY_FILTER",
-    "Choice",
     "Cost",
+    "FilterChoice",
     "FilterShape",
     "FilterSheet",
     "Matches",
@@ -37,6 +37,7 @@ __all__ = [
     "SubstreamFilter",
     "build",
     "choose",
+    "collective_index",
     "error_of",
     "levels_for",
 ]

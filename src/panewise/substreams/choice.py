@@ -12,16 +12,16 @@ from panewise.substreams.filter import COMPARISONS
 from panewise.substreams.scan import ScanSubstreams
 from panewise.substreams.sheet import FilterShape, FilterSheet
 
-COLLECTIVE: dict[str, FilterSheet] = {
-    "COUNT": CollectiveCount.sheet,
-    "SUM": CollectiveSum.sheet,
-    "MAX": CollectiveMax.sheet,
-    "MIN": CollectiveMin.sheet,
-}
+COLLECTIVE = (CollectiveCount.sheet, CollectiveSum.sheet, CollectiveMax.sheet, CollectiveMin.sheet)
+
+
+def collective_index(aggregate: str) -> FilterSheet | None:
+    """The collective index that follows the answers of an aggregate; None if there is none."""
+    return next((sheet for sheet in COLLECTIVE if sheet.follows(aggregate.upper())), None)
 
 
 @dataclass(frozen=True)
-class Choice:
+class FilterChoice:
     """A filter by name, and the reason in words."""
 
     name: str
@@ -36,7 +36,7 @@ def choose(
     lookups_per_update: float,
     doubles: bool = False,
     least: float | None = None,
-) -> Choice:
+) -> FilterChoice:
     """The cheaper of the collective index and the scan; `least` is the least value that can occur, if it is known.
 
     >>> few = FilterShape(keys=5_000, events=500_000, answer=200, active=4_000)
@@ -47,15 +47,15 @@ def choose(
     """
     if comparison not in COMPARISONS:
         raise SubstreamError(f"a comparison is one of {' '.join(COMPARISONS)}, got {comparison!r}")
-    sheet = COLLECTIVE.get(aggregate.upper())
+    sheet = collective_index(aggregate)
     if sheet is None:
         raise SubstreamError(f"no substream filter compares {aggregate.upper()}; check each group instead")
     problem = sheet.why_not(aggregate, doubles=doubles, least=least)
     if problem is not None:
-        return Choice(ScanSubstreams.sheet.name, problem)
+        return FilterChoice(ScanSubstreams.sheet.name, problem)
     index, scan = (_cost(each, comparison, shape, lookups_per_update) for each in (sheet, ScanSubstreams.sheet))
     name = sheet.name if index < scan else ScanSubstreams.sheet.name
-    return Choice(name, f"{index:,.0f} steps an update with {sheet.name}, {scan:,.0f} when asking every key")
+    return FilterChoice(name, f"{index:,.0f} steps an update with {sheet.name}, {scan:,.0f} when asking every key")
 
 
 def _cost(sheet: FilterSheet, comparison: str, shape: FilterShape, lookups_per_update: float) -> float:

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from panewise.aggregates.catalogue import COUNTED
 from panewise.kernels.key_events import COUNTS
 from panewise.substreams.filter import Numbers
 from panewise.substreams.levels import LevelFilter
@@ -26,7 +27,7 @@ class CollectiveCount(LevelFilter):
         name="collective_count",
         title="CI-COUNT",
         source="Sharing, 4.1",
-        aggregates=frozenset({"COUNT"}),
+        kinds=COUNTED,
         takes_doubles=True,
         takes_any_sign=True,
         has_error=True,

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from panewise.aggregates.components import Kind
 from panewise.errors import SubstreamError
 from panewise.kernels import collective_extremes as kernel
 from panewise.kernels import key_events as rings
@@ -47,12 +48,12 @@ OPPOSITE[[rings.AT_LEAST, rings.AT_MOST, rings.ABOVE, rings.BELOW]] = (
 )
 
 
-def _sheet(name: str, title: str, aggregate: str) -> FilterSheet:
+def _sheet(name: str, title: str, kind: Kind) -> FilterSheet:
     return FilterSheet(
         name=name,
         title=title,
         source="Sharing, 4 (named)",
-        aggregates=frozenset({aggregate}),
+        kinds=frozenset({kind}),
         takes_doubles=True,
         takes_any_sign=True,
         has_error=False,
@@ -199,12 +200,12 @@ def doubles_of(values: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
 class CollectiveMax(CollectiveExtreme):
     """Keys by the greatest of their values."""
 
-    sheet: ClassVar[FilterSheet] = _sheet("collective_max", "CI-MAX", "MAX")
+    sheet: ClassVar[FilterSheet] = _sheet("collective_max", "CI-MAX", Kind.MAX)
     is_turned: ClassVar[bool] = False
 
 
 class CollectiveMin(CollectiveExtreme):
     """Keys by the least of their values."""
 
-    sheet: ClassVar[FilterSheet] = _sheet("collective_min", "CI-MIN", "MIN")
+    sheet: ClassVar[FilterSheet] = _sheet("collective_min", "CI-MIN", Kind.MIN)
     is_turned: ClassVar[bool] = True

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from panewise.aggregates.components import Kind
 from panewise.errors import SubstreamError
 from panewise.kernels.key_events import SUMS
 from panewise.substreams.filter import Numbers, whole_values
@@ -27,7 +28,7 @@ class CollectiveSum(LevelFilter):
         name="collective_sum",
         title="CI-SUM",
         source="Sharing, 4.2",
-        aggregates=frozenset({"SUM"}),
+        kinds=frozenset({Kind.SUM_INT}),
         takes_doubles=False,
         takes_any_sign=False,
         has_error=True,

@@ -12,6 +12,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from panewise.aggregates.catalogue import CATALOGUE, COUNTED
+from panewise.aggregates.components import Kind
 from panewise.errors import SubstreamError
 from panewise.kernels import key_events as rings
 from panewise.kernels.substream_scan import replay_scan
@@ -28,7 +30,13 @@ from panewise.substreams.filter import (
 )
 from panewise.substreams.sheet import Cost, FilterSheet, log2
 
-HOLDS = {"COUNT": rings.COUNTS, "SUM": rings.SUMS, "MAX": rings.STAIRCASE, "MIN": rings.STAIRCASE}
+HOLDS = {
+    Kind.ROWS: rings.COUNTS,
+    Kind.COUNT: rings.COUNTS,
+    Kind.SUM_INT: rings.SUMS,
+    Kind.MAX: rings.STAIRCASE,
+    Kind.MIN: rings.STAIRCASE,
+}
 
 
 class ScanSubstreams(SubstreamFilter):
@@ -41,7 +49,7 @@ class ScanSubstreams(SubstreamFilter):
         name="scan_substreams",
         title="R-INT per key",
         source="Sharing, 3.2 and 4",
-        aggregates=frozenset(HOLDS),
+        kinds=frozenset(HOLDS),
         takes_doubles=True,
         takes_any_sign=True,
         has_error=False,
@@ -56,32 +64,35 @@ class ScanSubstreams(SubstreamFilter):
         problem = self.sheet.why_not(self.aggregate)
         if problem is not None:
             raise SubstreamError(problem)
-        if by_probe and self.aggregate != "COUNT":
+        kind = CATALOGUE[self.aggregate].fold()
+        assert kind is not None
+        self._kind = kind
+        if by_probe and kind not in COUNTED:
             raise SubstreamError(f"only a count can be compared by a probe, not {self.aggregate}")
-        is_double = doubles and self.aggregate != "COUNT"
-        if is_double and self.aggregate == "SUM":
+        is_double = doubles and kind not in COUNTED
+        if is_double and kind is Kind.SUM_INT:
             raise SubstreamError("scan_substreams adds up integers; count in a smaller unit, such as cents")
         self._by_probe = by_probe
-        super().__init__(largest_us, holds=HOLDS[self.aggregate], dtype=np.float64 if is_double else np.int64)
+        super().__init__(largest_us, holds=HOLDS[kind], dtype=np.float64 if is_double else np.int64)
 
     def _checked_values(self, values: npt.ArrayLike | None, count: int) -> Numbers:
-        if self.aggregate == "COUNT":
+        if self._kind in COUNTED:
             return np.ones(count if values is None else len(np.atleast_1d(np.asarray(values))), np.int64)
         if values is None:
             raise SubstreamError(f"{self.name} needs the values of the events")
         if self._dtype == np.float64:
             numbers = doubles_of(values, self.name)
-            return -numbers if self.aggregate == "MIN" else numbers
+            return -numbers if self._kind is Kind.MIN else numbers
         whole = whole_values(values, f"{self.name} without doubles=True")
-        return ~whole if self.aggregate == "MIN" else whole
+        return ~whole if self._kind is Kind.MIN else whole
 
     def _bounds(self, codes: Ints, thresholds: Numbers) -> tuple[npt.NDArray[np.int8], Numbers, npt.NDArray[np.bool_]]:
         is_double = self._dtype == np.float64
         kinds, bounds, is_never = (double_bounds if is_double else integer_bounds)(codes, thresholds)
-        if self.aggregate == "COUNT":
+        if self._kind in COUNTED:
             # Clip to a bound that no count reaches, with room for one more.
             return kinds, np.clip(bounds, -1, rings.SUM_LIMIT), is_never
-        if self.aggregate == "MIN":
+        if self._kind is Kind.MIN:
             return OPPOSITE[kinds], -bounds if is_double else ~bounds, is_never
         return kinds, bounds, is_never
 

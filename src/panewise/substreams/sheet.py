@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.components import Kind
 from panewise.cost import Cost as Cost
 from panewise.cost import log2 as log2
 
@@ -36,8 +38,8 @@ class FilterSheet:
     name: str
     title: str
     source: str
-    aggregates: frozenset[str]
-    """What it compares with a threshold, in capitals as in the language."""
+    kinds: frozenset[Kind]
+    """The components that it compares with a threshold."""
     takes_doubles: bool
     """Whether values may be doubles; integers always may."""
     takes_any_sign: bool
@@ -53,9 +55,19 @@ class FilterSheet:
     space: Cost[FilterShape]
     """Bytes held."""
 
+    @property
+    def aggregates(self) -> frozenset[str]:
+        """The aggregates whose answers are such a component."""
+        entries = CATALOGUE.values()
+        return frozenset(entry.name for entry in entries if entry.takes_argument and entry.fold() in self.kinds)
+
+    def follows(self, aggregate: str) -> bool:
+        """Whether the answers of an aggregate are a component that it compares."""
+        return aggregate in CATALOGUE and CATALOGUE[aggregate].fold() in self.kinds
+
     def lookup_cost(self, comparison: str, shape: FilterShape) -> float:
         """What a lookup costs. MIN turns the comparison round: it has few answers below a threshold."""
-        goes_up = comparison.startswith(">") != (self.aggregates == {"MIN"})
+        goes_up = comparison.startswith(">") != (self.kinds == {Kind.MIN})
         return (self.lookup_up if goes_up else self.lookup_down).of(shape)
 
     def why_not(self, aggregate: str, *, doubles: bool = False, least: float | None = None) -> str | None:
@@ -63,9 +75,10 @@ class FilterSheet:
 
         `least` is the least value that can occur, None when that is not known.
         """
-        if aggregate.upper() not in self.aggregates:
-            return f"{self.name} compares {' and '.join(sorted(self.aggregates))}, not {aggregate.upper()}"
-        if aggregate.upper() == "COUNT":
+        name = aggregate.upper()
+        if not self.follows(name):
+            return f"{self.name} compares {' and '.join(sorted(self.aggregates))}, not {name}"
+        if CATALOGUE[name].only_counts:
             return None
         if doubles and not self.takes_doubles:
             return f"{self.name} takes integers, and the values are doubles"

@@ -124,8 +124,11 @@ def _plain(time: object) -> object:
         time = time.as_py()
     if library == "numpy" and type(time).__name__ == "datetime64" and time == time:
         scalar: Any = time
-        microseconds = scalar.astype("datetime64[us]")
-        # NumPy wraps where a time does not fit its unit.
+        try:
+            microseconds = scalar.astype("datetime64[us]")
+        except OverflowError:
+            return time
+        # Before NumPy 2.5, a time that does not fit its unit wraps.
         if microseconds.astype(scalar.dtype) == scalar or scalar.astype("datetime64[s]") == microseconds.astype(
             "datetime64[s]"
         ):

@@ -113,7 +113,7 @@ def test_what_only_a_removed_query_needed_is_let_go() -> None:
     assert engine.lookup_one("q1", 1) == {"MAX(x)": 1.5}
     structures = engine._streams["s"].structures
     served = structures.served("q1")
-    (column,) = served.sequence.final._structures[served.columns[0]].columns
+    ((column,),) = served.sequence.final._structures[served.columns[0]].components
     array = weakref.ref(column.arrays()[0])
     del served, column
     engine.remove("q1")

@@ -1,5 +1,1 @@
-"""`panewise demo`: a hundred and more queries over a year of flights on Spark, and ten of them by plain Spark."""
-
-from panewise.cli.demo.demo import run_demo
-
-__all__ = ["run_demo"]
+"""The flights: `panewise demo` answers queries over a year of them on Spark, `panewise serve --demo` replays them."""

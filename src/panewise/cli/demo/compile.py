@@ -11,7 +11,7 @@ import time
 import pyarrow as pa
 
 from panewise.engine.engine import Engine
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.windows.clock import END_OF_STREAM
 
 _EVENTS = 2_000

@@ -24,15 +24,15 @@ from panewise.cli.demo.quiet import quiet_children
 from panewise.cli.demo.screen import Nothing, ReplayBar, comparison, heading, note, summary, worst_hours
 from panewise.cli.failure import root_cause
 from panewise.cli.follow import follow, stop_requests
-from panewise.cli.job import Job, Sink, Source, StreamSettings
+from panewise.cli.job import EventSource, JobFile, Sink, StreamSettings
 from panewise.cli.progress import Display, Lines, Totals
 from panewise.cli.session import start_session
-from panewise.cli.sinks import Output, start_stream
+from panewise.cli.sinks import SinkOutput, start_stream
 from panewise.cli.sources import read_events
 from panewise.cli.workload import read_workload
 from panewise.engine.answers import wide
 from panewise.errors import CommandError
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.spark.java import ensure_java
 
 QUERIES = Path(__file__).with_name("queries.sql")
@@ -61,31 +61,33 @@ def run_demo(console: Console | None = None, *, flights: int | None = None, batc
             raise CommandError(f"the demo failed in Spark: {root_cause(error)}") from error
 
 
-def _job(folder: Path) -> Job:
+def _job(folder: Path) -> JobFile:
     """A replay as a job, as `panewise run` would read it from a file."""
-    return Job(
+    return JobFile(
         file=folder / "demo.toml",
         queries=QUERIES,
         name="panewise demo",
         mode="stream",
-        sources={"": Source("parquet", str(folder / "flights"), options={"maxFilesPerTrigger": str(FILES_PER_BATCH)})},
+        sources={
+            "": EventSource("parquet", str(folder / "flights"), options={"maxFilesPerTrigger": str(FILES_PER_BATCH)})
+        },
         sink=Sink("parquet", str(folder / "answers")),
         stream=StreamSettings(checkpoint=str(folder / "checkpoint")),
     )
 
 
-def _flights(job: Job) -> Path:
+def _flights(job: JobFile) -> Path:
     return job.file.with_name("flights")
 
 
-def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> None:
+def _run(job: JobFile, workload: Workload, events: pa.Table, console: Console) -> None:
     spark = _start(job, workload, events, console)
     try:
         display = ReplayBar(console, events.num_rows) if console.is_terminal else Lines(console)
         began = time.perf_counter()
         totals = _replay(_answers(spark, job, workload), job, display)
         panewise_s = time.perf_counter() - began
-        answers = pq.read_table(Output.of_answers(job).sink.path)
+        answers = pq.read_table(SinkOutput.of_answers(job).sink.path)
         worst_hours(console, answers, workload)
         summary(console, workload, totals, panewise_s)
         compared = _compare_all(spark, job, workload, events, answers, console)
@@ -97,7 +99,7 @@ def _run(job: Job, workload: Workload, events: pa.Table, console: Console) -> No
             raise CommandError(f"query {query.name}: Panewise and plain Spark differ: {query.difference}")
 
 
-def _start(job: Job, workload: Workload, events: pa.Table, console: Console) -> SparkSession:
+def _start(job: JobFile, workload: Workload, events: pa.Table, console: Console) -> SparkSession:
     """A warm session: Python workers run, Java has compiled what it runs most, and numba Panewise's kernels."""
     began = time.perf_counter()
     compilation = Compilation(workload, events)
@@ -121,21 +123,21 @@ def _start(job: Job, workload: Workload, events: pa.Table, console: Console) -> 
     return spark
 
 
-def _answers(spark: SparkSession, job: Job, workload: Workload) -> DataFrame:
+def _answers(spark: SparkSession, job: JobFile, workload: Workload) -> DataFrame:
     return panewise_spark.answers(read_events(spark, job, workload), workload)
 
 
-def _replay(answers: DataFrame, job: Job, display: Display) -> Totals:
+def _replay(answers: DataFrame, job: JobFile, display: Display) -> Totals:
     """Run a stream from its first batch to its last."""
     with stop_requests() as stop:
-        totals = follow(start_stream(answers, Output.of_answers(job)), display, stop)
+        totals = follow(start_stream(answers, SinkOutput.of_answers(job)), display, stop)
         if stop.is_set():
             raise typer.Abort
     return totals
 
 
 def _compare_all(
-    spark: SparkSession, job: Job, workload: Workload, events: pa.Table, answers: pa.Table, console: Console
+    spark: SparkSession, job: JobFile, workload: Workload, events: pa.Table, answers: pa.Table, console: Console
 ) -> list[Compared]:
     """Plain Spark's answers to some of the queries, compared with Panewise's."""
     stream = workload.streams["flights"]

@@ -27,7 +27,7 @@ from rich.text import Text
 from panewise.cli.demo.compare import Compared
 from panewise.cli.progress import Totals
 from panewise.engine.answers import wide
-from panewise.language.model import Workload
+from panewise.language.workload import Workload
 from panewise.spark.batch_metrics import BatchMetrics
 from panewise.windows import TimeWindow
 

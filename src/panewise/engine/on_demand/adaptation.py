@@ -41,7 +41,7 @@ def better_structure(
     `query` is one that reads the column; `elements` is how many elements it has, and `longest` the most that a key has.
     """
     updates, lookups = column.updates - observed.updates, column.lookups - observed.lookups
-    if column.key.carrier == "COUNT" or updates + lookups < max(FEWEST_USES, elements):
+    if column.only_counts or updates + lookups < max(FEWEST_USES, elements):
         return None
     width = max(1, (column.covered - observed.covered) // max(1, lookups))
     observed.updates, observed.lookups, observed.covered = column.updates, column.lookups, column.covered

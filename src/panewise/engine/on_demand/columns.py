@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.aggregates.catalogue import CATALOGUE, carrier_of
 from panewise.aggregates.components import Kind
-from panewise.aggregates.lowering import Lowered, lower_sum
+from panewise.aggregates.lowering import in_two_words
 from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type
 from panewise.kernels.pairs import sum_pairs
@@ -23,27 +24,10 @@ from panewise.kernels.squares import sum_squares
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Stream
-from panewise.structures.aggregated import FoldedColumns
+from panewise.structures.folded import FoldedColumns
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-CARRIERS = {
-    "COUNT": "COUNT",
-    "SUM": "SUM",
-    "AVG": "SUM",
-    "MIN": "MIN",
-    "MAX": "MAX",
-    "VAR_POP": "VAR_POP",
-    "VAR_SAMP": "VAR_POP",
-    "STDDEV_POP": "VAR_POP",
-    "STDDEV_SAMP": "VAR_POP",
-    "QUANTILE": "MEDIAN",
-    "MEDIAN": "MEDIAN",
-    "MODE": "MEDIAN",
-    "COUNT_DISTINCT": "MEDIAN",
-}
-"""The aggregate whose structure holds what another is made from. COUNT(*) needs none: it is a number of positions."""
 
 
 class MustReadError(Exception):
@@ -56,11 +40,12 @@ class ColumnKey:
 
     argument: Expression
     carrier: str
+    """The aggregate that structures are built for: the first that is made of the same components."""
 
     @staticmethod
     def of(call: AggregateCall) -> ColumnKey | None:
         """The column of an aggregate; None for COUNT(*)."""
-        return None if call.argument is None else ColumnKey(call.argument, CARRIERS[call.function])
+        return None if call.argument is None else ColumnKey(call.argument, carrier_of(call.function))
 
 
 @dataclass(eq=False)
@@ -81,6 +66,11 @@ class HeldColumn:
     switches: int = 0
 
     @property
+    def only_counts(self) -> bool:
+        """Whether it holds nothing, as counts are differences of positions."""
+        return CATALOGUE[self.key.carrier].only_counts
+
+    @property
     def structure_type(self) -> Type:
         """The type that the structure is built for."""
         # A count does not depend on what is counted, and a BOOLEAN is 0 or 1.
@@ -89,7 +79,7 @@ class HeldColumn:
     def values(self, stream: Stream, raw: dict[str, pa.Array]) -> pa.Array | np.ma.MaskedArray[Any, Any]:
         """The elements of some events."""
         values = evaluate(self.key.argument, raw, stream.attributes).cast(arrow_type(self.type))
-        if self.key.carrier == "COUNT":
+        if self.only_counts:
             zeros = np.zeros(len(values), np.int64)
             return np.ma.MaskedArray(zeros, np.asarray(values.is_null()) if values.null_count else np.ma.nomask)
         return values.cast(pa.int64()) if self.type is Type.BOOLEAN else values
@@ -167,17 +157,6 @@ class FoldedParts(FoldedColumns):
             self._floats[kind] = self._put_together_floats(kind)
         return self._floats[kind]
 
-    def narrow_sum(self) -> Ints | None:
-        """Sums of integers that are known to fit into one word; None if they may not fit."""
-        if self.is_float:
-            return None
-        words = self._final.columns(Kind.SUM_INT)
-        if self._pending is None or len(words) != 1:
-            return words[0] if len(words) == 1 else None
-        pending = self._pending.columns(Kind.SUM_INT)
-        # Each is below a quarter of what fits.
-        return self._added(words[0], pending[0]) if len(pending) == 1 else None
-
     def values_of(self, place: int) -> Floats:
         raise AssertionError("each part has its own values")
 
@@ -195,6 +174,9 @@ class FoldedParts(FoldedColumns):
         if self._pending is None:
             return final
         pending = self._pending.ints(kind)
+        if len(final) != len(pending):
+            # A sum is held in one word while that suffices.
+            final, pending = in_two_words(final), in_two_words(pending)
         combine: np.ufunc = np.minimum if kind is Kind.MIN else np.maximum if kind is Kind.MAX else np.add
         return tuple(self._joined(one, combine, other) for one, other in zip(final, pending, strict=True))
 
@@ -231,11 +213,3 @@ class FoldedParts(FoldedColumns):
         if self._pending is not None and np.any(self._pending.widths):
             raise MustReadError
         return self._final
-
-
-def lower_sum_of_parts(folded: FoldedParts, parameter: float | None) -> Lowered:
-    """SUM(x); a sum that is known to fit into one word takes a shorter way."""
-    whole = folded.narrow_sum()
-    if whole is None:
-        return lower_sum(folded, parameter)
-    return Lowered(whole.astype(np.float64), whole, folded.counts > 0)

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panewise.engine.ingest import to_column
+from panewise.aggregates.types import Type
+from panewise.engine.columns import Ints
+from panewise.engine.ingest import as_column, outside_span, to_column
 from panewise.engine.on_demand.served import Keys
-from panewise.errors import KeysError
+from panewise.errors import KeysError, TimeError
 from panewise.language.model import Query, Stream
+from panewise.windows.clock import SPAN
 
 
 def key_columns(stream: Stream, query: Query, keys: object) -> Keys:
@@ -30,6 +33,20 @@ def key_columns(stream: Stream, query: Query, keys: object) -> Keys:
     length = lengths.pop() if lengths else 1
     plain = {name: values * length if isinstance(values, _Single) else values for name, values in given.items()}
     return {name: to_column(stream, name, stream.attributes[name], plain) for name in query.group_by}
+
+
+def asked_times(query: Query, times: object) -> Ints:
+    """Times of keys as microseconds."""
+    try:
+        column = as_column(Type.TIMESTAMP, times)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise TimeError(f"query {query.name}: `times` are no times: {error}") from None
+    known = np.asarray(column.drop_null())
+    wrong = known[outside_span(known)]
+    if column.null_count or len(wrong):
+        shown = wrong[0] if len(wrong) else "NULL"
+        raise TimeError(f"query {query.name}: one of `times` is {shown}; {SPAN}")
+    return known
 
 
 class _Single(list[Any]):

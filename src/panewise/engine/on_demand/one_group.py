@@ -1,6 +1,6 @@
 """One group: its answers in one window, from final and pending events, without arrays where that is possible.
 
-Cost: one call of a kernel by the short way; without groups a few calls for each column.
+Cost: one call of a kernel by the short way; otherwise a few calls for each column.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import numpy as np
 
 from panewise.engine.answers import overflows_of
 from panewise.engine.event_log import EventLog
-from panewise.engine.on_demand.columns import HeldColumn
-from panewise.engine.on_demand.parts import PlainPart
-from panewise.engine.on_demand.scalars import NULL, Answer, FoldedOne, Joined, as_scalars, plain_answer
-from panewise.engine.on_demand.sequence import Events
+from panewise.engine.on_demand.parts import Part
+from panewise.engine.on_demand.scalars import Answer, as_scalars
 from panewise.engine.on_demand.served import Served
 from panewise.engine.on_demand.shared import PendingRanges, Ranges, SharedStructures
 
@@ -33,7 +31,7 @@ def find_one(
     structures: SharedStructures,
     served: Served,
     log: EventLog,
-    pending: Events,
+    pending: Part,
     at_us: int,
     since_us: int | None,
     code: int,
@@ -45,7 +43,7 @@ def find_one(
         found = short.one(pending, code, coverage)
         if found is not None:
             covered, by_kernel, overflows = found
-            return FoundOne(start_us, end_us, by_kernel if covered else None, overflows)
+            return FoundOne(start_us, end_us, by_kernel if covered or not served.sequence.group_by else None, overflows)
     final = served.sequence.final
     low, high = final.positions_of_one(code, from_number, to_number)
     pending_low = pending_high = 0
@@ -54,36 +52,14 @@ def find_one(
     width = high - low + pending_high - pending_low
     if not width and served.sequence.group_by:
         return FoundOne(start_us, end_us, None)
-    if not (served.is_plain and isinstance(final, PlainPart) and isinstance(pending, PlainPart)):
-        lowered = _lower(structures, served, pending, code, low, high, pending_low, pending_high)
-        return None if lowered is None else FoundOne(start_us, end_us, *lowered)
-    folded: dict[HeldColumn, FoldedOne] = {}
-    for column in served.columns:
-        own: FoldedOne = final.fold_one(column, low, high)
-        if pending_low < pending_high:
-            own = Joined(own, pending.fold_one(column, pending_low, pending_high))
-        folded[column] = own
-        column.lookups += 1
-        column.covered += width
-    answers: list[Answer] = [
-        (float(width), width) if one.column is None else plain_answer(one.call.function, folded[one.column])
-        for one in served.aggregates
-    ]
-    return FoundOne(start_us, end_us, answers, _overflows(served, folded, answers) if NULL in answers else 0)
-
-
-def _overflows(served: Served, folded: dict[HeldColumn, FoldedOne], answers: list[Answer]) -> int:
-    """How many sums are NULL although they have values."""
-    return sum(
-        answer == NULL and one.call.function == "SUM" and one.column is not None and folded[one.column].count > 0
-        for one, answer in zip(served.aggregates, answers, strict=True)
-    )
+    lowered = _lower(structures, served, pending, code, low, high, pending_low, pending_high)
+    return None if lowered is None else FoundOne(start_us, end_us, *lowered)
 
 
 def _lower(
     structures: SharedStructures,
     served: Served,
-    pending: Events,
+    pending: Part,
     code: int,
     low: int,
     high: int,

@@ -1,33 +1,28 @@
-"""Parts: a run of events in order of their numbers, and the structures over them; of one stream, or by key.
+"""Parts: a run of events in order of their numbers, and the structures over them; all of one pool.
 
 A sequence has two parts: the final events, in the structures that were chosen, and the pending events. These are few,
-change with every push, and are folded when a lookup needs them. All structures of a part have the same positions.
+change with every push, and are folded when a lookup needs them. All structures of a part have the same positions: a
+batch is grouped and gets room once for all of them. Events without groups have key 0.
 """
-
-# ruff: noqa: D102 - `Part` says what the methods of a part do.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from panewise.engine.on_demand.columns import HeldColumn
-from panewise.engine.on_demand.scalars import FirstOf, FoldedOne
 from panewise.kernels.key_answers import NULLS, PART_WIDTH, SQUARES, SUMS
 from panewise.kernels.key_numbers import positions_between
-from panewise.kernels.keyed_recompute import write_rings
+from panewise.kernels.pool import write_rings
 from panewise.structures import build
-from panewise.structures.aggregated import FoldedColumns
-from panewise.structures.keyed import KeyedStructure, build_keyed
-from panewise.structures.keyed.column import PooledColumn
-from panewise.structures.keyed.described import DescribedColumns
-from panewise.structures.keyed.pool import Batch, Moves, Pool
+from panewise.structures.column import PooledColumn
+from panewise.structures.described import DescribedColumns
+from panewise.structures.folded import FoldedColumns
+from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.structure import Structure
-from panewise.structures.timed import TimeIndex
 
 Ints = npt.NDArray[np.int64]
 
@@ -39,150 +34,44 @@ _MOST = 1 << 40
 """More elements than any key ever has."""
 
 
-StructureT = TypeVar("StructureT", Structure, KeyedStructure)
+class Part:
+    """Events by key, in structures that share one pool."""
 
-
-class Part(ABC, Generic[StructureT]):
-    """Events by number; `keys` are codes of groups, which a part without groups ignores."""
-
-    def __init__(self) -> None:
+    def __init__(self, columns: Iterable[HeldColumn], structure: str | None = None) -> None:
         self.elements = 0
         self.longest = 0
         """The most elements that a key has."""
-        self._structures: dict[HeldColumn, StructureT] = {}
-
-    def drop(self, column: HeldColumn) -> None:
-        """Drop a column, if it is here."""
-        self._structures.pop(column, None)
-
-    def nbytes(self, column: HeldColumn) -> int:
-        """The memory of a column; 0 if it is not yet built."""
-        return self._structures[column].nbytes if column in self._structures else 0
-
-    @abstractmethod
-    def has(self, key: int) -> bool:
-        """Whether some event of a key is here."""
-
-    @abstractmethod
-    def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
-        """Take in events whose numbers follow those already there."""
-
-    @abstractmethod
-    def positions(self, keys: Ints, from_number: Ints, to_number: Ints) -> tuple[Ints, Ints]:
-        """The positions [low, high) of each key's events with numbers in [from_number, to_number)."""
-
-    @abstractmethod
-    def fold(self, column: HeldColumn, keys: Ints, low: Ints, high: Ints) -> FoldedColumns:
-        """A column over ranges of positions."""
-
-    @abstractmethod
-    def positions_of_one(self, key: int, from_number: int, to_number: int) -> tuple[int, int]:
-        """The same as `positions` for one key; two equal positions if it has no such events."""
-
-    @abstractmethod
-    def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
-        """The numbers of the events at existing positions."""
-
-    @property
-    @abstractmethod
-    def index_nbytes(self) -> int:
-        """The memory of the numbers."""
-
-    @abstractmethod
-    def check_invariants(self) -> None:
-        """Assert what must hold between two calls."""
-
-
-class PlainPart(Part[Structure]):
-    """Events without groups, in structures of one stream each."""
-
-    def __init__(self, columns: Iterable[HeldColumn], structure: str | None = None) -> None:
-        super().__init__()
-        self._index = TimeIndex()
-        for column in columns:
-            made = build(structure or column.structure, column.key.carrier, type=column.structure_type)
-            made.hold(FEWEST)
-            self._structures[column] = made
-
-    def has(self, key: int) -> bool:
-        return self.elements > 0
-
-    def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
-        self._index.append(numbers)
-        self.elements += len(numbers)
-        self.longest = self.elements
-        for column, structure in self._structures.items():
-            if self.elements > structure.largest:
-                # Twice as many as needed, so that the structure is rarely rearranged.
-                structure.hold(2 * self.elements)
-            structure.update(values[column])
-
-    def positions(self, keys: Ints, from_number: Ints, to_number: Ints) -> tuple[Ints, Ints]:
-        numbers = self._index.times
-        low = np.searchsorted(numbers, from_number)
-        return low, np.maximum(np.searchsorted(numbers, to_number), low)
-
-    def fold(self, column: HeldColumn, keys: Ints, low: Ints, high: Ints) -> FoldedColumns:
-        return self._structures[column].fold_ranges(low, high)
-
-    def positions_of_one(self, key: int, from_number: int, to_number: int) -> tuple[int, int]:
-        numbers = self._index.times
-        low = int(numbers.searchsorted(from_number))
-        return low, max(int(numbers.searchsorted(to_number)), low)
-
-    def fold_one(self, column: HeldColumn, low: int, high: int) -> FoldedOne:
-        """The same as `fold` of one range."""
-        return FirstOf(self._structures[column].fold_ranges(np.array([low]), np.array([high])))
-
-    def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
-        return self._index.times[positions]
-
-    @property
-    def index_nbytes(self) -> int:
-        return self._index.nbytes
-
-    def check_invariants(self) -> None:
-        assert len(self._index) == self.elements
-        assert np.all(np.diff(self._index.times) > 0)
-        for structure in self._structures.values():
-            structure.check_invariants()
-            assert structure.length == self.elements
-            assert structure.held_from == 0
-
-
-class KeyedPart(Part[KeyedStructure]):
-    """Events by key, in keyed structures that share one pool: a batch is grouped and gets room once for all of them."""
-
-    def __init__(self, columns: Iterable[HeldColumn], structure: str | None = None) -> None:
-        super().__init__()
         self._pool = Pool(_MOST)
         self._numbers = _NumbersColumn(self._pool)
         self.described = DescribedColumns(self._pool, self._numbers)
         self._held = FEWEST
+        self._structures: dict[HeldColumn, Structure] = {}
         for column in columns:
-            made = build_keyed(
-                structure or column.structure, column.key.carrier, type=column.structure_type, pool=self._pool
-            )
+            made = build(structure or column.structure, column.key.carrier, type=column.structure_type, pool=self._pool)
             made.hold(FEWEST)
             self._structures[column] = made
 
     def has(self, key: int) -> bool:
+        """Whether some event of a key is here."""
         length = self._pool.length
         return key < len(length) and bool(length[key])
 
-    def append(self, numbers: Ints, codes: Ints, values: Mapping[HeldColumn, Any]) -> None:
+    def append(self, numbers: Ints, codes: Keys, values: Mapping[HeldColumn, Any]) -> None:
+        """Take in events whose numbers follow those already there; `codes` is None without groups."""
         pool = self._pool
         self.described.batches += 1
-        pool.cover(codes)
-        batch, order = pool.group(codes)
+        if codes is not None:
+            pool.cover(codes)
+        batch, order = pool.group(codes, len(numbers))
         moves = pool.make_room(batch)
         if moves is not None:
             self._numbers.relocate(moves)
-        self._numbers.append(batch, numbers[order])
+        self._numbers.append(batch, numbers if order is None else numbers[order])
         self.elements += len(numbers)
         self.longest = max(self.longest, int((batch.begin + batch.counts).max(initial=0)))
         is_longer = self.longest > self._held
         if is_longer:
+            # Twice as many as needed, so that structures are rarely rearranged.
             self._held = 2 * self.longest
         for column, structure in self._structures.items():
             structure.follow_pool(moves)
@@ -192,6 +81,7 @@ class KeyedPart(Part[KeyedStructure]):
         pool.advance(batch)
 
     def positions(self, keys: Ints, from_number: Ints, to_number: Ints) -> tuple[Ints, Ints]:
+        """The positions [low, high) of each key's events with numbers in [from_number, to_number)."""
         low, high = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
         pool = self._pool
         positions_between(
@@ -201,15 +91,22 @@ class KeyedPart(Part[KeyedStructure]):
         return low, high
 
     def fold(self, column: HeldColumn, keys: Ints, low: Ints, high: Ints) -> FoldedColumns:
+        """A column over ranges of positions."""
         return self._structures[column].fold_ranges(keys, low, high)
 
     def positions_of_one(self, key: int, from_number: int, to_number: int) -> tuple[int, int]:
+        """The same as `positions` for one key; two equal positions if it has no such events."""
         low, high = self.positions(np.array([key]), np.array([from_number]), np.array([to_number]))
         return int(low[0]), int(high[0])
 
     def follow_columns(self) -> None:
         """Describe columns as they are now."""
         self.described.follow(self._structures.values())
+
+    def is_described(self, column: HeldColumn) -> bool:
+        """Whether kernels can read what a column is made of from a description."""
+        components = self._structures[column].components
+        return all(one.fold_way is not None for several in components for one in several)
 
     def rows_of(self, column: HeldColumn) -> list[int]:
         """Where what a column is made of is described, as `kernels.key_answers` asks for it; -1 for none."""
@@ -222,17 +119,25 @@ class KeyedPart(Part[KeyedStructure]):
         return rows
 
     def drop(self, column: HeldColumn) -> None:
-        super().drop(column)
+        """Drop a column, if it is here."""
+        self._structures.pop(column, None)
         self.described.batches += 1
 
     def numbers_at(self, keys: Ints, positions: Ints) -> Ints:
+        """The numbers of the events at existing positions."""
         return self._numbers.numbers[self._pool.places(keys, positions)]
+
+    def nbytes(self, column: HeldColumn) -> int:
+        """The memory of a column; 0 if it is not yet built."""
+        return self._structures[column].nbytes if column in self._structures else 0
 
     @property
     def index_nbytes(self) -> int:
-        return self._pool.nbytes + self._numbers.numbers.nbytes
+        """The memory of the numbers."""
+        return self._pool.nbytes + self._numbers.nbytes
 
     def check_invariants(self) -> None:
+        """Assert what must hold between two calls."""
         self._pool.check()
         self.described.check(self._structures.values())
         keys = self._pool.live
@@ -242,7 +147,7 @@ class KeyedPart(Part[KeyedStructure]):
             assert np.all(np.diff(self.numbers_at(np.full(length, key), np.arange(length))) > 0)
         for structure in self._structures.values():
             structure.check_invariants()
-            assert np.array_equal(structure.length(keys), self._pool.length[keys])
+            assert np.array_equal(structure.lengths(keys), self._pool.length[keys])
 
 
 class _NumbersColumn(PooledColumn):

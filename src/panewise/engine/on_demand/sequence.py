@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.columns import ColumnKey, HeldColumn
-from panewise.engine.on_demand.parts import KeyedPart, PlainPart
+from panewise.engine.on_demand.parts import Part
 from panewise.engine.projection import holds
 from panewise.engine.tables import KeyTable
 from panewise.language.evaluate import evaluate
@@ -24,8 +24,6 @@ from panewise.language.expressions import Expression, attributes_of
 from panewise.language.model import Stream
 
 Ints = npt.NDArray[np.int64]
-
-Events = PlainPart | KeyedPart
 
 MOST_BEHIND = 4096
 """While no lookup comes, up to this many events wait so that they are fed together."""
@@ -41,8 +39,8 @@ class Sequence:
     table: KeyTable
     known_keys: dict[tuple[object, ...], int]
     """The codes of keys that were looked up one at a time."""
-    final: Events
-    _pending: Events
+    final: Part
+    _pending: Part
     _pending_of: pa.Table | None
     """The log's events when the pending part was made, and where its pending ones began."""
     _pending_from: int
@@ -108,14 +106,14 @@ class Sequence:
             for column in self.columns:
                 column.updates += added
 
-    def prepare(self, log: EventLog) -> Events:
+    def prepare(self, log: EventLog) -> Part:
         """Bring everything up to date for a lookup; returns the pending events."""
         self.was_asked = True
         if self._is_stale or self._fed < log.final_count:
             self.catch_up(log)
         return self.pending(log)
 
-    def pending(self, log: EventLog) -> Events:
+    def pending(self, log: EventLog) -> Part:
         """The pending events of the log."""
         events = log.events
         if self._pending_of is not events or self._pending_from != log.final_held:
@@ -160,10 +158,10 @@ class Sequence:
         self._marks = []
         self._is_stale = False
 
-    def _new_part(self, structure: str | None = None) -> Events:
-        return KeyedPart(self.columns, structure) if self.group_by else PlainPart(self.columns, structure)
+    def _new_part(self, structure: str | None = None) -> Part:
+        return Part(self.columns, structure)
 
-    def _feed(self, part: Events, events: pa.Table, numbers: Ints) -> None:
+    def _feed(self, part: Part, events: pa.Table, numbers: Ints) -> None:
         attributes = self.stream.attributes
         raw = {name: _one(events.column(name)) for name in self._read_after_where()}
         if self.where is not None:
@@ -177,7 +175,7 @@ class Sequence:
             return
         codes = self.table.ids([raw[name] for name in self.group_by], len(numbers))
         values: dict[HeldColumn, Any] = {column: column.values(self.stream, raw) for column in self.columns}
-        part.append(numbers, codes, values)
+        part.append(numbers, codes if self.group_by else None, values)
 
     def _read_after_where(self) -> list[str]:
         """The attributes that keys and columns are made from; there is no need to copy the others."""

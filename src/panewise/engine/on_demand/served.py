@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.catalogue import Aggregate
 from panewise.engine.answers import Groups
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.columns import HeldColumn
 from panewise.engine.on_demand.coverage import Coverage, covered_by, covered_in_partitions
-from panewise.engine.on_demand.parts import NO_KEYS
-from panewise.engine.on_demand.sequence import Events, Sequence
+from panewise.engine.on_demand.parts import NO_KEYS, Part
+from panewise.engine.on_demand.sequence import Sequence
 from panewise.language.expressions import AggregateCall, aggregates_of
 from panewise.language.model import Query
 from panewise.language.printer import label_of
@@ -26,16 +25,15 @@ from panewise.windows import RowWindow
 Ints = npt.NDArray[np.int64]
 Keys = Mapping[str, pa.Array]
 """Groups to look up: a column for each attribute of GROUP BY, all of one length."""
-Lowering = Callable[[Any, float | None], Lowered]
 
 
 @dataclass(frozen=True)
 class ServedAggregate:
-    """An aggregate of a query, the column that it is made from (None for COUNT(*)), and how."""
+    """An aggregate of a query, the column that it is made from (None for COUNT(*)), and its entry."""
 
     call: AggregateCall
     column: HeldColumn | None
-    lower: Lowering
+    entry: Aggregate
 
 
 @dataclass(eq=False)
@@ -48,8 +46,6 @@ class Served:
     aggregates: tuple[ServedAggregate, ...]
     columns: tuple[HeldColumn, ...]
     """The columns that it reads."""
-    is_plain: bool
-    """Whether all its aggregates have a short way to the answers of one group."""
     _partition_of: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _partition_tables: tuple[object, object] | None = None
     _covered_at: tuple[int, int | None, int] | None = None
@@ -71,7 +67,7 @@ class Served:
         calls = aggregates_of(self.query.having)
         return tuple(one for one in self.aggregates if one.call in calls)
 
-    def prepare(self, log: EventLog) -> Events:
+    def prepare(self, log: EventLog) -> Part:
         """Bring everything that a lookup reads up to date; returns the pending events."""
         if self.rows is not None:
             self.rows.prepare(log)

@@ -25,12 +25,10 @@ from panewise.engine.on_demand.columns import (
     HeldColumn,
     MustReadError,
     Widths,
-    lower_sum_of_parts,
 )
 from panewise.engine.on_demand.coverage import same_for_all
-from panewise.engine.on_demand.parts import NO_KEYS
-from panewise.engine.on_demand.scalars import PLAIN
-from panewise.engine.on_demand.sequence import Events, Sequence
+from panewise.engine.on_demand.parts import NO_KEYS, Part
+from panewise.engine.on_demand.sequence import Sequence
 from panewise.engine.on_demand.served import Keys as Keys
 from panewise.engine.on_demand.served import Served, ServedAggregate
 from panewise.engine.on_demand.short_way import FEWEST_TOGETHER, Arrays, ShortWay
@@ -137,12 +135,9 @@ class SharedStructures:
         for choice in plan.choices:
             assert choice.structure is not None
             column = self._column(sequence, query, choice.call, choice.structure, is_forced=plan.is_forced)
-            function = choice.call.function
-            lower = lower_sum_of_parts if function == "SUM" else CATALOGUE[function].lower
-            aggregates.append(ServedAggregate(choice.call, column, lower))
+            aggregates.append(ServedAggregate(choice.call, column, CATALOGUE[choice.call.function]))
         columns = dict.fromkeys(one.column for one in aggregates if one.column is not None)
-        is_plain = all(one.column is None or one.call.function in PLAIN for one in aggregates)
-        served = Served(query, sequence, rows, tuple(aggregates), tuple(columns), is_plain)
+        served = Served(query, sequence, rows, tuple(aggregates), tuple(columns))
         self._served[query.name] = served
         if ShortWay.leads_to(served):
             self._short[served] = ShortWay(served)
@@ -282,7 +277,7 @@ class SharedStructures:
         return Found(places, ranges.codes, *same_for_all(coverage, len(ranges.codes)), lowered, overflows)
 
     def lower_ranges(
-        self, served: Served, aggregates: Iterable[ServedAggregate], pending: Events, ranges: Ranges
+        self, served: Served, aggregates: Iterable[ServedAggregate], pending: Part, ranges: Ranges
     ) -> dict[AggregateCall, Lowered] | None:
         """Some aggregates over ranges of positions; None if the values of pending events must be read."""
         codes, low, high, widths, of_pending = ranges
@@ -301,7 +296,7 @@ class SharedStructures:
         counted = Widths(widths)
         try:
             return {
-                one.call: one.lower(counted if one.column is None else folded[one.column], one.call.parameter)
+                one.call: one.entry.lower(counted if one.column is None else folded[one.column], one.call.parameter)
                 for one in aggregates
             }
         except MustReadError:

@@ -1,4 +1,4 @@
-"""The short way: one call of a kernel gives all answers of a query with groups, for one group or for many.
+"""The short way: one call of a kernel gives all answers of a query, for one group or for many.
 
 It serves aggregates that are made from a few numbers. Aggregates that need the values themselves, and queries with
 HAVING, are answered with arrays. The request to the kernel is written once, and again when structures change.
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from panewise.aggregates.types import Type
+from panewise.aggregates.catalogue import Making
+from panewise.aggregates.components import Kind
 from panewise.engine.on_demand.coverage import Coverage
-from panewise.engine.on_demand.parts import KeyedPart
+from panewise.engine.on_demand.parts import Part
 from panewise.engine.on_demand.scalars import NULL, Answer
-from panewise.engine.on_demand.sequence import Events
 from panewise.engine.on_demand.served import Served, ServedAggregate, labelled_aggregates
 from panewise.kernels.key_answers import (
     ANSWER,
@@ -47,18 +47,8 @@ Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
 
 FEWEST_TOGETHER = 256
 """Fewer groups than this are always looked up in the order in which they are given."""
-_FUNCTIONS = {
-    "COUNT": (COUNT, 0),
-    "SUM": (SUM, 0),
-    "AVG": (AVERAGE, 0),
-    "MIN": (EXTREME, 0),
-    "MAX": (EXTREME, 0),
-    "VAR_POP": (VARIANCE, 0),
-    "VAR_SAMP": (VARIANCE, 1),
-    "STDDEV_POP": (DEVIATION, 0),
-    "STDDEV_SAMP": (DEVIATION, 1),
-}
-"""The kernel's number for an aggregate, and how many values are too few for it."""
+_FUNCTIONS = {Making.MEAN: AVERAGE, Making.VARIANCE: VARIANCE, Making.DEVIATION: DEVIATION}
+"""The kernel's number for what it makes of components; of folds it depends on the component."""
 
 
 class ShortWay:
@@ -69,12 +59,12 @@ class ShortWay:
         size = len(served.aggregates)
         self._asked = np.full((size, ASKED_WIDTH), -1, np.int64)
         for place, one in enumerate(served.aggregates):
-            function = (ROWS, 0) if one.column is None else _FUNCTIONS[one.call.function]
-            self._asked[place, FUNCTION], self._asked[place, SAMPLE] = function
+            self._asked[place, FUNCTION], self._asked[place, SAMPLE] = _function(one)
+        self._is_count = (self._asked[:, FUNCTION] <= COUNT).tolist()
         self._is_whole = [_is_whole(one) for one in served.aggregates]
         places = {one.call: place for place, one in enumerate(served.aggregates)}
         self._labels = [(label, places[call]) for label, call in labelled_aggregates(served.query)]
-        self._parts: dict[int, tuple[KeyedPart | None, int]] = {FINAL: (None, 0), PENDING: (None, 0)}
+        self._parts: dict[int, tuple[Part | None, int]] = {FINAL: (None, 0), PENDING: (None, 0)}
         """The parts that the rows were last written for, and after how many batches."""
         self._key = np.zeros(1, np.int64)
         self._values, self._masked = _room(size, 1)
@@ -83,9 +73,10 @@ class ShortWay:
     @staticmethod
     def leads_to(served: Served) -> bool:
         """Whether it can answer a query."""
-        return served.is_plain and bool(served.sequence.group_by) and served.query.having is None
+        are_plain = all(one.column is None or one.entry.making is not Making.OTHER for one in served.aggregates)
+        return are_plain and served.query.having is None
 
-    def one(self, pending: Events, code: int, coverage: Coverage) -> tuple[int, list[Answer], int] | None:
+    def one(self, pending: Part, code: int, coverage: Coverage) -> tuple[int, list[Answer], int] | None:
         """How many events the window covers of one group, its answers, and how many of these do not fit in 64 bits.
 
         None if this way cannot give them.
@@ -95,15 +86,18 @@ class ShortWay:
         found = self._answer(pending, has_pending, self._key, *bounds, self._values, self._masked)
         if found is None:
             return None
+        covered, overflows = found
+        if not covered:
+            # A group without events does not exist. Without groups there is an answer all the same: counts of 0.
+            return 0, [(0.0, 0) if is_count else NULL for is_count in self._is_count], 0
         words = self._values.tolist(), self._doubles.tolist(), self._masked.tolist()
         answers: list[Answer] = [
             NULL if is_null else (float(whole), whole) if is_whole else (double, None)
             for is_whole, (whole,), (double,), (is_null,) in zip(self._is_whole, *words)
         ]
-        covered, overflows = found
         return covered, answers, overflows
 
-    def many(self, pending: Events, codes: Ints, coverage: Coverage) -> tuple[Arrays, int] | None:
+    def many(self, pending: Part, codes: Ints, coverage: Coverage) -> tuple[Arrays, int] | None:
         """The answers of groups by their codes (-1: none), by the names of SELECT, and how many do not fit in 64 bits.
 
         None if this way cannot give them.
@@ -131,7 +125,7 @@ class ShortWay:
 
     def _answer(
         self,
-        pending: Events,
+        pending: Part,
         has_pending: bool,
         codes: Ints,
         from_number: Ints,
@@ -144,11 +138,8 @@ class ShortWay:
         None if a column fails.
         """
         final = self._served.sequence.final
-        assert isinstance(final, KeyedPart)
-        assert isinstance(pending, KeyedPart)
-        self._follow(FINAL, final)
-        if has_pending:
-            self._follow(PENDING, pending)
+        if not self._follow(FINAL, final) or (has_pending and not self._follow(PENDING, pending)):
+            return None
         overflows, present, covered = answer_keys(
             final.described.table, pending.described.table, has_pending, self._asked,
             codes, from_number, to_number, values, masked,
@@ -160,11 +151,13 @@ class ShortWay:
             column.covered += covered
         return int(covered), int(overflows)
 
-    def _follow(self, place: int, part: KeyedPart) -> None:
-        """Write the rows of a part's columns, if these may have changed."""
+    def _follow(self, place: int, part: Part) -> bool:
+        """Write the rows of a part's columns, if these may have changed; False if some column cannot be described."""
         known, batches = self._parts[place]
         if known is part and batches == part.described.batches:
-            return
+            return True
+        if not all(part.is_described(column) for column in self._served.columns):
+            return False
         part.follow_columns()
         for asked, one in zip(self._asked, self._served.aggregates):
             if one.column is not None:
@@ -173,14 +166,24 @@ class ShortWay:
                     element = int(part.described.table[asked[place + SUMS], ELEMENT])
                     asked[ANSWER] = answer_function(int(asked[FUNCTION]), element).address
         self._parts[place] = part, part.described.batches
+        return True
+
+
+def _function(aggregate: ServedAggregate) -> tuple[int, int]:
+    """The kernel's number for an aggregate, and how many values are too few for it."""
+    if aggregate.column is None:
+        return ROWS, 0
+    entry = aggregate.entry
+    if entry.only_counts:
+        return COUNT, 0
+    of_fold = EXTREME if entry.fold() in (Kind.MIN, Kind.MAX) else SUM
+    return _FUNCTIONS.get(entry.making, of_fold), entry.fewest - 1
 
 
 def _is_whole(aggregate: ServedAggregate) -> bool:
     """Whether answers are integers."""
-    function, column = aggregate.call.function, aggregate.column
-    if column is None or function == "COUNT":
-        return True
-    return function in ("SUM", "MIN", "MAX") and column.structure_type is not Type.DOUBLE
+    column = aggregate.column
+    return column is None or aggregate.entry.result_type(column.structure_type).is_integral
 
 
 def _room(aggregates: int, groups: int) -> tuple[Ints, npt.NDArray[np.bool_]]:

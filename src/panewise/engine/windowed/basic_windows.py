@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from panewise.engine.windowed.feed import Events, Feed
 from panewise.engine.windowed.operator import Feeds, Keep, Operator
-from panewise.engine.windowed.output import Output
+from panewise.engine.windowed.output import QueryRows
 from panewise.indexes import Pace
 from panewise.language.row_queries import BasicWindows, RowQuery
 from panewise.windows import RowWindow, Window
@@ -205,7 +205,7 @@ class BasicWindowOperator(Operator):
 
     def lookup(self, query: RowQuery) -> pa.Table:
         """The rows of one query over the basic windows that are attached now."""
-        output = Output(query, self.outputs[query.name].schema)
+        output = QueryRows(query, self.outputs[query.name].schema)
         if self.at is not None and self._holds_something and (bounds := self.bounds_us(self.at)) is not None:
             output.add_windows([bounds], *self.shown(query))
         return output.table

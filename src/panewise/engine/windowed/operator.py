@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from panewise.engine.windowed.feed import Events, Feed
-from panewise.engine.windowed.output import Output
+from panewise.engine.windowed.output import QueryRows
 from panewise.errors import QueryKindError
-from panewise.indexes import Choice
+from panewise.indexes import IndexChoice
 from panewise.language.model import Stream
 from panewise.language.row_queries import RowQuery
 from panewise.planning.windowed import plan_row_query
@@ -27,7 +27,7 @@ class Operator(ABC):
     """Queries with equal keys share an operator; None: this query shares none."""
 
     def __init__(self) -> None:
-        self.outputs: dict[str, Output] = {}
+        self.outputs: dict[str, QueryRows] = {}
 
     @property
     @abstractmethod
@@ -75,18 +75,18 @@ class Operator(ABC):
 Feeds = Mapping[str, Feed]
 
 
-def choice_for(query: RowQuery, streams: Mapping[str, Stream]) -> Choice:
+def choice_for(query: RowQuery, streams: Mapping[str, Stream]) -> IndexChoice:
     """The first storage, index and ring."""
     choice = plan_row_query(query, streams).choice
     assert choice is not None  # only a selection has none
     return choice
 
 
-def differs(old: Choice, new: Choice) -> bool:
+def differs(old: IndexChoice, new: IndexChoice) -> bool:
     """Whether a choice differs from the storage, index and ring in use."""
     return (old.storage, old.index, old.ring) != (new.storage, new.index, new.ring)
 
 
-def names_of(choice: Choice) -> dict[str, str | None]:
+def names_of(choice: IndexChoice) -> dict[str, str | None]:
     """The storage, the index and the ring in use."""
     return {"storage": choice.storage, "index": choice.index, "ring": choice.ring}

@@ -18,10 +18,10 @@ from panewise.language.expressions import QualifiedAttribute
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import (
-    Column,
     HistogramQuery,
     IntersectionQuery,
     JoinQuery,
+    RowColumn,
     RowQuery,
     SelectionQuery,
     SortedQuery,
@@ -54,7 +54,7 @@ def selected_types(query: RowQuery, streams: Mapping[str, Stream]) -> dict[str, 
     match query:
         case SortedQuery() | SelectionQuery():
             attributes: Mapping[str, Type] = streams[query.stream].attributes
-            columns: tuple[Column, ...] = query.columns
+            columns: tuple[RowColumn, ...] = query.columns
         case JoinQuery():
             attributes = join_attributes(query, streams)
             columns = query.columns
@@ -96,7 +96,7 @@ def typed(values: Any, wanted: pa.DataType) -> pa.Array:
     return array if array.type == wanted else array.cast(wanted)
 
 
-class Output:
+class QueryRows:
     """The rows of one query. Cost: O(1) an addition; fetching or looking up is linear in what is held."""
 
     def __init__(self, query: RowQuery, schema: pa.Schema) -> None:

@@ -17,7 +17,7 @@ from panewise.engine.windowed.feed import Feed
 from panewise.engine.windowed.values import observed, plain
 from panewise.indexes import RingWindow
 from panewise.language.row_queries import BasicWindows, JoinSide
-from panewise.planning.windowed import Observed
+from panewise.planning.windowed import ObservedWindow
 from panewise.windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
@@ -138,7 +138,7 @@ class RingSide:
         ends = np.append(starts[1:], self.rows.num_rows)
         return [self.rows.slice(begin, end - begin) for begin, end in zip(starts.tolist(), ends.tolist())]
 
-    def observed(self) -> Observed:
+    def observed(self) -> ObservedWindow:
         """The numbers observed in the window."""
         held = self.basic_windows_held
         return observed(held, max(1, len(held)), KEY, "", self.ring.statistics()["distinct"])

@@ -15,7 +15,7 @@ from panewise.engine.windowed.histogram import HistogramOperator
 from panewise.engine.windowed.intersection import IntersectionOperator
 from panewise.engine.windowed.join import JoinOperator
 from panewise.engine.windowed.operator import Feeds, Keep, Operator
-from panewise.engine.windowed.output import Output, schema_of
+from panewise.engine.windowed.output import QueryRows, schema_of
 from panewise.engine.windowed.selection import SelectionOperator
 from panewise.engine.windowed.sorted_window import SortedOperator
 from panewise.errors import QueryKindError
@@ -73,7 +73,7 @@ class RowQueries:
             if operator is None:
                 operator = self._build(query)
                 operators.append(operator)
-            added.append((operator, Output(query, schema_of(query, self._streams))))
+            added.append((operator, QueryRows(query, schema_of(query, self._streams))))
         # Nothing is changed before this point, where nothing can fail any more.
         self.operators = operators
         for operator, output in added:
@@ -142,7 +142,7 @@ class RowQueries:
             names = list(part["outputs"])
             operator = self._build(queries[names[0]])
             for name, table in part["outputs"].items():
-                operator.outputs[name] = Output(queries[name], schema_of(queries[name], self._streams))
+                operator.outputs[name] = QueryRows(queries[name], schema_of(queries[name], self._streams))
                 operator.outputs[name].table = tables[table]
             operator.restore(part["state"], tables)
             self.operators.append(operator)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panewise.planning.windowed import Observed
+from panewise.planning.windowed import ObservedWindow
 
 
 def indexed(values: pa.Array) -> pa.Array:
@@ -24,7 +24,7 @@ def plain(column: pa.ChunkedArray) -> Any:
     return np.asarray(column)
 
 
-def observed(basic_windows: Iterable[pa.Table], count: int, column: str, counts: str, distinct: int) -> Observed:
+def observed(basic_windows: Iterable[pa.Table], count: int, column: str, counts: str, distinct: int) -> ObservedWindow:
     """What a full window shows: tuples and different values of a basic window, different values of the window.
 
     `count` is the number of basic windows, empty ones included.
@@ -34,4 +34,4 @@ def observed(basic_windows: Iterable[pa.Table], count: int, column: str, counts:
         weights = table.column(counts) if counts in table.column_names else None
         tuples.append(table.num_rows if weights is None else int(pc.sum(weights).as_py() or 0))
         different.append(table.num_rows if weights is not None else len(pc.unique(table.column(column))))
-    return Observed(sum(tuples) / count, float(distinct), sum(different) / count)
+    return ObservedWindow(sum(tuples) / count, float(distinct), sum(different) / count)

@@ -46,7 +46,7 @@ MOST_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Base:
+class FeedingTree:
     """A tree that feeds others. Its edges are a period with residues; one residue is a uniform grid."""
 
     edges: PeriodicSet
@@ -75,7 +75,7 @@ class FactorPlan:
     """
 
     plan: SharingPlan
-    bases: tuple[Base, ...]
+    bases: tuple[FeedingTree, ...]
     sources: tuple[int | None, ...]
     cost: float
     reasons: tuple[str, ...]
@@ -151,7 +151,7 @@ def _classes_of(plan: SharingPlan, tree: int) -> EdgeClasses:
     return classes.chosen(np.unique(classes.class_of[plan.trees[tree]]))
 
 
-def _candidates(trees: list[EdgeClasses]) -> list[Base]:
+def _candidates(trees: list[EdgeClasses]) -> list[FeedingTree]:
     groups = [trees, *([tree] for tree in trees)] if trees else []
     largest = len(trees) if len(trees) <= MOST_GROUPED else 2 if len(trees) <= MOST_PAIRED else 1
     for size in range(2, largest + 1):
@@ -165,7 +165,7 @@ def _candidates(trees: list[EdgeClasses]) -> list[Base]:
         joined = _union(group, grid.period)
         if joined is not None:
             found[joined] = None
-    return [Base(edges) for edges in found]
+    return [FeedingTree(edges) for edges in found]
 
 
 def _grid(group: list[EdgeClasses]) -> PeriodicSet:
@@ -187,7 +187,7 @@ def _union(group: list[EdgeClasses], grid: int) -> PeriodicSet | None:
     return joined if joined.period // grid <= MOST_PERIOD else None
 
 
-def _input_costs(plan: SharingPlan, trees: list[EdgeClasses], bases: list[Base]) -> Floats:
+def _input_costs(plan: SharingPlan, trees: list[EdgeClasses], bases: list[FeedingTree]) -> Floats:
     """What each tree's input costs from each base; infinite if the base lacks an edge."""
     costs = np.full((len(trees), len(bases)), np.inf)
     for number, base in enumerate(bases):
@@ -240,7 +240,7 @@ def _greedy(inputs: Floats, event_cost: float) -> list[int]:
 
 
 def _reasons(
-    plan: SharingPlan, inputs: npt.NDArray[np.float64], bases: tuple[Base, ...], sources: tuple[int | None, ...]
+    plan: SharingPlan, inputs: npt.NDArray[np.float64], bases: tuple[FeedingTree, ...], sources: tuple[int | None, ...]
 ) -> tuple[str, ...]:
     event_cost = plan.weights.event * plan.rate
     found = []

@@ -1,0 +1,205 @@
+"""Lookups over HTTP while the stream runs: how long a request takes, and how old its answers are.
+
+One process writes the folder of a job without Spark, one is `panewise serve`, and this one asks: 20 queries and one
+random key a request. Requests begin at fixed times whether or not the ones before are done, and a request that waits
+for its turn has begun at its time, so that a server that stops for a moment is seen to stop.
+
+Sections, each a JSON line with --json and a line of text otherwise:
+  latency  at `--rate` requests a second: median, 99th, 99.9th percentile and longest time; the oldest answer's age
+  most     as fast as `--connections` connections can: requests a second
+  memory   the memory of the server
+
+Run: panewise bench serve --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from _slot_feed import feed
+
+QUERIES = 20
+WARM_UP_S = 10.0
+MOST_WAITING = 5_000
+"""With more requests waiting than this, the server falls behind for good, and there is nothing to measure."""
+
+
+def statements() -> str:
+    """Twenty queries over measurements: ten ranges, with and without SLIDE."""
+    text = """CREATE STREAM measurements (t TIMESTAMP, k BIGINT, x DOUBLE)
+        TIMESTAMP BY t WATERMARK 1 SECOND GRANULARITY 1 SECOND;"""
+    for place in range(QUERIES // 2):
+        window = f"RANGE {10 * (place + 1)} SECONDS"
+        columns = "k, COUNT(*) AS n, AVG(x) AS mean, MAX(x) AS most"
+        select = f"SELECT {columns} FROM measurements"
+        text += f"CREATE QUERY sliding_{place} AS {select} [{window} SLIDE 1 SECOND] GROUP BY k;"
+        text += f"CREATE QUERY latest_{place} AS {select} [{window}] GROUP BY k;"
+    return text
+
+
+def main() -> None:
+    """Start the feeding process and the server, measure, and stop them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="a few seconds")
+    parser.add_argument("--events", type=int, default=20_000, help="events a second")
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--rate", type=int, default=500, help="requests a second")
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--trigger-ms", type=int, default=1_000, help="how often a batch begins")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.seconds, arguments.events, arguments.keys, arguments.rate = 3.0, 2_000, 500, 50
+    if arguments.folder is not None:
+        feed(statements(), arguments.folder, arguments.events, arguments.keys, arguments.trigger_ms)
+        return
+    # So that whoever ends this program ends the server too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory() as scratch:
+        for found in measured(arguments, Path(scratch) / "lookups"):
+            found = {"events_per_s": arguments.events, "keys": arguments.keys, "queries": QUERIES, **found}
+            print(json.dumps(found) if arguments.json else _text(found), flush=True)
+
+
+def measured(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """What a client of the server sees."""
+    options = ["--events", str(arguments.events), "--keys", str(arguments.keys)]
+    options += ["--trigger-ms", str(arguments.trigger_ms), "--folder", str(folder)]
+    feeding = subprocess.Popen([sys.executable, __file__, *options], stdin=subprocess.PIPE)
+    serving: subprocess.Popen[str] | None = None
+    try:
+        until_s = time.monotonic() + 120
+        while not list((folder / "slots").rglob("*.panewise")):
+            if feeding.poll() is not None or time.monotonic() > until_s:
+                raise SystemExit("the feeding process did not start")
+            time.sleep(0.1)
+        program = "from panewise.cli.main import app; app(prog_name='panewise')"
+        command = [sys.executable, "-c", program, "serve", str(folder), "--port", "0"]
+        serving = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert serving.stderr is not None
+        said = serving.stderr.readline()
+        port = re.search(r":(\d+)$", said.strip())
+        if port is None:
+            raise SystemExit(f"the server did not start: {said}{serving.stderr.read()}")
+        return asyncio.run(_ask(arguments, int(port[1]), serving.pid))
+    finally:
+        if serving is not None:
+            serving.terminate()
+            serving.wait(30)
+        assert feeding.stdin is not None
+        feeding.stdin.close()
+        feeding.wait(60)
+
+
+class Connection:
+    """One connection that asks for twenty queries of a key."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, keys: int) -> None:
+        self._reader, self._writer = reader, writer
+        self._keys = keys
+        self._chance = np.random.default_rng(id(self) % 2**32)
+        names = [f"{kind}_{place}" for place in range(QUERIES // 2) for kind in ("sliding", "latest")]
+        self._names = json.dumps(names)
+
+    async def ask(self) -> bytes:
+        """The body of an answer."""
+        body = f'{{"queries":{self._names},"keys":{{"k":{self._chance.integers(self._keys)}}}}}'.encode()
+        head = "POST /v1/lookup HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answered = await self._reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", answered.lower())
+        assert length is not None
+        content = await self._reader.readexactly(int(length[1]))
+        if not answered.startswith(b"HTTP/1.1 200"):
+            raise SystemExit(f"the server refused: {content.decode()}")
+        return content
+
+
+async def _ask(arguments: argparse.Namespace, port: int, process: int) -> list[dict[str, Any]]:
+    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(arguments.connections)]
+    connections = [Connection(*pair, arguments.keys) for pair in opened]
+    await _at_rate(connections, arguments.rate, 1.0 if arguments.quick else WARM_UP_S)
+    times_ms, ages_s = await _at_rate(connections, arguments.rate, arguments.seconds)
+    p50, p99, p999 = np.percentile(times_ms, [50, 99, 99.9])
+    latency = {
+        "section": "latency",
+        "requests": len(times_ms),
+        "requests_per_s": arguments.rate,
+        "p50_ms": round(p50, 3),
+        "p99_ms": round(p99, 3),
+        "p999_ms": round(p999, 3),
+        "max_ms": round(max(times_ms), 3),
+        "oldest_s": round(max(ages_s), 3),
+        "trigger_s": arguments.trigger_ms / 1e3,
+    }
+    seconds = min(arguments.seconds, 10.0)
+    count = sum(await asyncio.gather(*(_fast(one, time.perf_counter() + seconds) for one in connections)))
+    most = {"section": "most", "connections": arguments.connections, "requests_per_s": round(count / seconds, 1)}
+    status = Path(f"/proc/{process}/status")
+    held = re.search(r"VmRSS:\s+(\d+)", status.read_text()) if status.exists() else None
+    memory = {"section": "memory", "server_mb": None if held is None else round(int(held[1]) / 1e3, 1)}
+    return [latency, most, memory]
+
+
+async def _at_rate(connections: list[Connection], rate: int, seconds: float) -> tuple[list[float], list[float]]:
+    """Times and ages of requests that begin at fixed times."""
+    free: asyncio.Queue[Connection] = asyncio.Queue()
+    for one in connections:
+        free.put_nowait(one)
+    times_ms: list[float] = []
+    ages_s: list[float] = []
+
+    async def ask(begins_s: float) -> None:
+        connection = await free.get()
+        content = await connection.ask()
+        times_ms.append(1e3 * (time.perf_counter() - begins_s))
+        free.put_nowait(connection)
+        age = re.search(rb'"age_s":([0-9.e-]+)', content)
+        assert age is not None
+        ages_s.append(float(age[1]))
+
+    began_s = time.perf_counter()
+    running: set[asyncio.Task[None]] = set()
+    for place in range(int(rate * seconds)):
+        begins_s = began_s + place / rate
+        pause_s = begins_s - time.perf_counter()
+        if pause_s > 0:
+            await asyncio.sleep(pause_s)
+        if len(running) > MOST_WAITING:
+            raise SystemExit(f"the server cannot keep up with {rate} requests a second here; give a lower --rate")
+        task = asyncio.create_task(ask(begins_s))
+        running.add(task)
+        task.add_done_callback(running.discard)
+    await asyncio.gather(*running)
+    return times_ms, ages_s
+
+
+async def _fast(connection: Connection, until_s: float) -> int:
+    count = 0
+    while time.perf_counter() < until_s:
+        await connection.ask()
+        count += 1
+    return count
+
+
+def _text(found: dict[str, Any]) -> str:
+    rest = {name: value for name, value in found.items() if name != "section"}
+    return f"{found['section']:8}" + "  ".join(f"{name} {value}" for name, value in rest.items())
+
+
+if __name__ == "__main__":
+    main()

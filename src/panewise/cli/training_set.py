@@ -1,0 +1,158 @@
+"""`panewise training-set JOB.toml`: labels and events from files, and a file of labels with answers.
+
+queries = "features.sql"
+edge = "before"                 # or "at"; this may be left out
+only = ["by_card"]              # the queries to answer; without it, all
+
+[labels]
+path = "labels.parquet"         # a file or a folder: Parquet, CSV or Arrow
+time = "decided_at"             # the column with the times; without it, the stream's own name
+
+[events]                        # or one [events.<stream>] for each stream
+path = "payments/"
+
+[output]
+path = "training.parquet"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from json import dumps
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.feather
+import pyarrow.parquet
+
+from panewise.cli.job_table import Table, read_table
+from panewise.cli.workload import read_workload
+from panewise.errors import FileAccessError
+from panewise.language.workload import Workload
+from panewise.training.training_set import training_set
+
+FORMATS = ("parquet", "csv", "arrow")
+_SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A table in a file or a folder."""
+
+    place: Table
+    path: Path
+    format: str
+
+    @staticmethod
+    def of(table: Table, known: tuple[str, ...] = ()) -> FileTable:
+        """What a table of the job file names."""
+        table.expect_keys(("path", "format", *known))
+        table.required_text("path", '"data.parquet"')
+        path, form = table.local_path("path"), table.choice("format", FORMATS)
+        assert path is not None
+        return FileTable(table, path, form or _SUFFIXES.get(path.suffix, "parquet"))
+
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        """The table, or those of its columns that are there."""
+        if not self.path.exists():
+            raise self.place.fail("path", f"there is no file or folder {self.path}")
+        try:
+            found = pyarrow.dataset.dataset(self.path, format=self.format)
+            return found.to_table(
+                columns=None if columns is None else [name for name in columns if name in found.schema.names]
+            )
+        except (OSError, pa.ArrowException) as error:
+            raise FileAccessError(f"{self.path} cannot be read as {self.format}: {error}") from error
+
+    def write(self, table: pa.Table) -> None:
+        """Write the whole table, or leave no file of this name behind."""
+        part = self.path.with_name(f".{self.path.name}.part")
+        write: dict[str, Any] = {
+            "parquet": pyarrow.parquet.write_table,
+            "csv": pyarrow.csv.write_csv,
+            "arrow": pyarrow.feather.write_feather,
+        }
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write[self.format](table, part)
+            part.replace(self.path)
+        except (OSError, pa.ArrowException) as error:
+            part.unlink(missing_ok=True)
+            raise FileAccessError(f"{self.path} cannot be written as {self.format}: {error}") from error
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """What a job file asks for."""
+
+    queries: Path
+    labels: FileTable
+    time: str | None
+    events: dict[str, FileTable]
+    """By stream; with the key "" for a workload with one stream."""
+    output: FileTable
+    edge: Literal["before", "at"]
+    only: tuple[str, ...]
+
+
+def read_training_job(file: Path) -> TrainingJob:
+    """The job that a file describes. Only the file itself is read."""
+    root = read_table(file)
+    root.expect_keys(("queries", "edge", "only", "labels", "events", "output"))
+    queries = root.required_text("queries", '"features.sql"')
+    for name in ("labels", "events", "output"):
+        if name not in root.content:
+            raise root.fail(f"[{name}]", f"is missing; it has the path of the {name}")
+    labels, events = root.table("labels"), root.table("events")
+    is_one = isinstance(events.content.get("path"), str) or not events.content
+    return TrainingJob(
+        queries=file.parent / Path(queries).expanduser(),
+        labels=FileTable.of(labels, ("time",)),
+        time=labels.text("time"),
+        events={"": FileTable.of(events)}
+        if is_one
+        else {name: FileTable.of(events.table(name)) for name in events.content},
+        output=FileTable.of(root.table("output")),
+        edge="at" if root.choice("edge", ("before", "at")) == "at" else "before",
+        only=root.names("only"),
+    )
+
+
+def write_training_set(file: Path, *, as_json: bool = False) -> str:
+    """Do what a job file asks for, and say what was done."""
+    job = read_training_job(file)
+    workload = read_workload(job.queries)
+    labels = job.labels.read()
+    events = _events(job, workload)
+    start = perf_counter()
+    result = training_set(labels, events, workload, time=job.time, edge=job.edge, queries=job.only or None)
+    seconds = perf_counter() - start
+    job.output.write(result)
+    added = result.num_columns - labels.num_columns
+    if as_json:
+        told = {"labels": labels.num_rows, "columns": added, "seconds": round(seconds, 3)}
+        return dumps({**told, "output": str(job.output.path)})
+    return f"{job.output.path}: {labels.num_rows:,} labels with {added:,} columns more, computed in {seconds:.1f} s"
+
+
+def _events(job: TrainingJob, workload: Workload) -> dict[str, pa.Table]:
+    """The events of each stream, with its attributes only."""
+    if "" in job.events:
+        if len(workload.streams) != 1:
+            first = next(iter(workload.streams), "stream")
+            raise job.events[""].place.fail(
+                "path", f"{job.queries} declares {len(workload.streams)} streams; write one [events.{first}] for each"
+            )
+        return {name: job.events[""].read(list(stream.attributes)) for name, stream in workload.streams.items()}
+    for name, source in job.events.items():
+        if name not in workload.streams:
+            raise source.place.fail("", f"{job.queries} declares no stream {name}; {_streams(workload)}")
+    return {name: source.read(list(workload.streams[name].attributes)) for name, source in job.events.items()}
+
+
+def _streams(workload: Workload) -> str:
+    return f"its streams are {', '.join(workload.streams) or 'none'}"

@@ -1,0 +1,99 @@
+"""Ranges: which events of its key a window covers for each asked time.
+
+A time t covers what a lookup at t does: `(t - l, t - r]`, or the last rows up to and with t. A sliding window is the
+newest one that had closed when the events up to t had come, given the stream's WATERMARK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from panewise.engine.as_of.events import OrderedEvents
+from panewise.engine.as_of.substreams import AskedTimes, KeyGroup, Substreams
+from panewise.engine.columns import Ints
+from panewise.kernels.label_ranges import places_behind
+from panewise.windows import RowWindow, TimeWindow, Window
+
+_BEFORE_ALL = -(2**62)
+"""Before all times."""
+
+
+def watermarks(delay_us: int, times: Ints, asked: AskedTimes) -> Ints:
+    """The stream's watermark when its events up to each asked time had come; `times` are those of the events."""
+    seen = np.searchsorted(times, asked.times, side="right")
+    if not len(times):
+        return np.full(len(seen), _BEFORE_ALL)
+    return np.where(seen > 0, times[np.maximum(seen - 1, 0)] - delay_us, _BEFORE_ALL)
+
+
+@dataclass(frozen=True)
+class CoveredRows:
+    """The first and the last place in the order of time that a window over rows covers; -1 where there is none.
+
+    There is one for each asked time, in the order of keys.
+    """
+
+    first: Ints
+    last: Ints
+
+    @staticmethod
+    def of(window: RowWindow, events: OrderedEvents, marks: Ints, partition: Substreams, rows: Ints) -> CoveredRows:
+        """Count rows in the substreams of PARTITION BY, or in the whole stream, before WHERE picks some of them.
+
+        `rows` are the asked times in the order that is wanted.
+        """
+        whole = partition.whole()
+        begin = whole.segments[whole.keys]
+        if window.slide is None:
+            reached = places_behind(whole.times, whole.segments, whole.keys, whole.asked_times) - begin
+        else:
+            # A row counts once the watermark is past it.
+            reached = np.searchsorted(events.times, marks[partition.asked_rows]).astype(np.int64)
+            reached -= (reached - window.left) % window.slide
+        begin, end = begin + np.maximum(reached - window.left, 0), begin + reached - window.right
+        first, last = np.full(len(begin), -1), np.full(len(begin), -1)
+        some = np.flatnonzero(begin < end)
+        first[partition.asked_rows[some]] = whole.rows[begin[some]]
+        last[partition.asked_rows[some]] = whole.rows[end[some] - 1]
+        return CoveredRows(first[rows], last[rows])
+
+
+@dataclass(frozen=True)
+class WindowRanges:
+    """Finds the ranges of windows over one part."""
+
+    part: KeyGroup
+    marks: Ints
+    """The watermark at each asked time of the part."""
+    now: Ints
+    """Where the events up to each asked time end."""
+    rows: Mapping[RowWindow, CoveredRows]
+
+    @staticmethod
+    def of(part: KeyGroup, marks: Ints, rows: Mapping[RowWindow, CoveredRows]) -> WindowRanges:
+        """What all windows need; `marks` and `rows` are in the order of keys."""
+        now = places_behind(part.times, part.segments, part.keys, part.asked_times)
+        return WindowRanges(part, marks[part.asked], now, rows)
+
+    def of_window(self, window: Window) -> tuple[Ints, Ints]:
+        """Where the covered events of each asked time begin and end among those of the part."""
+        times, asked = self.part.times, self.part.asked_times
+        match window:
+            case TimeWindow(slide_us=None):
+                ends = self._behind(times, asked - window.right_us) if window.right_us else self.now
+                return self._behind(times, asked - window.left_us), ends
+            case TimeWindow(slide_us=int(slide_us)):
+                starts = (self.marks - window.left_us) // slide_us * slide_us
+                starts = np.where(self.marks == _BEFORE_ALL, _BEFORE_ALL, starts)
+                return self._behind(times, starts - 1), self._behind(times, starts + window.left_us - 1)
+            case RowWindow():
+                first, last = self.rows[window].first[self.part.asked], self.rows[window].last[self.part.asked]
+                return self._behind(self.part.rows, first - 1), self._behind(self.part.rows, last)
+            case _:
+                raise TypeError(f"unknown kind of window: {window!r}")
+
+    def _behind(self, values: Ints, targets: Ints) -> Ints:
+        return places_behind(values, self.part.segments, self.part.keys, targets)

@@ -1,0 +1,1 @@
+"""Answers over HTTP: `panewise serve`, and clients for it."""

@@ -1,0 +1,172 @@
+"""Asking a source from the event loop: small lookups at once, others in a thread, none without a bound."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import pyarrow as pa
+
+from panewise.errors import ArgumentError, KeysError, UnknownNameError
+from panewise.language.model import Query
+from panewise.language.row_queries import RowQuery
+from panewise.language.workload import Workload
+from panewise.serve.encoding import answer_of, answer_of_one
+from panewise.serve.limits import Limits
+from panewise.serve.messages import Keys, LookupAnswers
+from panewise.serve.source import AnswerSource, BusyError, Position, Reader
+
+T = TypeVar("T")
+
+THREADS = 4
+
+
+class OverloadedError(Exception):
+    """Too many requests wait, or one took too long."""
+
+
+class FoundAnswers:
+    """The tables of some queries, all of one state."""
+
+    def __init__(self, position: Position, tables: list[tuple[str, str, pa.Table]]) -> None:
+        self.position = position
+        self.tables = tables
+        """The query, its stream, and what it answers."""
+
+
+class Asking:
+    """Asks a source."""
+
+    def __init__(self, source: AnswerSource, limits: Limits) -> None:
+        self.source = source
+        self.limits = limits
+        self._threads = ThreadPoolExecutor(THREADS, "panewise-lookup")
+        self._waiting = 0
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def lookup(self, queries: list[str], keys: Keys | None, at: int | str | None) -> FoundAnswers:
+        """Look queries up, all at one state."""
+        self._check(queries, keys)
+
+        def work(reader: Reader) -> FoundAnswers:
+            return FoundAnswers(reader.position, [_looked_up(reader, query, keys, at) for query in queries])
+
+        return await self._read(work, is_small=self._is_small(queries, keys))
+
+    async def lookup_json(
+        self, queries: list[str], keys: Keys | None, at: int | str | None, limit: int
+    ) -> LookupAnswers:
+        """Look queries up, all at one state, for JSON: those of one group need no tables."""
+        self._check(queries, keys)
+        key = one_key(keys)
+
+        def work(reader: Reader) -> LookupAnswers:
+            position = reader.position
+            plain = {} if key is None else reader.lookup_rows(self._groups_given(reader, queries, key), key, at)
+            answers = []
+            for query in queries:
+                if query in plain:
+                    stream = stream_of(bound_query(reader.workload, query))
+                    answers.append(answer_of_one(query, stream, plain[query], position, limit))
+                else:
+                    answers.append(answer_of(*_looked_up(reader, query, keys, at), position, limit))
+            return LookupAnswers(answers)
+
+        return await self._read(work, is_small=self._is_small(queries, keys))
+
+    def _groups_given(self, reader: Reader, queries: list[str], key: dict[str, object]) -> list[str]:
+        """The queries whose GROUP BY a key names whole; for another, its own lookup tells what is missing."""
+        known = reader.workload.queries
+        return [
+            name for name in dict.fromkeys(queries) if name in known and all(one in key for one in known[name].group_by)
+        ]
+
+    async def _read(self, work: Callable[[Reader], T], *, is_small: bool) -> T:
+        if is_small:
+            try:
+                return self.source.read(work, wait=False)
+            except BusyError:
+                pass
+        return await self.in_thread(lambda: self.source.read(work, wait=True))
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do work that may take long, or wait."""
+        if self._waiting >= self.limits.waiting:
+            raise OverloadedError("too many requests wait; come again in a second")
+        self._waiting += 1
+        loop = asyncio.get_running_loop()
+        done = loop.run_in_executor(self._threads, work)
+        # It waits until it is really done: a thread cannot be stopped, and whoever asked may be gone.
+        done.add_done_callback(lambda _: self._less())
+        try:
+            return await asyncio.wait_for(asyncio.shield(done), self.limits.lookup_s)
+        except TimeoutError:
+            done.add_done_callback(lambda late: late.exception())
+            raise OverloadedError(f"this took longer than {self.limits.lookup_s:g} s; ask for less") from None
+
+    def _less(self) -> None:
+        self._waiting -= 1
+
+    def _check(self, queries: list[str], keys: Keys | None) -> None:
+        if not queries:
+            raise ArgumentError("name at least one query")
+        if len(queries) > self.limits.queries:
+            raise ArgumentError(f"at most {self.limits.queries:,} queries a request; there are {len(queries):,}")
+        for name, values in (keys or {}).items():
+            if isinstance(values, list) and len(values) > self.limits.keys:
+                raise KeysError(f"at most {self.limits.keys:,} keys a request; {name} has {len(values):,}")
+
+    def _is_small(self, queries: list[str], keys: Keys | None) -> bool:
+        """Whether each query is asked for one group, and there are few."""
+        if len(queries) > self.limits.small:
+            return False
+        if any(isinstance(values, list) and len(values) > 1 for values in (keys or {}).values()):
+            return False
+        known = self.source.workload.queries
+        return all(name in known and (keys or not known[name].group_by) for name in queries)
+
+
+def bound_query(workload: Workload, name: str) -> Query | RowQuery:
+    """A query of a workload, or an error that names it."""
+    bound = workload.queries.get(name) or workload.row_queries.get(name)
+    if bound is None:
+        raise UnknownNameError(f"there is no query named {name!r}")
+    return bound
+
+
+def stream_of(query: Query | RowQuery) -> str:
+    """The stream of a query; the first of several."""
+    return query.stream if isinstance(query, Query) else next(iter(query.streams))
+
+
+def keys_of(query: Query, keys: Keys | None) -> dict[str, object] | None:
+    """The keys that a query takes: those of its GROUP BY. One key is a plain value, which is the quick way."""
+    if keys is None or not query.group_by:
+        return None
+    missing = [name for name in query.group_by if name not in keys]
+    if missing:
+        raise KeysError(f"query {query.name} groups by {', '.join(query.group_by)}; `keys` lacks {_listed(missing)}")
+    taken = {name: keys[name] for name in query.group_by}
+    return one_key(taken) or dict(taken)
+
+
+def one_key(keys: Keys | None) -> dict[str, object] | None:
+    """The one key that is asked for, with plain values; None if there are none or several."""
+    if not keys or any(isinstance(values, list) and len(values) != 1 for values in keys.values()):
+        return None
+    return {name: values[0] if isinstance(values, list) else values for name, values in keys.items()}
+
+
+def _looked_up(reader: Reader, name: str, keys: Keys | None, at: int | str | None) -> tuple[str, str, pa.Table]:
+    bound = bound_query(reader.workload, name)
+    taken = keys_of(bound, keys) if isinstance(bound, Query) else None
+    return name, stream_of(bound), reader.lookup(name, taken, at)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,254 @@
+"""Clients of a server, for programs: `Client` waits for answers, `AsyncClient` awaits them.
+
+They have the lookups of an engine: `lookup`, `lookup_one`, `lookup_many`; and what a server has beside them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, date, datetime
+from types import TracebackType
+from typing import Any
+
+import httpx
+import pyarrow as pa
+
+import panewise.errors
+from panewise.errors import PanewiseError, ServerError, StatementError
+from panewise.serve.encoding import ARROW
+
+Time = int | datetime | date | str
+Keys = Mapping[str, Any]
+
+TIMEOUT_S = 30.0
+
+
+def _params(keys: Keys | None, at: Time | None) -> dict[str, str]:
+    found = {}
+    if keys is not None:
+        found["keys"] = json.dumps({name: _plain(values) for name, values in keys.items()})
+    if at is not None:
+        found["at"] = _plain(at) if isinstance(at, (date, str)) else str(at)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A key's value or values as JSON has them."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if hasattr(value, "to_pylist"):
+        return [_plain(one) for one in value.to_pylist()]
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    """The response; raises the error that the server tells."""
+    if response.is_success:
+        return response
+    try:
+        fault = response.json()["error"]
+    except (ValueError, KeyError, TypeError):
+        raise ServerError(f"the server answered with {response.status_code}") from None
+    if fault["kind"] == "StatementError":
+        raise StatementError(
+            fault["message"],
+            line=fault["line"],
+            column=fault["column"],
+            text=fault.get("text") or "",
+            hint=fault.get("hint") or "",
+        )
+    kind = getattr(panewise.errors, fault["kind"], None)
+    if isinstance(kind, type) and issubclass(kind, PanewiseError):
+        raise kind(fault["message"])
+    raise ServerError(fault["message"])
+
+
+def _table(response: httpx.Response) -> pa.Table:
+    return pa.ipc.open_stream(_checked(response).content).read_all()
+
+
+def _answers(response: httpx.Response) -> dict[str, list[dict[str, Any]]]:
+    return {answer["query"]: answer["rows"] for answer in _checked(response).json()["answers"]}
+
+
+def _one(response: httpx.Response) -> dict[str, Any] | None:
+    rows = _checked(response).json()["rows"]
+    return rows[0] if rows else None
+
+
+def _several(queries: list[str], keys: Keys | None, at: Time | None) -> dict[str, Any]:
+    given = None if keys is None else {name: _plain(values) for name, values in keys.items()}
+    return {"queries": queries, "keys": given, "at": at if at is None or isinstance(at, int) else _plain(at)}
+
+
+def _events(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+class _Messages:
+    """Takes lines of live answers, and gives each message when it is whole."""
+
+    def __init__(self) -> None:
+        self.last_id: str | None = None
+        self._event = ""
+        self._data = ""
+
+    def take(self, line: str) -> dict[str, Any] | None:
+        name, _, value = line.partition(": ")
+        if name == "id":
+            self.last_id = value
+        elif name == "event":
+            self._event = value
+        elif name == "data":
+            self._data = value
+        elif not line and self._data:
+            event, data, self._data = self._event, json.loads(self._data), ""
+            if event == "failure":
+                raise ServerError(data["error"]["message"])
+            message: dict[str, Any] = data
+            return message
+        return None
+
+
+def _headers(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"authorization": f"Bearer {token}"}
+
+
+class Client:
+    """Asks a server, and waits for its answers. It is a context manager.
+
+    Args:
+        url: Where the server is, as in `http://127.0.0.1:8787`.
+        token: The token, if the server asks for one.
+        verify: As for httpx: False, or an `ssl.SSLContext`, for a server with a certificate of its own.
+    """
+
+    def __init__(self, url: str, *, token: str | None = None, timeout_s: float = TIMEOUT_S, verify: Any = True) -> None:
+        self._http = httpx.Client(base_url=url, headers=_headers(token), timeout=timeout_s, verify=verify)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def lookup(self, query: str, keys: Keys | None = None, at: Time | None = None) -> pa.Table:
+        """Answer a query as an Arrow table, with all groups or those of `keys`."""
+        headers = {"accept": ARROW}
+        return _table(self._http.get(f"/v1/queries/{query}/answers", params=_params(keys, at), headers=headers))
+
+    def lookup_one(self, query: str, key: Keys | None = None, at: Time | None = None) -> dict[str, Any] | None:
+        """Answer one group as a dict by column; None if it has no answer."""
+        return _one(self._http.get(f"/v1/queries/{query}/answers", params=_params(key, at) | {"limit": "1"}))
+
+    def lookup_many(
+        self, queries: list[str], keys: Keys | None = None, at: Time | None = None
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Answer several queries at one state of the stream; the rows of each, by its name."""
+        return _answers(self._http.post("/v1/lookup", json=_several(queries, keys, at)))
+
+    def push(self, stream: str, events: pa.Table) -> int:
+        """Send events to a server with an engine; returns how many came too late."""
+        headers = {"content-type": ARROW}
+        sent = self._http.post(f"/v1/streams/{stream}/events", content=_events(events), headers=headers)
+        late: int = _checked(sent).json()["late"]
+        return late
+
+    def add(self, statements: str) -> None:
+        """Run statements, as `Engine.add`; a job on Spark takes them with its next batch."""
+        _checked(self._http.post("/v1/queries", json={"statements": statements}))
+
+    def remove(self, query: str) -> None:
+        """Drop a query."""
+        _checked(self._http.delete(f"/v1/queries/{query}"))
+
+    def follow(
+        self, queries: list[str], keys: Keys | None = None, *, changed_only: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """Yield live answers, until the server ends or the caller stops."""
+        asked = {"query": queries, "changed": str(changed_only).lower(), **_params(keys, None)}
+        messages = _Messages()
+        with self._http.stream("GET", "/v1/live", params=asked, timeout=None) as response:
+            if not response.is_success:
+                response.read()
+            for line in _checked(response).iter_lines():
+                message = messages.take(line)
+                if message is not None:
+                    yield message
+
+
+class AsyncClient:
+    """Asks a server from a program with an event loop. The methods are those of `Client`, to be awaited."""
+
+    def __init__(self, url: str, *, token: str | None = None, timeout_s: float = TIMEOUT_S, verify: Any = True) -> None:
+        self._http = httpx.AsyncClient(base_url=url, headers=_headers(token), timeout=timeout_s, verify=verify)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def lookup(self, query: str, keys: Keys | None = None, at: Time | None = None) -> pa.Table:
+        """As `Client.lookup`."""
+        headers = {"accept": ARROW}
+        return _table(await self._http.get(f"/v1/queries/{query}/answers", params=_params(keys, at), headers=headers))
+
+    async def lookup_one(self, query: str, key: Keys | None = None, at: Time | None = None) -> dict[str, Any] | None:
+        """As `Client.lookup_one`."""
+        return _one(await self._http.get(f"/v1/queries/{query}/answers", params=_params(key, at) | {"limit": "1"}))
+
+    async def lookup_many(
+        self, queries: list[str], keys: Keys | None = None, at: Time | None = None
+    ) -> dict[str, list[dict[str, Any]]]:
+        """As `Client.lookup_many`."""
+        return _answers(await self._http.post("/v1/lookup", json=_several(queries, keys, at)))
+
+    async def push(self, stream: str, events: pa.Table) -> int:
+        """As `Client.push`."""
+        headers = {"content-type": ARROW}
+        sent = await self._http.post(f"/v1/streams/{stream}/events", content=_events(events), headers=headers)
+        late: int = _checked(sent).json()["late"]
+        return late
+
+    async def add(self, statements: str) -> None:
+        """As `Client.add`."""
+        _checked(await self._http.post("/v1/queries", json={"statements": statements}))
+
+    async def remove(self, query: str) -> None:
+        """As `Client.remove`."""
+        _checked(await self._http.delete(f"/v1/queries/{query}"))
+
+    async def follow(
+        self, queries: list[str], keys: Keys | None = None, *, changed_only: bool = False
+    ) -> AsyncIterator[dict[str, Any]]:
+        """As `Client.follow`."""
+        asked = {"query": queries, "changed": str(changed_only).lower(), **_params(keys, None)}
+        messages = _Messages()
+        async with self._http.stream("GET", "/v1/live", params=asked, timeout=None) as response:
+            if not response.is_success:
+                await response.aread()
+            async for line in _checked(response).aiter_lines():
+                message = messages.take(line)
+                if message is not None:
+                    yield message

@@ -1,0 +1,160 @@
+"""Tables as JSON rows and as Arrow, and times as text."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from time import time as now_s
+from typing import Any
+
+import pyarrow as pa
+
+from panewise.engine.answers import INTERVAL_COLUMNS
+from panewise.engine.families import WINDOW_END
+from panewise.engine.wide_columns import WINDOW_START
+from panewise.serve.messages import Answer, Row
+from panewise.serve.source import Position
+from panewise.spark.lookup_together import PlainRow
+from panewise.windows.clock import END_OF_STREAM, to_microseconds
+
+ARROW = "application/vnd.apache.arrow.stream"
+JSON = "application/json"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LOW, _HIGH = INTERVAL_COLUMNS
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """The rows of a table, with values that JSON has. Times are ISO 8601; NaN and infinities are text."""
+    names = table.column_names
+    if table.num_rows == 1:
+        return [{name: _one(column[0]) for name, column in zip(names, table.itercolumns())}]
+    return [dict(zip(names, row)) for row in zip(*map(_plain, table.itercolumns()))]
+
+
+def _one(scalar: pa.Scalar) -> Any:
+    """A single value: most lookups ask for one group, and columns of one value are slow to turn around."""
+    if isinstance(scalar, pa.TimestampScalar) and scalar.type.unit == "us":
+        return time_text(scalar.value)
+    value = scalar.as_py()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _not_finite(value)
+    return _nested(value) if isinstance(value, (list, dict, datetime)) else value
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        times = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+        return [time_text(time_us) for time_us in times.to_pylist()]
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_floating(kind):
+        return [value if value is None or math.isfinite(value) else _not_finite(value) for value in values]
+    if pa.types.is_nested(kind):
+        return [_nested(value) for value in values]
+    return values
+
+
+def _not_finite(value: float) -> str:
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_nested(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _nested(one) for name, one in value.items()}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return _not_finite(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@lru_cache(4096)
+def time_text(time_us: int | None) -> str | None:
+    """A time in ISO 8601; None for none, and `end` for the end of a stream.
+
+    >>> time_text(0), time_text(None), time_text(END_OF_STREAM)
+    ('1970-01-01T00:00:00Z', None, 'end')
+    """
+    if time_us is None:
+        return None
+    if time_us == END_OF_STREAM:
+        return "end"
+    return (_EPOCH + timedelta(microseconds=time_us)).isoformat().replace("+00:00", "Z")
+
+
+def age_s(position: Position) -> float | None:
+    """How long ago the newest events came."""
+    return None if position.written_s is None else max(0.0, now_s() - position.written_s)
+
+
+@lru_cache(4096)
+def intervals_of(names: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """The columns that are intervals, with those of their bounds.
+
+    >>> intervals_of(("k", "SUM(x)", "SUM(x) low", "SUM(x) high"))
+    {'SUM(x)': ('SUM(x) low', 'SUM(x) high')}
+    """
+    there = set(names)
+    bounds = {name: (f"{name} {_LOW}", f"{name} {_HIGH}") for name in names}
+    return {name: (low, high) for name, (low, high) in bounds.items() if low in there and high in there}
+
+
+def answer_of(query: str, stream: str, table: pa.Table, position: Position, limit: int, offset: int = 0) -> Answer:
+    """An answer with at most `limit` rows."""
+    intervals = intervals_of(tuple(table.column_names))
+    shown = table if table.num_rows <= limit and not offset else table.slice(offset, limit)
+    return Answer(
+        query=query,
+        rows=rows_of(shown),
+        total_rows=table.num_rows,
+        exact=not intervals,
+        intervals=intervals,
+        watermark=time_text(position.watermarks_us.get(stream)),
+        newest_event=time_text(position.newest_us.get(stream)),
+        age_s=age_s(position),
+        version=position.version,
+    )
+
+
+def answer_of_one(query: str, stream: str, row: PlainRow | None, position: Position, limit: int) -> Answer:
+    """An answer from the plain values of one group; these are exact."""
+    rows = [] if row is None or not limit else [{name: _shown(name, value) for name, value in row.items()}]
+    return Answer(
+        query=query,
+        rows=rows,
+        total_rows=int(row is not None),
+        exact=True,
+        intervals={},
+        watermark=time_text(position.watermarks_us.get(stream)),
+        newest_event=time_text(position.newest_us.get(stream)),
+        age_s=age_s(position),
+        version=position.version,
+    )
+
+
+def _shown(name: str, value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _not_finite(value)
+    if isinstance(value, datetime):
+        return time_text(to_microseconds(value))
+    return time_text(value) if name in (WINDOW_START, WINDOW_END) else value
+
+
+def arrow_of(query: str, stream: str, table: pa.Table, position: Position) -> bytes:
+    """A table as an Arrow stream; how far the stream was stands in the metadata of its schema."""
+    about = {
+        "query": query,
+        "watermark": time_text(position.watermarks_us.get(stream)) or "",
+        "newest_event": time_text(position.newest_us.get(stream)) or "",
+        "age_s": str(age_s(position)),
+        "exact": str(not intervals_of(tuple(table.column_names))).lower(),
+        "version": str(position.version),
+    }
+    # Columns of one type may come in pieces, or as dictionaries that a stream cannot replace.
+    shown = table.combine_chunks().replace_schema_metadata({f"panewise.{name}": text for name, text in about.items()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, shown.schema) as writer:
+        writer.write_table(shown)
+    return bytes(sink.getvalue())

@@ -1,0 +1,152 @@
+"""An engine in this process as a source: it takes events, and answers lookups between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from time import sleep, time
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from panewise.engine.engine import Engine
+from panewise.engine.ingest import read_events
+from panewise.errors import UnknownNameError
+from panewise.language.reader import apply
+from panewise.language.workload import Workload
+from panewise.serve.kept_windows import KeptWindows
+from panewise.serve.source import AnswerSource, BusyError, Position, Reader
+from panewise.spark.lookup_together import PlainRow
+from panewise.windows.clock import to_microseconds
+
+T = TypeVar("T")
+
+EVENTS_AT_ONCE = 20_000
+"""Events that are pushed while lookups wait: a few milliseconds."""
+PAUSE_S = 0.0005
+"""After these, lookups that wait get so long to begin."""
+
+
+class EngineReader:
+    """Lookups of an engine; sliding queries show the window that closed last."""
+
+    def __init__(self, source: EngineSource) -> None:
+        self._source = source
+
+    @property
+    def workload(self) -> Workload:
+        """The streams and queries."""
+        return self._source.engine.workload
+
+    @property
+    def position(self) -> Position:
+        """How far the engine is."""
+        return self._source.position
+
+    def lookup(self, query: str, keys: object, at: int | str | None) -> pa.Table:
+        """Answer a query."""
+        source = self._source
+        bound = source.engine.workload.queries.get(query)
+        if bound is None or not bound.window.is_sliding:
+            return source.engine.lookup(query, at, keys)
+        return source.kept[bound.stream].lookup(bound, keys, None if at is None else to_microseconds(at, "`at`"))
+
+    def lookup_rows(
+        self, queries: list[str], key: dict[str, object], at: int | str | None
+    ) -> dict[str, PlainRow | None]:
+        """None: the structures of an engine answer each query by itself."""
+        return {}
+
+
+class EngineSource(AnswerSource):
+    """An engine, its events and its answers."""
+
+    kind = "engine"
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self.engine = engine
+        self.kept = {name: KeptWindows(stream) for name, stream in engine.workload.streams.items()}
+        self._lock = Lock()
+        self._waiting = 0
+        self._reader = EngineReader(self)
+        self._written_s: float | None = None
+        self._position = Position()
+        self._move()
+
+    @property
+    def workload(self) -> Workload:
+        """The streams and queries as they are now."""
+        return self.engine.workload
+
+    @property
+    def position(self) -> Position:
+        """How far the engine is."""
+        return self._position
+
+    def read(self, work: Callable[[Reader], T], *, wait: bool) -> T:
+        """Let work read the engine between two pushes."""
+        if not self._lock.acquire(blocking=False):
+            if not wait:
+                raise BusyError
+            self._waiting += 1
+            self._lock.acquire()
+            self._waiting -= 1
+        try:
+            return work(self._reader)
+        finally:
+            self._lock.release()
+
+    def push(self, stream: str, events: pa.Table, watermark: int | str | None) -> None:
+        """Take in events in parts, and close windows after the last."""
+        if stream not in self.kept:
+            raise UnknownNameError(f"no stream named {stream!r}; there are: {', '.join(self.kept)}")
+        if events.num_rows > EVENTS_AT_ONCE:
+            # All of them or none: what is wrong must be found before the first part.
+            read_events(self.workload.streams[stream], events)
+        for begin in range(0, events.num_rows, EVENTS_AT_ONCE):
+            with self._lock:
+                self.engine.push(stream, events.slice(begin, EVENTS_AT_ONCE))
+            if self._waiting:
+                sleep(PAUSE_S)
+        with self._lock:
+            answers = self.engine.advance(stream, watermark)
+            self.kept[stream].take(answers, self.engine.position(stream).watermark_us)
+            self._written_s = time()
+            self._move()
+        self.changed()
+
+    def add(self, statements: str) -> bool:
+        """Run statements now."""
+        with self._lock:
+            self.engine.add(statements)
+            for name, stream in self.engine.workload.streams.items():
+                self.kept.setdefault(name, KeptWindows(stream))
+            self._move()
+        self.changed()
+        return True
+
+    def check(self, statements: str) -> Workload:
+        """The workload after statements, if they were run."""
+        return apply(self.engine.workload, statements)
+
+    def statistics(self) -> dict[str, Any]:
+        """What the engine holds."""
+        with self._lock:
+            return self.engine.statistics()
+
+    def explain(self) -> str:
+        """The plan, with the work predicted and done."""
+        with self._lock:
+            return self.engine.explain(analyze=True)
+
+    def _move(self) -> None:
+        streams = {name: self.engine.position(name) for name in self.engine.workload.streams}
+        self._position = Position(
+            version=self._position.version + 1,
+            watermarks_us={name: one.watermark_us for name, one in streams.items()},
+            newest_us={name: one.newest_us for name, one in streams.items()},
+            written_s=self._written_s,
+            events={name: one.events for name, one in streams.items()},
+            late_events={name: one.late_events for name, one in streams.items()},
+        )

@@ -1,0 +1,161 @@
+"""The messages of the interface: what requests bring and what answers have. OpenAPI is made from these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Key = str | int | float | bool | None
+Keys = dict[str, Key | list[Key]]
+"""From a GROUP BY attribute to a value, or to several. A value for all keys may stand alone."""
+Row = dict[str, Any]
+
+
+class LookupRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Queries to look up, all at one state of the stream."""
+
+    queries: list[str]
+    keys: Keys | None = None
+    """The groups; each query takes the attributes that it groups by. Without it, all groups."""
+    at: int | str | None = None
+    """The time of the answers: ISO 8601, or microseconds since 1970."""
+    limit: int | None = None
+    """How many rows of each query; the rest is left out, and `total_rows` tells."""
+
+
+class Answer(msgspec.Struct, omit_defaults=False):
+    """What one query answers, and how far the stream was."""
+
+    query: str
+    rows: list[Row]
+    total_rows: int
+    """How many rows there are, of which `rows` may be a part."""
+    exact: bool
+    """Whether every value is exact. If not, `intervals` names the columns of the bounds."""
+    intervals: dict[str, tuple[str, str]]
+    watermark: str | None
+    newest_event: str | None
+    age_s: float | None
+    """How long ago the newest events came."""
+    version: int
+    ended: list[Row] | None = None
+    """In live answers of changed groups: the groups that have no answer any more."""
+
+
+class LookupAnswers(msgspec.Struct):
+    """The answers, in the order in which queries were named."""
+
+    answers: list[Answer]
+
+
+class Statements(msgspec.Struct, forbid_unknown_fields=True):
+    """Statements: CREATE QUERY and DROP QUERY, and CREATE STREAM of an engine."""
+
+    statements: str
+
+
+class Changed(msgspec.Struct):
+    """What statements did, or would do."""
+
+    added: list[str]
+    dropped: list[str]
+    holds: str
+    """`now`; `with the next batch` if they were sent to a job; `not sent` if they were only checked."""
+
+
+class QueryInfo(msgspec.Struct):
+    """A query."""
+
+    name: str
+    stream: str
+    statement: str
+    kind: str
+    """`sliding`, `on demand` or `rows`."""
+    window: str
+    group_by: list[str]
+    types: dict[str, str]
+    """The types of the GROUP BY attributes."""
+
+
+class QueryList(msgspec.Struct):
+    """A page of the list of queries."""
+
+    queries: list[QueryInfo]
+    total: int
+    """How many match the search."""
+
+
+class StreamInfo(msgspec.Struct):
+    """A stream, and how far it is."""
+
+    name: str
+    attributes: dict[str, str]
+    timestamp: str
+    watermark: str | None
+    newest_event: str | None
+    age_s: float | None
+    lag_s: float | None
+    """How far the watermark is behind the newest event."""
+    events: int | None
+    late_events: int | None
+
+
+class Streams(msgspec.Struct):
+    """The streams."""
+
+    streams: list[StreamInfo]
+    kind: str
+    """`engine` takes events, `folder` belongs to a job."""
+    version: int
+    batch: int | None
+    problem: str | None
+    can_add: bool
+
+
+class Pushed(msgspec.Struct):
+    """What became of events."""
+
+    events: int
+    late: int
+    watermark: str | None
+    version: int
+
+
+class HistoryPoint(msgspec.Struct):
+    """One window of a group."""
+
+    at: str
+    row: Row | None
+
+
+class History(msgspec.Struct):
+    """The windows of a group, the oldest first."""
+
+    query: str
+    points: list[HistoryPoint]
+
+
+class State(msgspec.Struct):
+    """Whether the server is well."""
+
+    ok: bool
+    reason: str | None = None
+    age_s: float | None = None
+
+
+class Fault(msgspec.Struct, omit_defaults=True):
+    """What is wrong, with the place in a statement if it is one."""
+
+    kind: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    text: str | None = None
+    hint: str | None = None
+
+
+class Failure(msgspec.Struct):
+    """The body of every answer that is an error."""
+
+    error: Fault

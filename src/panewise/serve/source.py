@@ -1,0 +1,116 @@
+"""A source: where answers come from. An engine in this process, or the folder of a job on Spark.
+
+Its reader answers lookups and is for one thread at a time. Its position can be read at any time and never waits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from panewise.errors import CommandError
+from panewise.language.workload import Workload
+from panewise.spark.lookup_together import PlainRow
+
+T = TypeVar("T")
+Changed = Callable[[], None]
+"""Called after the source has something new, from any thread."""
+
+
+class BusyError(Exception):
+    """Another thread reads or writes now."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a source is. `version` grows with everything new."""
+
+    version: int = 0
+    watermarks_us: Mapping[str, int | None] = field(default_factory=dict)
+    """By stream: windows that end up to here have closed."""
+    newest_us: Mapping[str, int | None] = field(default_factory=dict)
+    """By stream: the newest event, or the end of its slot."""
+    written_s: float | None = None
+    """When the newest events came, in Unix seconds."""
+    batch: int | None = None
+    """The newest batch of a job."""
+    events: Mapping[str, int] = field(default_factory=dict)
+    """By stream: how many events were taken."""
+    late_events: Mapping[str, int] = field(default_factory=dict)
+    """By stream: how many events came too late."""
+
+
+class Reader(Protocol):
+    """Answers lookups of one state of a source."""
+
+    @property
+    def workload(self) -> Workload:
+        """The streams and queries."""
+
+    @property
+    def position(self) -> Position:
+        """How far this state is."""
+
+    def lookup(self, query: str, keys: object, at: int | str | None) -> pa.Table:
+        """Answer a query as `LookupClient.lookup` does."""
+
+    def lookup_rows(
+        self, queries: list[str], key: dict[str, object], at: int | str | None
+    ) -> dict[str, PlainRow | None]:
+        """Answer one group of those queries that can be answered together, as plain values; times are microseconds."""
+
+
+class AnswerSource(ABC):
+    """Where answers come from."""
+
+    kind: str
+    """`engine` or `folder`."""
+
+    def __init__(self) -> None:
+        self.changed: Changed = lambda: None
+        self.problem: str | None = None
+        """What keeps the source from going on, for people; None if all is well."""
+
+    @property
+    @abstractmethod
+    def workload(self) -> Workload:
+        """The streams and queries as they are now."""
+
+    @property
+    @abstractmethod
+    def position(self) -> Position:
+        """How far the source is."""
+
+    @abstractmethod
+    def read(self, work: Callable[[Reader], T], *, wait: bool) -> T:
+        """Let work read one state, and return its result. Without `wait`, raise `BusyError` instead of waiting."""
+
+    @abstractmethod
+    def add(self, statements: str) -> bool:
+        """Run statements; True if they hold now, False if they were sent to a job."""
+
+    @abstractmethod
+    def check(self, statements: str) -> Workload:
+        """The workload after statements, if they were run; raises what is wrong with them."""
+
+    @abstractmethod
+    def statistics(self) -> dict[str, Any]:
+        """What is held, as plain data."""
+
+    @abstractmethod
+    def explain(self) -> str:
+        """The plan as text, with the work predicted and done where it is known."""
+
+    def push(self, stream: str, events: pa.Table, watermark: int | str | None) -> None:
+        """Take in events of a stream, and move its watermark."""
+        raise CommandError("the job on Spark takes the events; `panewise serve --engine FILE.sql` takes them itself")
+
+    def start(self) -> None:  # noqa: B027 - an engine follows nothing
+        """Begin to follow what is new."""
+
+    def close(self) -> None:  # noqa: B027
+        """Stop following."""

@@ -1,0 +1,107 @@
+"""Every label with the answers of all queries as they were at its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from panewise.engine.as_of.answers import AnswersAt, answers_at
+from panewise.engine.ingest import to_batch
+from panewise.engine.overflows import Overflows
+from panewise.errors import ArgumentError, EventsError
+from panewise.language.model import Query
+from panewise.language.reader import read
+from panewise.language.workload import Workload
+from panewise.training.columns import answer_columns, chosen_queries, filled
+from panewise.training.labels import read_labels
+
+Edge = Literal["before", "at"]
+
+
+def training_set(
+    labels: Any,
+    events: object,
+    workload: Workload | str | PathLike[str],
+    *,
+    time: str | None = None,
+    edge: Edge = "before",
+    queries: Iterable[str] | None = None,
+    threads: int | None = None,
+) -> Any:
+    """Give every label the answers of all queries as they were at its time.
+
+    A label at time t sees the events before t: `[RANGE r]` covers `[t - r, t)`, so a label never sees itself. A window
+    with SLIDE is the newest one that the stream had closed by then, its WATERMARK included.
+
+    Args:
+        labels: An Arrow table or record batch, or a pandas or Polars DataFrame, with a time, and a column for each
+            attribute that a query groups by.
+        events: The events of the stream as for `Engine.push`, in any order, or a dict of them by the names of streams.
+        workload: What `panewise.read` returns, or the text or the path of statements.
+        time: The column of the labels with their times, in the forms that events may have. The default is the name of
+            the stream's own.
+        edge: "before", or "at": `[RANGE r]` then covers `(t - r, t]`, as a lookup at t does.
+        queries: The names of the queries to answer. The default is all of them.
+        threads: How many threads to use. The default is one for each core.
+
+    Returns:
+        The labels, as the same kind of table, with the same rows in the same order, and behind their columns a column
+        `query__item` for each aggregate of SELECT. It is NULL where the group has no event in the window, or does not
+        pass HAVING; for a query without GROUP BY a count of nothing is 0.
+
+    Raises:
+        LabelsError: The labels lack a time or a key, or have one of another type.
+        NamesClashError: The labels have a column of the result's name.
+        EventsError: The events do not fit their stream.
+        QueryKindError: A query answers with rows.
+
+    Cost: sorting labels and events once for each different GROUP BY; O(events) for each different input and WHERE;
+        O(1) or O(log events) for each label and column. For APPROX_TOP_K, O(events in the window) for each label.
+    """
+    bound = workload if isinstance(workload, Workload) else read(workload)
+    chosen = chosen_queries(bound, queries)
+    check_edge(edge)
+    given: object = threads
+    if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
+        raise ArgumentError(f"`threads` is a positive number, or None; got {threads!r}")
+    table = read_labels(labels)
+    columns = list(answer_columns(bound, chosen))
+    table.check_names(column.name for _, column in columns)
+    found: dict[str, AnswersAt] = {}
+    for stream_name, given_events in _by_stream(events, bound, chosen).items():
+        stream = bound.streams[stream_name]
+        several = [query for query in chosen if query.stream == stream_name]
+        # Times are whole microseconds: what comes before t has come at t - 1.
+        times = table.times(stream, time) - (1 if edge == "before" else 0)
+        keys = table.keys(stream, several)
+        for answers in answers_at(stream, several, to_batch(stream, given_events), times, keys, threads):
+            found[answers.query.name] = answers
+    overflows = Overflows()
+    for answers in found.values():
+        overflows.add(answers.query, answers.overflows)
+    return table.joined(pa.table({column.name: filled(found[query.name], column) for query, column in columns}))
+
+
+def check_edge(edge: object) -> None:
+    """Refuse what is no edge."""
+    if edge not in ("before", "at"):
+        raise ArgumentError(f'`edge` is "before" or "at", got {edge!r}')
+
+
+def _by_stream(events: object, workload: Workload, queries: Sequence[Query]) -> Mapping[str, object]:
+    """The events of each stream that some query reads."""
+    needed = list(dict.fromkeys(query.stream for query in queries))
+    if isinstance(events, Mapping) and events and set(events) <= set(workload.streams):
+        missing = next((name for name in needed if name not in events), None)
+        if missing is not None:
+            raise EventsError(f"there are no events of stream {missing}; give them as events={{{missing!r}: ...}}")
+        return {name: events[name] for name in needed}
+    if len(needed) > 1:
+        raise EventsError(
+            f"the queries read {len(needed)} streams; give a dict with the events of each: "
+            f"{{{', '.join(f'{name!r}: ...' for name in needed)}}}"
+        )
+    return dict.fromkeys(needed, events)

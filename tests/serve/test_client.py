@@ -1,0 +1,100 @@
+"""The Python clients give what the engine gives, and raise its errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.serve.conftest import as_columns, trades
+
+import panewise
+from panewise.serve.application import Application
+from panewise.serve.client import AsyncClient, Client
+from panewise.serve.engine_source import EngineSource
+from panewise.serve.server import running
+
+NEW = "CREATE QUERY more AS SELECT symbol, MIN(price) AS low FROM trades [RANGE 1 MINUTE] GROUP BY symbol;"
+
+
+@pytest.fixture
+def url(application: Application) -> Iterator[str]:
+    with running(application) as url:
+        yield url
+
+
+def test_lookups(url: str, source: EngineSource) -> None:
+    engine, at = source.engine, datetime(2026, 1, 5, 12, 2)
+    with Client(url) as client:
+        assert client.lookup("latest").equals(engine.lookup("latest"))
+        keys = {"symbol": np.array(["AB", "EF"])}
+        assert client.lookup("latest", keys, at).equals(engine.lookup("latest", at, keys))
+        found = client.lookup_one("latest", {"symbol": "AB"})
+        expected = engine.lookup_one("latest", "AB")
+        assert found is not None
+        assert expected is not None
+        assert {name: found[name] for name in ("price", "best")} == {name: expected[name] for name in ("price", "best")}
+        assert client.lookup_one("latest", {"symbol": "none"}) is None
+        many = client.lookup_many(["latest", "all_trades"], {"symbol": ["AB", "CD"]}, at)
+        assert [len(rows) for rows in many.values()] == [2, 1]
+
+
+def test_events_and_queries(url: str, source: EngineSource) -> None:
+    with Client(url) as client:
+        assert client.push("trades", pa.table(as_columns(trades(310, 400)))) == 0
+        assert source.position.events["trades"] == 40
+        client.add(NEW)
+        assert client.lookup("more").num_rows == 3
+        client.remove("more")
+        assert "more" not in source.workload.queries
+
+
+def test_errors_are_those_of_panewise(url: str) -> None:
+    with Client(url) as client:
+        with pytest.raises(panewise.UnknownNameError, match="nobody"):
+            client.lookup("nobody")
+        with pytest.raises(panewise.KeysError):
+            client.lookup("latest", {"carrier": "AA"})
+        with pytest.raises(panewise.TimeError):
+            client.lookup("latest", at="never")
+        with pytest.raises(panewise.StatementError) as wrong:
+            client.add("CREATE QUERY x AS SELECT NOTHING")
+        assert wrong.value.line == 1
+        with pytest.raises(panewise.UnknownNameError):
+            next(client.follow(["nobody"]))
+        with pytest.raises(panewise.ServerError):
+            client.lookup("nothing/at/all")
+
+
+def test_live_answers(url: str, source: EngineSource) -> None:
+    with Client(url) as client:
+        following = client.follow(["all_trades"], changed_only=True)
+        assert next(following)["complete"] is True
+        source.push("trades", pa.table(as_columns(trades(400, 500))), None)
+        message = next(following)
+        assert message["complete"] is False
+        following.close()  # type: ignore[attr-defined]
+
+
+def test_the_same_with_await(url: str, source: EngineSource) -> None:
+    async def program() -> None:
+        async with AsyncClient(url) as client:
+            tables = await asyncio.gather(*(client.lookup("latest") for _ in range(5)))
+            assert all(table.equals(source.engine.lookup("latest")) for table in tables)
+            one = await client.lookup_one("latest", {"symbol": "CD"})
+            assert one is not None
+            assert one["symbol"] == "CD"
+            assert list(await client.lookup_many(["volume"])) == ["volume"]
+            assert await client.push("trades", pa.table(as_columns(trades(310, 320)))) == 0
+            await client.add(NEW)
+            await client.remove("more")
+            async for message in client.follow(["all_trades"]):
+                assert message["complete"] is True
+                break
+            with pytest.raises(panewise.UnknownNameError):
+                await client.lookup("more")
+
+    asyncio.run(program())

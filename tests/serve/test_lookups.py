@@ -1,0 +1,230 @@
+"""Lookups over HTTP give what the engine gives."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from tests.serve.conftest import START_US, as_columns, trades
+
+import panewise
+from panewise.serve.encoding import ARROW
+from panewise.serve.engine_source import EngineSource
+
+
+def answers(client: httpx.Client, query: str, **parameters: Any) -> dict[str, Any]:
+    if "keys" in parameters:
+        parameters["keys"] = json.dumps(parameters["keys"])
+    response = client.get(f"/v1/queries/{query}/answers", params=parameters)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_one_key(client: httpx.Client, source: EngineSource) -> None:
+    found = answers(client, "latest", keys={"symbol": "AB"})
+    expected = source.engine.lookup_one("latest", "AB")
+    assert [(row["symbol"], row["price"], row["best"]) for row in found["rows"]] == [
+        ("AB", expected["price"], expected["best"])
+    ]
+    assert found["newest_event"] == "2026-01-05T12:05:00Z"
+    assert found["watermark"] == "2026-01-05T12:04:50Z"
+    assert found["exact"] is True
+    assert found["intervals"] == {}
+    assert 0 <= found["age_s"] < 60
+
+
+def test_many_keys_and_a_group_that_does_not_exist(client: httpx.Client) -> None:
+    found = answers(client, "latest", keys={"symbol": ["AB", "XX", "CD"]})
+    assert sorted(row["symbol"] for row in found["rows"]) == ["AB", "CD"]
+
+
+def test_all_groups_with_having(client: httpx.Client, source: EngineSource) -> None:
+    found = answers(client, "busy")
+    assert (
+        [row["symbol"] for row in found["rows"]] == source.engine.lookup("busy").column("symbol").to_pylist() == ["AB"]
+    )
+
+
+def test_a_sliding_query_shows_its_newest_window_that_closed(client: httpx.Client) -> None:
+    found = answers(client, "volume")
+    assert {row["window_end"] for row in found["rows"]} == {"2026-01-05T12:04:00Z"}
+    covered = [event for event in trades(0, 310) if START_US + 120e6 <= event["at"] < START_US + 240e6]
+    for row in found["rows"]:
+        mine = [event["volume"] for event in covered if event["symbol"] == row["symbol"]]
+        assert (row["volume"], row["trades"]) == (sum(mine), len(mine))
+
+
+@pytest.mark.parametrize("keys", [{"symbol": "CD"}, {"symbol": ["CD", "EF"]}])
+def test_a_sliding_query_by_key_and_time(client: httpx.Client, keys: dict[str, Any]) -> None:
+    found = answers(client, "volume", keys=keys, at="2026-01-05T12:03:30")
+    assert {row["window_end"] for row in found["rows"]} == {"2026-01-05T12:03:00Z"}
+    wanted = keys["symbol"] if isinstance(keys["symbol"], list) else [keys["symbol"]]
+    assert sorted(row["symbol"] for row in found["rows"]) == wanted
+
+
+def test_at_a_time(client: httpx.Client, source: EngineSource) -> None:
+    at_us = START_US + 100_000_000
+    found = answers(client, "latest", keys={"symbol": "AB"}, at=at_us)
+    assert found["rows"][0]["best"] == source.engine.lookup_one("latest", "AB", at_us)["best"]
+
+
+def test_several_queries_in_one_request(client: httpx.Client) -> None:
+    body = {"queries": ["latest", "volume", "all_trades"], "keys": {"symbol": "AB"}}
+    found = client.post("/v1/lookup", json=body).json()["answers"]
+    assert [one["query"] for one in found] == body["queries"]
+    assert [len(one["rows"]) for one in found] == [1, 1, 1]
+    assert len({one["version"] for one in found}) == 1
+    assert found[2]["rows"][0]["trades"] == 30
+
+
+def test_arrow(client: httpx.Client, source: EngineSource) -> None:
+    response = client.get("/v1/queries/latest/answers", headers={"accept": ARROW})
+    table = pa.ipc.open_stream(response.content).read_all()
+    assert table.equals(source.engine.lookup("latest"))
+    assert table.schema.metadata[b"panewise.watermark"] == b"2026-01-05T12:04:50Z"
+    posted = client.post("/v1/lookup", json={"queries": ["latest"]}, headers={"accept": ARROW})
+    assert pa.ipc.open_stream(posted.content).read_all().equals(table)
+
+
+def test_top_groups_and_pages(client: httpx.Client) -> None:
+    top = answers(client, "latest", sort="best", descending="true", limit=1)
+    assert top["total_rows"] == 3
+    rest = answers(client, "latest", sort="best", descending="true", limit=5, offset=1)
+    assert [row["best"] for row in [*top["rows"], *rest["rows"]]] == sorted(
+        (row["best"] for row in [*top["rows"], *rest["rows"]]), reverse=True
+    )
+
+
+@pytest.mark.parametrize(("query", "points"), [("volume", 3), ("latest", 60)])
+def test_the_history_of_a_group(client: httpx.Client, source: EngineSource, query: str, points: int) -> None:
+    asked = {"keys": json.dumps({"symbol": "AB"}), "points": points}
+    found = client.get(f"/v1/queries/{query}/history", params=asked).json()["points"]
+    assert len(found) == points
+    times = [point["at"] for point in found]
+    assert times == sorted(times)
+    newest = answers(client, query, keys={"symbol": "AB"})["rows"][0]
+    assert found[-1]["row"] == newest
+
+
+def test_json_has_no_nan() -> None:
+    from panewise.serve.encoding import rows_of
+
+    table = pa.table({"x": [float("nan"), float("inf"), -float("inf"), 1.5, None]})
+    assert [row["x"] for row in rows_of(table)] == ["NaN", "Infinity", "-Infinity", 1.5, None]
+
+
+def test_an_interval_is_told(source: EngineSource) -> None:
+    from panewise.serve.encoding import answer_of
+
+    source.engine.add("CREATE QUERY near AS SELECT SUM(volume) AS n FROM trades [RANGE 5 MINUTES] WITHIN 0.1;")
+    found = answer_of("near", "trades", source.engine.lookup("near"), source.position, 10)
+    assert found.exact is False
+    assert found.intervals == {"n": ("n low", "n high")}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "kind"),
+    [
+        ("/v1/queries/nobody/answers", 404, "UnknownNameError"),
+        ("/v1/queries/latest/answers?at=yesterday", 400, "TimeError"),
+        ('/v1/queries/latest/answers?keys={"carrier":"AA"}', 400, "KeysError"),
+        ("/v1/queries/latest/answers?keys=AB", 400, "RequestError"),
+        ("/v1/queries/latest/answers?limit=many", 400, "ArgumentError"),
+        ("/v1/queries/latest/answers?limit=99999999", 400, "ArgumentError"),
+        ("/v1/queries/latest/answers?sort=nothing", 400, "ArgumentError"),
+        ("/v1/queries/latest/history", 400, "ArgumentError"),
+        ("/v1/nothing", 404, "RequestError"),
+    ],
+)
+def test_mistakes(client: httpx.Client, path: str, status: int, kind: str) -> None:
+    response = client.get(path)
+    assert (response.status_code, response.json()["error"]["kind"]) == (status, kind), response.text
+
+
+def test_windows_that_are_kept_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    from panewise.serve import kept_windows
+
+    monkeypatch.setattr(kept_windows, "MOST_ENTRIES", 2)
+    source = EngineSource(
+        panewise.Engine("""
+        CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t;
+        CREATE QUERY q AS SELECT SUM(x) AS x FROM s [RANGE 1 SECOND SLIDE 1 SECOND];
+    """)
+    )
+    for second in range(6):
+        source.push("s", pa.table({"t": [START_US + second * 1_000_000], "x": [second]}), None)
+    found = source.read(lambda reader: reader.lookup("q", None, None), wait=True)
+    assert found.column("x").to_pylist() == [4]
+    with pytest.raises(panewise.HistoryError, match="windows are kept that end after"):
+        source.read(lambda reader: reader.lookup("q", None, START_US + 2_000_000), wait=True)
+
+
+def test_corrected_windows_count() -> None:
+    source = EngineSource(
+        panewise.Engine("""
+        CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT) TIMESTAMP BY t ON LATE CORRECT 1 HOUR;
+        CREATE QUERY q AS SELECT k, SUM(x) AS x FROM s [RANGE 10 SECONDS SLIDE 10 SECONDS] GROUP BY k;
+    """)
+    )
+    second = 1_000_000
+    columns = {"t": [START_US, START_US + 1 * second, START_US + 12 * second], "k": [1, 2, 1], "x": [1, 2, 4]}
+    source.push("s", pa.table(columns), None)
+    source.push("s", pa.table({"t": [START_US + 2 * second], "k": [1], "x": [8]}), None)
+    at_us = START_US + 10 * second
+    found = source.read(lambda reader: reader.lookup("q", None, at_us), wait=True)
+    assert dict(zip(found.column("k").to_pylist(), found.column("x").to_pylist())) == {1: 9, 2: 2}
+
+
+def test_events_come_as_arrow_and_as_json_lines(client: httpx.Client, source: EngineSource) -> None:
+    lines = "\n".join(json.dumps(event) for event in trades(310, 400))
+    pushed = client.post("/v1/streams/trades/events", content=lines, headers={"content-type": "application/x-ndjson"})
+    assert pushed.json()["events"] == 9
+    assert pushed.json()["watermark"] == "2026-01-05T12:06:20Z"
+    table = pa.table(as_columns(trades(400, 500)))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    body = sink.getvalue().to_pybytes()
+    pushed = client.post("/v1/streams/trades/events", content=body, headers={"content-type": ARROW})
+    assert pushed.json()["events"] == 10
+    expected = panewise.Engine(source.engine.workload)
+    expected.push("trades", as_columns(trades(0, 500)))
+    assert answers(client, "all_trades")["rows"][0]["trades"] == expected.lookup_one("all_trades")["trades"]
+    late = client.post("/v1/streams/trades/events", content=body, headers={"content-type": ARROW})
+    assert late.json()["late"] > 0
+    ended = client.post(
+        "/v1/streams/trades/events?watermark=end", content=b"", headers={"content-type": "application/x-ndjson"}
+    )
+    assert ended.json()["watermark"] == "end", ended.text
+    assert len(answers(client, "volume")["rows"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"{}", "application/json", 415),
+        (b"not json", "application/x-ndjson", 400),
+        (b'{"at": "never", "symbol": "AB", "price": 1.0, "volume": 1}', "application/x-ndjson", 400),
+        (b'{"at": 1, "symbol": 7}\n{"at": 2, "symbol": "x"}', "application/x-ndjson", 400),
+        (b"ARROW1", ARROW, 400),
+    ],
+)
+def test_events_that_do_not_fit(client: httpx.Client, body: bytes, kind: str, status: int) -> None:
+    response = client.post("/v1/streams/trades/events", content=body, headers={"content-type": kind})
+    assert response.status_code == status, response.text
+    assert client.get("/v1/streams").json()["streams"][0]["events"] == 31
+
+
+def test_of_many_events_all_are_taken_or_none(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    from panewise.serve import engine_source
+
+    monkeypatch.setattr(engine_source, "EVENTS_AT_ONCE", 3)
+    good = as_columns(trades(310, 400))
+    with pytest.raises(panewise.EventsError):
+        source.push("trades", pa.table({**good, "at": [*good["at"][:-1], None]}), None)
+    assert source.engine.position("trades").events == 31
+    source.push("trades", pa.table(good), None)
+    assert source.position.events["trades"] == 40

@@ -1,0 +1,222 @@
+"""The page in a real browser: every part is clicked through, in the light and in the dark, wide and narrow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.serve.conftest import STATEMENTS, as_columns, trades
+
+import panewise
+from panewise.serve.application import Application
+from panewise.serve.engine_source import EngineSource
+from panewise.serve.server import running
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser to test with")
+
+BROWSER = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+if BROWSER is None:
+    pytest.skip("there is no Chromium here: install it (apt-get install chromium)", allow_module_level=True)
+
+PICTURES = os.environ.get("PANEWISE_PICTURES")
+"""A directory for pictures of each part, to be looked at."""
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any, client: Any) -> Iterator[Any]:
+    yield from opened(browser, str(client.base_url))
+
+
+def opened(browser: Any, url: str, **options: Any) -> Iterator[Any]:
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.faults = faults
+    page.set_default_timeout(15_000)
+    page.goto(url)
+    yield page
+    context.close()
+
+
+def picture(page: Any, name: str) -> None:
+    if PICTURES is not None:
+        page.screenshot(path=str(Path(PICTURES) / f"{name}.png"))
+
+
+def push(source: EngineSource, first_s: int, last_s: int) -> None:
+    source.push("trades", pa.table(as_columns(trades(first_s, last_s))), None)
+
+
+def test_queries_with_live_values(page: Any, source: EngineSource) -> None:
+    line = page.locator("#list tbody tr", has_text="all_trades")
+    playwright.expect(line.locator("td").nth(3)).to_have_text("trades 30")
+    source.push("trades", pa.table(as_columns(trades(310, 320) * 5)), None)
+    playwright.expect(line.locator("td").nth(3)).to_have_text("trades 34")
+    page.locator("#search").fill("lates")
+    playwright.expect(page.locator("#list tbody tr")).to_have_count(1)
+    page.locator("#search").fill("no such thing")
+    playwright.expect(page.locator("#list-empty")).to_be_visible()
+    page.locator("#search").fill("")
+    page.locator("#list tbody tr", has_text="latest").click()
+    playwright.expect(page.locator("#one-name")).to_have_text("latest")
+    playwright.expect(page.locator("#rows tbody tr")).to_have_count(3)
+    page.locator("#sort").select_option("best")
+    best = source.engine.lookup("latest").column("best").to_pylist()
+    playwright.expect(page.locator("#rows tbody tr td:last-child").first).to_have_text(f"{max(best):g}")
+    page.locator("#descending").uncheck()
+    playwright.expect(page.locator("#rows tbody tr td:last-child").first).to_have_text(f"{min(best):g}")
+    assert "exact" in page.locator("#one-state").text_content()
+    picture(page, "queries")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.locator("#drop").click()
+    playwright.expect(page.locator("#one")).to_be_hidden()
+    assert "latest" not in source.workload.queries
+    assert page.faults == []
+
+
+def test_one_key_over_time(page: Any, source: EngineSource) -> None:
+    page.locator("nav a", has_text="Keys").click()
+    page.locator("#key-query").fill("latest")
+    page.locator("#key-symbol").fill("AB")
+    page.locator("#key-form button").click()
+    playwright.expect(page.locator("#key-found")).to_be_visible()
+    assert page.locator("#key-chart path").get_attribute("d").count("L") > 5
+    before = page.locator("#key-rows tbody tr").first.text_content()
+    push(source, 310, 400)
+    playwright.expect(page.locator("#key-rows tbody tr").first).not_to_have_text(before)
+    page.locator("#key-value").select_option("best")
+    picture(page, "keys")
+    page.locator("#key-symbol").fill("ZZ")
+    page.locator("#key-form button").click()
+    playwright.expect(page.locator("#key-empty")).to_contain_text("no events")
+    assert page.faults == []
+
+
+def test_the_plan(page: Any) -> None:
+    page.keyboard.press("3")
+    playwright.expect(page.locator("#work tbody tr")).to_have_count(1)
+    playwright.expect(page.locator("#plan-cost")).to_contain_text("1 execution tree;")
+    page.wait_for_function("document.getElementById('picture').naturalWidth > 100")
+    page.locator("summary").click()
+    assert "on demand" in page.locator("#plan-text").text_content()
+    picture(page, "plan")
+    assert page.faults == []
+
+
+def test_the_health(page: Any, source: EngineSource) -> None:
+    page.keyboard.press("4")
+    push(source, 310, 400)
+    playwright.expect(page.locator("#streams figure")).to_have_count(6)
+    source.problem = "the folder is gone"
+    playwright.expect(page.locator("#problem")).to_have_text("the folder is gone")
+    source.problem = None
+    playwright.expect(page.locator("#problem")).to_be_hidden()
+    picture(page, "health")
+    assert page.faults == []
+
+
+def test_a_statement_is_tried_and_added(page: Any, source: EngineSource) -> None:
+    page.keyboard.press("5")
+    page.locator("#statement").fill("CREATE QUERY q AS\n  SELECT SUM(prise) FROM trades [RANGE 1 MINUTE];")
+    page.locator("#check").click()
+    playwright.expect(page.locator("#mistake-text")).to_contain_text("Line 2, column 14")
+    playwright.expect(page.locator("#mistake-hint")).to_contain_text("price")
+    selected = page.locator("#statement").evaluate("text => text.value.slice(text.selectionStart, text.selectionEnd)")
+    assert selected == "prise"
+    picture(page, "try")
+    page.locator("#statement").fill("CREATE QUERY q AS SELECT SUM(price) FROM trades [RANGE 1 MINUTE];")
+    page.locator("#check").click()
+    playwright.expect(page.locator("#verdict")).to_have_text("This is right: it adds q.")
+    assert "q" not in source.workload.queries
+    page.locator("#add").click()
+    playwright.expect(page.locator("#verdict")).to_contain_text("Done: it adds q.")
+    assert "q" in source.workload.queries
+    assert all("422" in fault for fault in page.faults)
+
+
+def test_the_keyboard(page: Any) -> None:
+    playwright.expect(page.locator("#list tbody tr")).to_have_count(4)
+    page.keyboard.press("5")
+    page.keyboard.press("/")
+    playwright.expect(page.locator("#search")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.locator("#list tbody tr").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("#one-name")).to_have_text("latest")
+
+
+def test_narrow_and_dark(browser: Any, client: Any) -> None:
+    options = {"viewport": {"width": 360, "height": 700}, "color_scheme": "dark"}
+    for page in opened(browser, str(client.base_url), **options):
+        page.locator("#list tbody tr", has_text="latest").click()
+        playwright.expect(page.locator("#rows tbody tr")).to_have_count(3)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        red, green, blue = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        assert max(red, green, blue) < 60
+        picture(page, "narrow")
+
+
+def test_a_server_that_goes_and_one_that_asks_for_a_token(browser: Any, source: EngineSource) -> None:
+    with running(Application(source, token=TOKEN)) as url:
+        pages = opened(browser, url)
+        page = next(pages)
+        playwright.expect(page.locator("#ask-token")).to_be_visible()
+        page.locator("#token").fill(TOKEN)
+        page.locator("#ask-token button").click()
+        playwright.expect(page.locator("#list tbody tr")).to_have_count(4)
+    playwright.expect(page.locator("#trouble")).to_contain_text("does not answer")
+    picture(page, "offline")
+    pages.close()  # type: ignore[attr-defined]
+
+
+def test_an_empty_server(browser: Any) -> None:
+    source = EngineSource(panewise.Engine(STATEMENTS.partition("CREATE QUERY")[0]))
+    with running(Application(source)) as url:
+        for page in opened(browser, url):
+            playwright.expect(page.locator("#list-empty")).to_be_visible()
+            playwright.expect(page.locator("#pulse")).to_contain_text("no events yet")
+            page.keyboard.press("4")
+            playwright.expect(page.locator("#streams h3")).to_have_text("trades")
+
+
+def test_ten_thousand_queries(browser: Any) -> None:
+    many = "".join(
+        f"CREATE QUERY q{place} AS SELECT COUNT(*) FROM trades [RANGE {1 + place % 50} MINUTES] WHERE volume > {place};"
+        for place in range(10_000)
+    )
+    workload = panewise.read(STATEMENTS + many)
+    with running(Application(EngineSource(panewise.Engine(workload)))) as url:
+        for page in opened(browser, url):
+            playwright.expect(page.locator("#found")).to_have_text("1 to 25 of 10,004")
+            page.locator("#after").click()
+            playwright.expect(page.locator("#found")).to_have_text("26 to 50 of 10,004")
+            page.locator("#search").fill("q9999")
+            playwright.expect(page.locator("#found")).to_have_text("1 to 1 of 1")
+
+
+def test_what_the_page_shows_is_text(page: Any, source: EngineSource) -> None:
+    """A key that looks like HTML is shown, not run."""
+    event = {**trades(320, 330)[0], "symbol": "<img src=x onerror=document.title='run'>"}
+    source.push("trades", pa.table(as_columns([event])), None)
+    page.locator("#list tbody tr", has_text="latest").click()
+    playwright.expect(page.locator("#rows tbody")).to_contain_text("<img src=x")
+    assert page.title() == "Panewise"

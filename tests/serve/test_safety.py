@@ -1,0 +1,329 @@
+"""The server is safe: who may ask, how much, and what it tells. Random requests never end in a 500."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from time import sleep
+
+import httpx
+import pyarrow as pa
+import pytest
+from tests.serve.conftest import START_US
+
+from panewise.errors import ArgumentError, CommandError, FileAccessError
+from panewise.language.printer import print_query
+from panewise.serve.application import Application
+from panewise.serve.engine_source import EngineSource
+from panewise.serve.limits import Limits
+from panewise.serve.server import Address, check_address, read_token, running
+
+TOKEN = "a-token-of-some-length"
+
+FUZZED = int(os.environ.get("PANEWISE_FUZZED_REQUESTS", "1000"))
+"""So many random requests; the full test has 100,000."""
+
+
+def test_another_address_needs_a_token() -> None:
+    for host in ("0.0.0.0", "192.0.2.1", "::", "example.org"):
+        with pytest.raises(CommandError, match="needs a token"):
+            check_address(Address(host), None)
+        check_address(Address(host), TOKEN)
+    for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
+        check_address(Address(host), None)
+    with pytest.raises(CommandError, match="belong together"):
+        check_address(Address(certificate=Path("c.pem")), None)
+
+
+def test_where_a_token_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PANEWISE_TOKEN", raising=False)
+    assert read_token(None) is None
+    monkeypatch.setenv("PANEWISE_TOKEN", TOKEN)
+    assert read_token(None) == TOKEN
+    file = tmp_path / "token"
+    with pytest.raises(FileAccessError):
+        read_token(file)
+    for text in ("", "short", "ä" * 20):
+        file.write_text(text)
+        with pytest.raises(ArgumentError, match="16 printable"):
+            read_token(file)
+    file.write_text(f"{TOKEN}-2\n")
+    assert read_token(file) == f"{TOKEN}-2"
+
+
+def test_a_token_is_asked_for(source: EngineSource) -> None:
+    with running(Application(source, token=TOKEN)) as url, httpx.Client(base_url=url) as client:
+        for path in ("/v1/queries", "/metrics", "/openapi.json", "/v1/nothing"):
+            for given in ({}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}):
+                response = client.get(path, headers=given)
+                assert response.status_code == 401
+                assert response.headers["www-authenticate"] == "Bearer"
+        for path in ("/", "/health", "/ready", "/assets/page.js"):
+            assert client.get(path).status_code == 200
+        assert client.get("/v1/queries", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "attacker.example"},
+        {"origin": "https://attacker.example"},
+        {"origin": "null"},
+        {"host": "localhost.x:80"},
+    ],
+)
+def test_other_sites_are_not_served(client: httpx.Client, headers: dict[str, str]) -> None:
+    assert client.get("/v1/queries", headers=headers).status_code == 403
+
+
+def test_its_own_page_is_served(client: httpx.Client) -> None:
+    host = f"localhost:{client.base_url.port}"
+    own = {"host": host, "origin": f"http://{host}"}
+    assert client.get("/v1/queries", headers=own).status_code == 200
+    assert client.get("/v1/queries", headers={"host": "localhost"}).status_code == 200
+    assert client.get("/v1/queries", headers={"host": "[::1]:80"}).status_code == 200
+
+
+def test_headers(client: httpx.Client) -> None:
+    for path in ("/", "/v1/queries", "/v1/nothing", "/assets/page.js"):
+        headers = client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert "server" not in headers
+        assert "access-control-allow-origin" not in headers
+
+
+@pytest.mark.parametrize("name", ["..%2f..%2fsource.py", "index.html", "%00", "page.js%00", "..", "/etc/passwd"])
+def test_no_name_of_a_request_reaches_a_path(client: httpx.Client, name: str) -> None:
+    assert client.get(f"/assets/{name}").status_code in (404, 200 if name == ".." else 404)
+
+
+def test_sizes_are_bounded(source: EngineSource) -> None:
+    limits = Limits(body_bytes=1_000, events_bytes=2_000, url_bytes=500, queries=3, keys=5, statement_characters=200)
+    with running(Application(source, limits=limits)) as url, httpx.Client(base_url=url) as client:
+        kind = {"content-type": "application/x-ndjson"}
+        for path, body in (("/v1/lookup", b"x" * 1_001), ("/v1/streams/trades/events", b"x" * 2_001)):
+            assert client.post(path, content=body, headers=kind).status_code == 413
+            assert client.post(path, content=iter([body]), headers=kind).status_code == 413
+        assert client.get("/v1/queries", params={"search": "x" * 600}).status_code == 414
+        assert client.post("/v1/lookup", json={"queries": ["latest"] * 4}).status_code == 400
+        assert client.post("/v1/lookup", json={"queries": ["latest"], "keys": {"symbol": ["A"] * 6}}).status_code == 400
+        assert client.post("/v1/queries", json={"statements": "-" * 201}).status_code == 413
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(source: EngineSource) -> None:
+    with running(Application(source, limits=Limits(body_s=0.3))) as url, connected(url) as slow:
+        slow.sendall(b"POST /v1/lookup HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        assert b"408" in slow.recv(1000).split(b"\r\n")[0]
+
+
+def test_a_head_that_does_not_come_is_not_waited_for(source: EngineSource) -> None:
+    with running(Application(source, limits=Limits(head_s=0.3))) as url:
+        for sent in (b"", b"GET / HTTP/1.1\r\nHost: loc"):
+            with connected(url) as slow:
+                slow.sendall(sent)
+                with suppress(ConnectionResetError):
+                    assert slow.recv(1000) == b""
+        with connected(url) as quick:
+            for _ in range(2):
+                quick.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                answered = b""
+                while not answered.endswith(b"}"):
+                    more = quick.recv(1000)
+                    assert more, "a connection that is used again is kept"
+                    answered += more
+                assert answered.startswith(b"HTTP/1.1 200")
+                sleep(0.4)
+
+
+def test_a_client_that_takes_nothing_is_dropped(source: EngineSource) -> None:
+    many = {"at": [START_US + 305_000_000] * 5_000, "symbol": [f"symbol number {place}" for place in range(5_000)]}
+    source.push("trades", pa.table({**many, "price": [1.0] * 5_000, "volume": [1] * 5_000}), None)
+    request = b"GET /v1/queries/latest/answers?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(Application(source, limits=Limits(send_s=0.3))) as url, connected(url) as slow:
+        slow.sendall(60 * request)
+        sleep(3.0)
+        taken = 0
+        with suppress(ConnectionResetError):
+            while more := slow.recv(1 << 20):
+                taken += len(more)
+        assert httpx.get(f"{url}/health").status_code == 200
+        whole = len(httpx.get(f"{url}/v1/queries/latest/answers?limit=10000").content)
+        assert taken < 60 * whole
+
+
+def connected(url: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 20)
+
+
+def test_a_lookup_that_takes_too_long_is_given_up(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "statistics", lambda: sleep(1.0))
+    limits = Limits(lookup_s=0.1, waiting=2)
+    with running(Application(source, limits=limits)) as url, httpx.Client(base_url=url) as client:
+        found = [client.get("/v1/statistics") for _ in range(3)]
+        assert [one.status_code for one in found] == [503, 503, 503]
+        assert "took longer than 0.1 s" in found[0].json()["error"]["message"]
+        assert "too many requests wait" in found[2].json()["error"]["message"]
+        assert client.get("/health").status_code == 200
+
+
+def test_an_unforeseen_error_tells_nothing(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("a secret")
+
+    monkeypatch.setattr(source, "statistics", broken)
+    with running(Application(source)) as url, httpx.Client(base_url=url) as client:
+        response = client.get("/v1/statistics")
+        assert response.status_code == 500
+        assert "secret" not in response.text
+        assert "Traceback" not in response.text
+        assert response.json()["error"]["kind"] == "ServerError"
+
+
+def test_tls(source: EngineSource, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"openssl makes no certificate here: {error}")
+    import ssl
+
+    trusting = ssl.create_default_context(cafile=certificate)
+    with running(Application(source), Address(port=0, certificate=certificate, key=key)) as url:
+        assert url.startswith("https://")
+        assert httpx.get(f"{url}/health", verify=trusting).json()["ok"] is True
+
+
+def test_a_thousand_idle_readers_do_no_harm(source: EngineSource) -> None:
+    with running(Application(source)) as url, httpx.Client(base_url=url) as client:
+        idle = [connected(url) for _ in range(1_000)]
+        for one in idle[:500]:
+            one.sendall(b"GET /v1/live?query=all_trades HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.get("/v1/queries/latest/answers").status_code == 200
+        for one in idle:
+            one.close()
+
+
+WORDS = [
+    *("latest", "volume", "busy", "all_trades", "nobody", "symbol", "AB", "trades", "at", "null", "true", "-1", "0"),
+    *("NaN", "1e999", "9" * 30, "2026-01-05T12:00:00", "9999-12-31", "0001-01-01", "-9223372036854775808", "\u0000"),
+    *("é", "'; --", "%", "{", "[]", '{"symbol": "AB"}', '{"symbol": ["AB", null, 1.5]}', "../..", "a" * 300, " "),
+    *("🙂", '"\\ud800"'),
+]
+PATHS = [
+    *("/", "/v1/queries", "/v1/queries/{w}", "/v1/queries/{w}/answers", "/v1/queries/{w}/history", "/v1/lookup"),
+    *("/v1/streams", "/v1/streams/{w}/events", "/v1/plan", "/v1/plan.svg", "/v1/statistics", "/health", "/ready"),
+    *("/metrics", "/openapi.json", "/assets/{w}", "/{w}"),
+]
+NAMES = ["keys", "at", "limit", "offset", "sort", "descending", "points", "step_s", "search", "check", "watermark", "x"]
+
+
+class Dice:
+    """Random requests; the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+
+    def word(self) -> str:
+        return self._chance.choice(WORDS)
+
+    def value(self, depth: int = 0) -> object:
+        kind = self._chance.randrange(9 if depth < 3 else 6)
+        if kind < 2:
+            return self.word()
+        if kind == 2:
+            return self._chance.choice([0, -1, 2**63, -(2**63), 2**70, 1_767_614_500_000_000, 10**30])
+        if kind == 3:
+            return self._chance.choice([0.5, 1e308, -0.0])
+        if kind < 6:
+            return self._chance.choice([None, True, False])
+        if kind == 6:
+            return [self.value(depth + 1) for _ in range(self._chance.randrange(4))]
+        names = ["symbol", "queries", "keys", "at", "limit", "statements", self.word()]
+        return {self._chance.choice(names): self.value(depth + 1) for _ in range(self._chance.randrange(4))}
+
+    def lookup(self) -> object:
+        """Nearly a request, so that many get far."""
+        asked = {
+            "queries": [self._chance.choice(["latest", "volume", "busy", "all_trades", self.word()]) for _ in range(2)],
+            "keys": self._chance.choice([None, {"symbol": self.value(2)}, {"symbol": [self.word(), self.value(3)]}]),
+            "at": self._chance.choice([None, self.word(), 1_767_614_500_000_000, self.value(3)]),
+        }
+        return asked if self._chance.random() < 0.8 else self.value()
+
+    def event(self) -> object:
+        event = {"at": 1_767_614_700_000_000, "symbol": "AB", "price": 1.0, "volume": 1}
+        if self._chance.random() < 0.7:
+            event[self._chance.choice(list(event))] = self.value(2)  # type: ignore[assignment]
+        return event
+
+    def request(self) -> tuple[str, str, dict[str, str], bytes, dict[str, str]]:
+        chance = self._chance
+        path = chance.choice(PATHS).replace("{w}", self.word())
+        method = chance.choice(["GET", "GET", "GET", "POST", "POST", "DELETE", "PUT", "HEAD", "OPTIONS"])
+        parameters = {chance.choice(NAMES): self.word() for _ in range(chance.randrange(4))}
+        if parameters.get("watermark", "").startswith("9999"):
+            parameters.pop("watermark")  # it would end the stream, and the test with it
+        headers = {
+            "content-type": chance.choice(
+                ["application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream", "x"]
+            )
+        }
+        headers["accept"] = chance.choice(["*/*", "application/vnd.apache.arrow.stream", "application/json", ""])
+        body = b""
+        if method in ("POST", "PUT"):
+            made = (
+                self.event()
+                if "events" in path
+                else self.lookup()
+                if chance.random() < 0.7
+                else {"statements": self.word()}
+            )
+            body = json.dumps(made).encode()
+            if chance.random() < 0.1:
+                body = chance.randbytes(chance.randrange(60))
+        return method, path, parameters, body, headers
+
+
+def test_random_requests_never_fail(source: EngineSource) -> None:
+    dice = Dice(26)
+    seen: dict[int, int] = {}
+    statements = {name: print_query(query) for name, query in source.workload.queries.items()}
+    with running(Application(source)) as url, httpx.Client(base_url=url, timeout=60) as client:
+        for place in range(FUZZED):
+            method, path, parameters, body, headers = dice.request()
+            address = path.replace("\u0000", "%00")
+            try:
+                request = client.build_request(method, address, params=parameters, content=body, headers=headers)
+            except (httpx.InvalidURL, UnicodeEncodeError):
+                continue
+            response = client.send(request)
+            seen[response.status_code] = seen.get(response.status_code, 0) + 1
+            assert response.status_code != 500, (place, method, path, parameters, body, headers)
+            for name in [name for name in statements if name not in source.workload.queries]:
+                source.add(statements[name])
+    assert seen[200] > FUZZED / 20
+    assert seen[400] > FUZZED / 50
+
+
+def test_the_command_refuses_what_it_must(tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        program = "from panewise.cli.main import app; app(prog_name='panewise')"
+        command = [sys.executable, "-c", program, "serve", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    assert "one of them" in run().stderr
+    file = tmp_path / "q.sql"
+    file.write_text("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t;")
+    refused = run("--engine", str(file), "--host", "0.0.0.0")
+    assert (refused.returncode, "needs a token" in refused.stderr) == (2, True)
