@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import panewise
 from panewise.engine import event_log, growing
 from panewise.engine.event_log import EventLog, Retention
-from panewise.engine.having import HavingIndex
 from panewise.windows import RowWindow, TimeWindow, Window
 
 STREAM = "CREATE STREAM t (at TIMESTAMP, k STRING, v BIGINT) TIMESTAMP BY at WATERMARK 0 SECONDS;"
@@ -117,25 +116,6 @@ def test_what_lookups_need_is_never_let_go(
         assert (np.diff(log.numbers) > 0).all()
         values = log.events.column("v").to_pylist()
         assert values == log.times.tolist(), f"rows have come apart after {place} steps"
-
-
-def test_a_having_index_copies_each_event_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[growing.GrowingInts] = []
-    original = HavingIndex._clear
-
-    def noting(self: HavingIndex) -> None:
-        original(self)
-        made.extend([self._numbers, self._times, self._previous])
-
-    monkeypatch.setattr(HavingIndex, "_clear", noting)
-    query = "CREATE QUERY q AS SELECT k, COUNT(*) FROM t [RANGE 1 SECOND] GROUP BY k HAVING COUNT(*) > 2;"
-    engine = panewise.Engine(panewise.read(STREAM + query), rate=1e9)
-    for time in range(STEPS):
-        engine.push("t", {"at": np.array([time]).astype("datetime64[us]"), "k": [f"k{time % 7}"], "v": [1]})
-        engine.advance("t", time + 1)
-    assert len(engine.lookup("q", STEPS)) == 7
-    assert sum(len(column) for column in made) == 3 * STEPS
-    assert all(column.copied <= 2 * STEPS for column in made)
 
 
 @given(steps=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200)), max_size=40))

@@ -11,7 +11,7 @@ from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
 
 import panewise
-from panewise.engine.having import HavingIndex
+from panewise.engine.on_demand.served import Served
 from panewise.errors import PanewiseWarning
 
 STREAM = "CREATE STREAM t (at TIMESTAMP, sym STRING, v BIGINT, p DOUBLE) TIMESTAMP BY at WATERMARK 0 SECONDS;"
@@ -63,16 +63,16 @@ def test_lookups_agree_with_the_oracle(data: st.DataObject) -> None:
             )
 
 
-def test_only_the_events_of_passing_groups_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
-    original = HavingIndex.numbers_of
+def test_structures_answer_only_the_groups_that_the_index_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    original = Served.candidates
 
     def spy(self, *arguments):
-        numbers = original(self, *arguments)
-        read.append(numbers.tolist())
-        return numbers
+        codes = original(self, *arguments)
+        asked.append(self.groups.decode(codes)["sym"].to_pylist())
+        return codes
 
-    monkeypatch.setattr(HavingIndex, "numbers_of", spy)
+    monkeypatch.setattr(Served, "candidates", spy)
     engine = panewise.Engine(panewise.read(STREAM + QUERIES), rate=RATE)
     symbols = ["a", "b", "a", "c", "a", "b"]
     engine.push(
@@ -80,7 +80,14 @@ def test_only_the_events_of_passing_groups_are_read(monkeypatch: pytest.MonkeyPa
     )
     engine.advance("t", 10)
     assert engine.lookup("sums", 10).to_pylist()[0]["SUM(v)"] == 11
-    assert read == [[0, 2, 4]]
+    assert asked == [["a"]]
+    # A pending event may make its group pass, so that the group is always checked.
+    engine.push("t", {"at": np.array([11], "datetime64[us]"), "sym": ["b"], "v": [9], "p": [1.0]})
+    assert [row["SUM(v)"] for row in engine.lookup("sums", 11).to_pylist()] == [11, 11]
+    assert asked[1:] == [["a", "b"]]
+    # The index has passed this time: all groups are checked.
+    assert engine.lookup("sums", 5).to_pylist()[0]["SUM(v)"] == 11
+    assert asked[2:] == [["a", "b", "c"]]
 
 
 def test_queries_that_come_and_go_share_an_index() -> None:
@@ -91,20 +98,26 @@ def test_queries_that_come_and_go_share_an_index() -> None:
     )
     engine.advance("t", 4_000_000)
     engine.add("CREATE QUERY two AS SELECT sym, COUNT(*) FROM t [RANGE 3 SECONDS] GROUP BY sym HAVING COUNT(*) >= 1")
-    (indexes,) = [state.having for state in engine._streams.values()]
-    assert len(indexes._indexes) == 1
+    (structures,) = [state.structures for state in engine._streams.values()]
+    (sequence,) = structures._sequences.values()
+    (index,) = sequence.indexes.values()
     assert engine.lookup("two", 4_000_000).num_rows == 2
+    assert engine.lookup("one", 4_000_000).num_rows == 1
+    assert index.lookups == 2
     engine.remove("one")
+    assert list(index.queries) == ["two"]
     engine.remove("two")
-    assert not indexes._indexes
+    assert not sequence.indexes
+    assert not structures._sequences
 
 
 def test_sums_beyond_the_index_are_checked_one_by_one() -> None:
     engine = panewise.Engine(panewise.read(STREAM + QUERIES), rate=RATE)
     events = {"at": np.array([5, 6], "datetime64[us]"), "sym": ["a", "b"], "v": [2**62, 10], "p": [1.0, 1.0]}
     engine.push("t", events)
+    engine.advance("t", 10)
     with pytest.warns(PanewiseWarning, match="every group of a HAVING is checked"):
-        engine.advance("t", 10)
+        assert engine.lookup("sums", 10).num_rows == 2
     assert engine.lookup("sums", 10).num_rows == 2
 
 
@@ -120,7 +133,8 @@ def test_sums_beyond_the_index_are_checked_one_by_one() -> None:
         ("[RANGE 1 HOUR] HAVING COUNT(*) > 5", "there is only one group"),
         ("[ROWS 5] GROUP BY sym HAVING COUNT(*) > 5", "windows of time that end now"),
         ("[RANGE BETWEEN 2 HOURS PRECEDING AND 1 HOUR PRECEDING] GROUP BY sym HAVING COUNT(*) > 5", "that end now"),
-        ("[RANGE 1 MILLISECOND] GROUP BY sym HAVING COUNT(*) > 5", "reading the window's events takes 1"),
+        ("[RANGE 1 MILLISECOND] GROUP BY sym HAVING COUNT(*) > 5", "checking each of 1 groups takes 3"),
+        ("[RANGE 1 HOUR] GROUP BY sym HAVING COUNT(*) > 5 AND MODE(v) > 3", "the window's events are read"),
         (
             "[RANGE 1 HOUR] WHERE v > 0 GROUP BY sym HAVING SUM(v) > 5",
             "collective_sum finds the groups with SUM(v) > 5",

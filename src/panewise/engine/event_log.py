@@ -157,12 +157,6 @@ class EventLog:
         """The final events held, and their numbers."""
         return self.events.slice(0, self.final_held), self.numbers
 
-    def rows_of(self, numbers: Ints) -> Ints:
-        """The rows of `events` with these numbers; dropped events are left out."""
-        rows = np.searchsorted(self.numbers, numbers)
-        rows = rows[rows < self.final_held]
-        return rows[np.isin(self.numbers[rows], numbers)]
-
     def trim(self, retention: Retention, watermark_us: int) -> None:
         """Drop final events that no lookup from the watermark on can cover, once they are half of those held."""
         final, times = self.final_held, self.times

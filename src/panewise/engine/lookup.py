@@ -18,7 +18,6 @@ from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.asked import Asked
 from panewise.engine.combine import Combiner
 from panewise.engine.event_log import EventLog, one_batch
-from panewise.engine.having import HavingIndexes
 from panewise.engine.on_demand.scalars import Values, as_scalars
 from panewise.engine.on_demand.served import Keys, labelled_aggregates
 from panewise.engine.on_demand.shared import SharedStructures
@@ -41,15 +40,14 @@ def lookup_answers(
     log: EventLog,
     at_us: int | None,
     since_us: int | None,
-    having: HavingIndexes,
     within: TimeGrams,
     structures: SharedStructures,
     keys: Keys | None = None,
 ) -> QueryAnswers:
     """The answers of an on-demand query at a time; `at_us` is None while there has been neither event nor watermark.
 
-    If a collective index knows which groups can pass HAVING, only their events are read. If TimeGrams give intervals
-    that are narrow enough for WITHIN, only pending events are read. With `keys`, only these groups are answered.
+    If TimeGrams give intervals that are narrow enough for WITHIN, only pending events are read. With `keys`, only these
+    groups are answered.
     """
     if at_us is None:
         return _over_nothing(stream, query, NO_TIME, NO_TIME)
@@ -59,7 +57,7 @@ def lookup_answers(
     answered = structures.lookup(query, log, at_us, since_us, keys)
     if answered is not None:
         return answered
-    return _from_log(stream, query, log, at_us, since_us, having, keys)
+    return _from_log(stream, query, log, at_us, since_us, keys)
 
 
 def lookup_arrays(
@@ -68,7 +66,6 @@ def lookup_arrays(
     log: EventLog,
     at_us: int | None,
     since_us: int | None,
-    having: HavingIndexes,
     within: TimeGrams,
     structures: SharedStructures,
     keys: Keys,
@@ -85,7 +82,7 @@ def lookup_arrays(
     if found is not None:
         places, lowered, overflows = found.places, found.lowered, found.overflows
     else:
-        answers = lookup_answers(stream, query, log, at_us, since_us, having, within, structures, keys)
+        answers = lookup_answers(stream, query, log, at_us, since_us, within, structures, keys)
         places, lowered = _places_of(answers, keys, size)
         overflows = answers.overflows
     arrays_of = {label: _scattered(places, lowered[call], size) for label, call in labelled_aggregates(query)}
@@ -132,15 +129,10 @@ def _from_log(
     log: EventLog,
     at_us: int,
     since_us: int | None,
-    having: HavingIndexes,
     keys: Keys | None,
 ) -> QueryAnswers:
     """The answers from the events that the window covers, of some groups or of all."""
     rows = log.covered(query.window, at_us, since_us)
-    pending = rows[rows >= log.final_held]
-    numbers = having.numbers_of(query, at_us, log.events.take(pa.array(pending)))
-    if numbers is not None:
-        rows = np.concatenate([log.rows_of(numbers), pending])
     batch = one_batch(log.events.take(pa.array(rows)))
     times = np.asarray(batch.column(stream.timestamp))
     plan = plan_lookup(stream, query)

@@ -256,7 +256,6 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
             final_held=part["final_held"],
         )
         for query in state.on_demand.values():
-            state.index_having(query)
             state.follow_within(query)
             state.build_structures(query)
     return state

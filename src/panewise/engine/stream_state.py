@@ -17,7 +17,6 @@ from panewise.engine.cuts import cuts_of
 from panewise.engine.event_log import EventLog, Retention, one_batch
 from panewise.engine.families import Family, families_of
 from panewise.engine.generation import Generation, TreeState, decided, time_answers
-from panewise.engine.having import HavingIndexes
 from panewise.engine.lookup import lookup_answers, lookup_arrays
 from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.on_demand.shared import Keys, SharedStructures
@@ -72,7 +71,6 @@ class StreamState:
         self.log: EventLog | None = None
         self.changes: Changes | None = None
         """The last answers of sliding queries, once somebody asked for changes."""
-        self.having = HavingIndexes(stream)
         self.within = TimeGrams(stream)
         self.structures = SharedStructures(stream)
         self._row_times = np.empty(0, np.int64)
@@ -262,9 +260,7 @@ class StreamState:
         assert self.log is not None
         at_us = self.now_us if at_us is None else at_us
         since_us = self.since_us[query.name]
-        answers = lookup_answers(
-            self.stream, query, self.log, at_us, since_us, self.having, self.within, self.structures, keys
-        )
+        answers = lookup_answers(self.stream, query, self.log, at_us, since_us, self.within, self.structures, keys)
         self.overflows.add(query, answers.overflows)
         return answers
 
@@ -274,7 +270,7 @@ class StreamState:
         at_us = self.now_us if at_us is None else at_us
         since_us = self.since_us[query.name]
         arrays, overflows = lookup_arrays(
-            self.stream, query, self.log, at_us, since_us, self.having, self.within, self.structures, keys
+            self.stream, query, self.log, at_us, since_us, self.within, self.structures, keys
         )
         self.overflows.add(query, overflows)
         return arrays
@@ -328,7 +324,6 @@ class StreamState:
         self._families = None
         if self.on_demand.pop(name, None) is not None:
             del self.since_us[name]
-            self.having.remove(name)
             self.within.remove(name)
             self.structures.remove(name)
         else:
@@ -374,16 +369,8 @@ class StreamState:
         assert self.log is not None
         self.on_demand[query.name] = query
         self.since_us[query.name] = self.log.complete_from_us
-        self.index_having(query)
         self.follow_within(query)
         self.build_structures(query)
-
-    def index_having(self, query: Query) -> None:
-        """Let a collective index find the groups of an on-demand query, if its plan says so."""
-        assert self.log is not None
-        plan = plan_having(self.stream, query, self.prices.rate)
-        if plan is not None and plan.filter is not None:
-            self.having.add(query, plan, self.log)
 
     def follow_within(self, query: Query) -> None:
         """Let TimeGrams answer an on-demand query with WITHIN, if its plan says so."""
@@ -392,9 +379,10 @@ class StreamState:
             self.within.add(query, plan)
 
     def build_structures(self, query: Query) -> None:
-        """Let structures answer an on-demand query, if its plan says so."""
+        """Let structures answer an on-demand query, and an index find its groups, if its plan says so."""
         rates = Rates.assumed(self.prices.rate, self.prices.groups_of(query.group_by))
-        self.structures.add(query, choose_structure(self.stream, query, rates))
+        plan = choose_structure(self.stream, query, rates)
+        self.structures.add(query, plan, plan_having(self.stream, query, rates.updates_per_s, plan.reads_log))
 
     def _open_log(self) -> None:
         if self.log is None:
@@ -411,7 +399,6 @@ class StreamState:
         assert self.log is not None
         first = self.log.final_count
         fresh = self.log.advance(watermark_us)
-        self.having.append(fresh, first, self.log)
         self.within.append(fresh, first, self.log)
         self.structures.append(self.log)
         if not any(self._trees(Clock.ROWS)):

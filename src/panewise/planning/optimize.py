@@ -88,15 +88,16 @@ def optimize(
             trees += len(plan.trees)
             bases += len(plan.bases)
     on_demand = tuple(query for query in workload.queries.values() if not query.window.is_sliding)
+    structures = _structure_plans(workload, on_demand, prices)
     return Plan(
         streams,
         on_demand,
         rate,
-        _having_plans(workload, on_demand, rate),
+        _having_plans(workload, structures, rate),
         weights,
         prices.groups,
         _within_plans(workload, rate),
-        _structure_plans(workload, on_demand, prices),
+        structures,
         declared=workload.streams,
         row_queries=_row_plans(workload, rate),
         in_bulk=in_bulk,
@@ -121,13 +122,18 @@ class _AlikeQueries:
 # workers do not use them.
 
 
-def _having_plans(workload: Workload, on_demand: tuple[Query, ...], rate: float) -> dict[str, HavingPlan]:
-    if not on_demand:
+def _having_plans(workload: Workload, structures: Mapping[str, StructurePlan], rate: float) -> dict[str, HavingPlan]:
+    if not structures:
         return {}
     from panewise.planning.having import plan_having
 
-    plans = {query.name: plan_having(workload.streams[query.stream], query, rate) for query in on_demand}
-    return {name: plan for name, plan in plans.items() if plan is not None}
+    plans = {}
+    for name, chosen in structures.items():
+        query = workload.queries[name]
+        plan = plan_having(workload.streams[query.stream], query, rate, chosen.reads_log)
+        if plan is not None:
+            plans[name] = plan
+    return plans
 
 
 def _within_plans(workload: Workload, rate: float) -> dict[str, WithinPlan]:

@@ -21,7 +21,6 @@ from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
 from panewise.language.typecheck import type_of
 from panewise.language.words import TIMEGRAM
-from panewise.planning.having import plan_having
 from panewise.planning.within import ASSUMED_UPDATES, FEWEST_STEPS, WithinPlan, plan_within, why_exact
 from panewise.structures import BY_NAME
 from panewise.structures.sheet import FIXED_SIZE, DataSheet, Lookups, Shape
@@ -79,7 +78,7 @@ class StructurePlan:
 def choose_structure(stream: Stream, query: Query, rates: Rates) -> StructurePlan:
     """The structures of an on-demand query.
 
-    USING decides first. Otherwise it is what the plan of HAVING or WITHIN uses; then the log, if some aggregate can
+    USING decides first. Otherwise it is what the plan of WITHIN uses; then the log, if some aggregate can
     only be read from it; and last, for each aggregate, the structure that takes the least work.
     """
     calls = query.aggregates
@@ -182,9 +181,6 @@ def _lookup_steps(sheet: DataSheet, function: str, shape: Shape) -> float:
 
 def _why_log(stream: Stream, query: Query, rates: Rates) -> str | None:
     """Why a query is better off with the event log than with structures; None if it is not."""
-    having = plan_having(stream, query, rates.updates_per_s)
-    if having is not None and having.filter is not None:
-        return f"{having.filter} finds the groups that pass HAVING, and only their events are"
     within = within_plan(stream, query, rates.updates_per_s)
     if within is not None and within.buckets is not None:
         return "a TimeGram answers most lookups, and the others are rare"

@@ -65,10 +65,13 @@ class FilterSheet:
         """Whether the answers of an aggregate are a component that it compares."""
         return aggregate in CATALOGUE and CATALOGUE[aggregate].fold() in self.kinds
 
+    def goes_up(self, comparison: str) -> bool:
+        """Whether few keys are expected to pass: those above a threshold, for MIN those below it."""
+        return comparison.startswith(">") != (self.kinds == {Kind.MIN})
+
     def lookup_cost(self, comparison: str, shape: FilterShape) -> float:
-        """What a lookup costs. MIN turns the comparison round: it has few answers below a threshold."""
-        goes_up = comparison.startswith(">") != (self.kinds == {Kind.MIN})
-        return (self.lookup_up if goes_up else self.lookup_down).of(shape)
+        """What a lookup costs."""
+        return (self.lookup_up if self.goes_up(comparison) else self.lookup_down).of(shape)
 
     def why_not(self, aggregate: str, *, doubles: bool = False, least: float | None = None) -> str | None:
         """Why the filter cannot serve an aggregate over values of a kind; None when it can.

@@ -56,6 +56,11 @@ class Part:
         length = self._pool.length
         return key < len(length) and bool(length[key])
 
+    @property
+    def keys(self) -> Ints:
+        """The keys that have events here."""
+        return self._pool.live
+
     def append(self, numbers: Ints, codes: Keys, values: Mapping[HeldColumn, Any]) -> None:
         """Take in events whose numbers follow those already there; `codes` is None without groups."""
         pool = self._pool
@@ -140,7 +145,7 @@ class Part:
         """Assert what must hold between two calls."""
         self._pool.check()
         self.described.check(self._structures.values())
-        keys = self._pool.live
+        keys = self.keys
         assert int(self._pool.length.sum()) == self.elements
         for key in keys.tolist():
             length = int(self._pool.length[key])

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.engine.event_log import EventLog
+from panewise.engine.on_demand.candidates import CandidateIndex, IndexKey, Needs
 from panewise.engine.on_demand.columns import ColumnKey, HeldColumn
 from panewise.engine.on_demand.parts import Part
 from panewise.engine.projection import holds
@@ -54,6 +55,8 @@ class Sequence:
         self.where = where
         self.group_by = group_by
         self.columns: list[HeldColumn] = []
+        self.indexes: dict[IndexKey, CandidateIndex] = {}
+        """What finds the groups that may pass HAVING."""
         self.queries: set[str] = set()
         self.rebuilds = 0
         self.was_asked = False
@@ -77,6 +80,20 @@ class Sequence:
         self.columns.remove(column)
         self.final.drop(column)
         self._pending.drop(column)
+
+    def add_index(self, key: IndexKey, name: str, needs: Needs) -> None:
+        """Let a collective index serve one more query; it is built from the log when it is next needed."""
+        index = self.indexes.get(key)
+        if index is None:
+            index = self.indexes[key] = CandidateIndex(self.stream, key)
+        index.queries[name] = needs
+        self._is_stale |= not index.serves(needs)
+
+    def drop_index(self, key: IndexKey, name: str) -> None:
+        """Serve one query less; the index is dropped with the last query that it served."""
+        del self.indexes[key].queries[name]
+        if not self.indexes[key].queries:
+            del self.indexes[key]
 
     def rebuild(self) -> None:
         """Rebuild all structures when they are next needed."""
@@ -146,11 +163,16 @@ class Sequence:
         """Assert what must hold between two calls."""
         self.final.check_invariants()
         self._pending.check_invariants()
+        if not self._is_stale:
+            for index in self.indexes.values():
+                index.check_invariants()
 
     def _clear(self) -> None:
         self.table = KeyTable([self.stream.attributes[name] for name in self.group_by])
         self.known_keys = {}
         self.final = self._new_part()
+        for index in self.indexes.values():
+            index.clear()
         self._pending = self._new_part("recompute")
         self._pending_of = None
         self._pending_from = 0
@@ -176,11 +198,15 @@ class Sequence:
         codes = self.table.ids([raw[name] for name in self.group_by], len(numbers))
         values: dict[HeldColumn, Any] = {column: column.values(self.stream, raw) for column in self.columns}
         part.append(numbers, codes if self.group_by else None, values)
+        if part is self.final:
+            for index in self.indexes.values():
+                index.append(raw, codes)
 
     def _read_after_where(self) -> list[str]:
         """The attributes that keys and columns are made from; there is no need to copy the others."""
-        arguments = (name for column in self.columns for name in attributes_of(column.key.argument))
-        return self._names([*self.group_by, *arguments])
+        arguments = [column.key.argument for column in self.columns]
+        arguments += [key.argument for key in self.indexes if key.argument is not None]
+        return self._names([*self.group_by, *(name for argument in arguments for name in attributes_of(argument))])
 
     def _names(self, names: Iterable[str]) -> list[str]:
         """The different attributes and the time: at least one column always tells the number of events."""

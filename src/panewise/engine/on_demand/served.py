@@ -13,6 +13,7 @@ import pyarrow as pa
 from panewise.aggregates.catalogue import Aggregate
 from panewise.engine.answers import Groups
 from panewise.engine.event_log import EventLog
+from panewise.engine.on_demand.candidates import IndexKey
 from panewise.engine.on_demand.columns import HeldColumn
 from panewise.engine.on_demand.coverage import Coverage, covered_by, covered_in_partitions
 from panewise.engine.on_demand.parts import NO_KEYS, Part
@@ -20,7 +21,8 @@ from panewise.engine.on_demand.sequence import Sequence
 from panewise.language.expressions import AggregateCall, aggregates_of
 from panewise.language.model import Query
 from panewise.language.printer import label_of
-from panewise.windows import RowWindow
+from panewise.planning.having import Threshold
+from panewise.windows import RowWindow, TimeWindow
 
 Ints = npt.NDArray[np.int64]
 Keys = Mapping[str, pa.Array]
@@ -46,6 +48,8 @@ class Served:
     aggregates: tuple[ServedAggregate, ...]
     columns: tuple[HeldColumn, ...]
     """The columns that it reads."""
+    threshold: Threshold | None = None
+    """What a collective index of the sequence finds the groups by that may pass HAVING; None without an index."""
     _partition_of: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _partition_tables: tuple[object, object] | None = None
     _covered_at: tuple[int, int | None, int] | None = None
@@ -73,13 +77,23 @@ class Served:
             self.rows.prepare(log)
         return self.sequence.prepare(log)
 
-    def codes(self, keys: Keys | None) -> Ints:
-        """The codes of groups, -1 for a group that does not exist; without keys all groups."""
-        table = self.sequence.table
-        if keys is None:
-            return np.arange(len(table))
+    def codes(self, keys: Keys) -> Ints:
+        """The codes of groups, -1 for a group that does not exist."""
         columns = [keys[name] for name in self.sequence.group_by]
-        return table.find(columns, len(columns[0]))
+        return self.sequence.table.find(columns, len(columns[0]))
+
+    def candidates(self, at_us: int, pending: Part) -> Ints:
+        """The codes of all groups that may have an answer, once everything is prepared; rising.
+
+        An index knows final events only, so that groups with pending ones are always among them.
+        """
+        if self.threshold is not None:
+            assert isinstance(self.query.window, TimeWindow)
+            index = self.sequence.indexes[IndexKey.of(self.threshold)]
+            found = index.find(self.threshold, self.query.window.left_us, at_us)
+            if found is not None:
+                return np.unique(np.concatenate([found, pending.keys]) if pending.elements else found)
+        return np.arange(len(self.sequence.table))
 
     def coverage(self, log: EventLog, at_us: int, since_us: int | None, codes: Ints) -> Coverage:
         """What the window covers of existing groups."""

@@ -19,6 +19,7 @@ from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import QueryAnswers, overflows_of, rows_that_pass
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.adaptation import Observed, better_structure
+from panewise.engine.on_demand.candidates import IndexKey, Needs
 from panewise.engine.on_demand.columns import (
     ColumnKey,
     FoldedParts,
@@ -35,8 +36,9 @@ from panewise.engine.on_demand.short_way import FEWEST_TOGETHER, Arrays, ShortWa
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
+from panewise.planning.having import HavingPlan
 from panewise.planning.structure_choice import StructurePlan, input_type
-from panewise.windows import RowWindow
+from panewise.windows import RowWindow, TimeWindow
 
 Ints = npt.NDArray[np.int64]
 
@@ -123,8 +125,8 @@ class SharedStructures:
         self._observed: dict[HeldColumn, Observed] = {}
         self._read = 0
 
-    def add(self, query: Query, plan: StructurePlan) -> None:
-        """Answer one more query, from the events that the log holds, as its plan says."""
+    def add(self, query: Query, plan: StructurePlan, having: HavingPlan | None) -> None:
+        """Answer one more query, from the events that the log holds, as its plans say."""
         if plan.reads_log:
             return
         sequence = self._sequence(query.where, tuple(sorted(query.group_by)), query.name)
@@ -137,7 +139,12 @@ class SharedStructures:
             column = self._column(sequence, query, choice.call, choice.structure, is_forced=plan.is_forced)
             aggregates.append(ServedAggregate(choice.call, column, CATALOGUE[choice.call.function]))
         columns = dict.fromkeys(one.column for one in aggregates if one.column is not None)
-        served = Served(query, sequence, rows, tuple(aggregates), tuple(columns))
+        threshold = None if having is None else having.threshold
+        if threshold is not None:
+            assert isinstance(query.window, TimeWindow)
+            needs = Needs(query.window.left_us, threshold.bound)
+            sequence.add_index(IndexKey.of(threshold), query.name, needs)
+        served = Served(query, sequence, rows, tuple(aggregates), tuple(columns), threshold)
         self._served[query.name] = served
         if ShortWay.leads_to(served):
             self._short[served] = ShortWay(served)
@@ -148,6 +155,8 @@ class SharedStructures:
         if served is None:
             return
         self._short.pop(served, None)
+        if served.threshold is not None:
+            served.sequence.drop_index(IndexKey.of(served.threshold), name)
         for column in served.columns:
             column.functions.pop(name)
             column.forced.discard(name)
@@ -238,9 +247,12 @@ class SharedStructures:
         With `is_many` there is one for each requested place. HAVING decides first: for a group that does not pass, the
         aggregates that only SELECT reads are not computed, and are not counted if they overflow.
         """
-        served.prepare(log)
+        pending = served.prepare(log)
         sequence, having = served.sequence, served.query.having
-        codes = served.codes(keys) if sequence.group_by else NO_KEYS
+        if not sequence.group_by:
+            codes = NO_KEYS
+        else:
+            codes = served.candidates(at_us, pending) if keys is None else served.codes(keys)
         places = np.arange(len(codes))
         if keys is not None:
             if codes.min(initial=0) < 0:
@@ -250,8 +262,7 @@ class SharedStructures:
                 codes = np.unique(codes)
                 places = np.arange(len(codes))
         coverage = served.coverage(log, at_us, since_us, codes)
-        final, pending = sequence.final, sequence.pending(log)
-        low, high = final.positions(codes, coverage.from_number, coverage.to_number)
+        low, high = sequence.final.positions(codes, coverage.from_number, coverage.to_number)
         widths = high - low
         of_pending = None
         if pending.elements and np.any(coverage.to_number > log.final_count):
