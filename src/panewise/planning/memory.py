@@ -29,7 +29,7 @@ from panewise.planning.cost import Prices
 from panewise.planning.structure_choice import Rates, shape_of
 from panewise.planning.trees import Clock, Input, PlanContent, Tree
 from panewise.planning.windowed import RowPlan
-from panewise.structures import BY_NAME
+from panewise.structures import BY_NAME, DataSheet
 from panewise.windows import TimeWindow, Window
 from panewise.windows.clock import show_time
 from panewise.windows.slots import lengths_of
@@ -229,7 +229,9 @@ def _structures(plan: PlanContent, prices: Prices) -> Iterator[Consumer]:
             if not kinds or choice.structure is None:
                 continue
             column = _Column(query.stream, query.where, tuple(sorted(query.group_by)), choice.call.argument, kinds)
-            held = _elements(choice.structure, query, prices) * _element_bytes(choice.structure, kinds)
+            sheet = BY_NAME[choice.structure].sheet
+            element = sheet.element_bytes({kind: ELEMENT_BYTES.get(kind, 8) for kind in kinds})
+            held = _elements(sheet, query, prices) * element
             columns[column] = max(columns.get(column, (0.0, "")), (held, choice.structure))
     together: Counter[tuple[str, str]] = Counter()
     for column, (held, structure) in columns.items():
@@ -246,18 +248,12 @@ def _held_kinds(stream: Stream, call: AggregateCall) -> frozenset[Kind]:
     return frozenset(CATALOGUE[call.function].kinds(kind)) - {Kind.COUNT, Kind.ROWS}
 
 
-def _element_bytes(structure: str, kinds: frozenset[Kind]) -> int:
-    """What a structure keeps of an element; R-INT also keeps the doubles behind its running sums."""
-    twice = structure == "running_intervals" and Kind.SUM_FLOAT in kinds
-    return (1 + twice) * sum(ELEMENT_BYTES.get(kind, 8) for kind in kinds)
-
-
-def _elements(structure: str, query: Query, prices: Prices) -> float:
+def _elements(sheet: DataSheet, query: Query, prices: Prices) -> float:
     """The elements that a structure holds of all groups. Rings have a power of two as length, and follow the log."""
     groups = prices.groups_of(query.group_by)
     shape = shape_of(query, Rates.assumed(prices.rate, groups))
     room = 1 << (int(LOG_SLACK * shape.largest) - 1).bit_length()
-    return groups * BY_NAME[structure].sheet.space.of(shape) * room / shape.largest
+    return groups * sheet.space.of(shape) * room / shape.largest
 
 
 def _row_query_bytes(plan: PlanContent, row: RowPlan, prices: Prices) -> int:

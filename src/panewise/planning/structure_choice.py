@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf, log2
+from math import inf
 
 from panewise.aggregates.catalogue import CATALOGUE, Reading, carrier_of
 from panewise.aggregates.components import Kind
@@ -25,15 +25,6 @@ from panewise.planning.within import ASSUMED_UPDATES, FEWEST_STEPS, WithinPlan, 
 from panewise.structures import BY_NAME
 from panewise.structures.sheet import FIXED_SIZE, DataSheet, Lookups, Shape
 from panewise.windows import RowWindow, TimeWindow
-
-SELECT_STEPS = 8.0
-"""The cost, for each value of a window, of finding a rank among them, in combines."""
-
-
-UPDATE_WEIGHTS = {"landmark_intervals": 8.0}
-"""How many combines of a lookup one combine of an update counts as, where it is more than one. Fitted, not measured:
-alone, a landmark's combine takes one and a half to four times as long. But the engine rebuilds structures as keys grow
-and events leave, and there eight made the better choice wherever both were run."""
 
 
 @dataclass(frozen=True)
@@ -126,11 +117,7 @@ def structure_steps(stream: Stream, query: Query, rate: float) -> float:
 
 def work_per_s(name: str, function: str, shape: Shape, rates: Rates) -> float:
     """What a structure costs a second, in combines of two elements, for its updates and the answers of an aggregate."""
-    sheet = BY_NAME[name].sheet
-    if CATALOGUE[function].only_counts:
-        return 0.0
-    update = UPDATE_WEIGHTS.get(name, 1.0) * sheet.update.of(shape)
-    return rates.updates_per_s * update + rates.answers_per_s * _lookup_steps(sheet, function, shape)
+    return BY_NAME[name].sheet.work_per_s(function, shape, rates.updates_per_s, rates.answers_per_s)
 
 
 def shape_of(query: Query, rates: Rates) -> Shape:
@@ -156,27 +143,18 @@ def candidates(stream: Stream, query: Query, call: AggregateCall) -> list[str]:
 def _cheapest(stream: Stream, query: Query, call: AggregateCall, rates: Rates) -> AggregateChoice:
     shape = shape_of(query, rates)
     able = candidates(stream, query, call)
-    works = {name: work_per_s(name, call.function, shape, rates) for name in able}
     if CATALOGUE[call.function].only_counts:
-        # NULLs are counted by running intervals in every structure.
-        return AggregateChoice(call, "running_intervals", "counted by position")
+        # Every structure counts NULLs in the same way, so that the plainest will do.
+        plainest = min(
+            (BY_NAME[name].sheet for name in able), key=lambda one: one.update.of(shape) + one.lookup.of(shape)
+        )
+        return AggregateChoice(call, plainest.name, "counted by position")
+    works = {name: work_per_s(name, call.function, shape, rates) for name in able}
     best, *others = sorted(able, key=lambda name: works[name])
     reason = f"{best} ({BY_NAME[best].sheet.title}) takes {works[best]:,.0f} combines a second"
     if others:
         reason += f", {others[0]} {works[others[0]]:,.0f}"
     return AggregateChoice(call, best, f"{reason}, for {shape.width:,} events a window")
-
-
-def _lookup_steps(sheet: DataSheet, function: str, shape: Shape) -> float:
-    """What an answer costs. Values that are sorted only at a lookup cost more than their combination."""
-    width = float(shape.width)
-    reading = CATALOGUE[function].reading
-    if reading in (Reading.DISTINCT, Reading.FREQUENCY):
-        is_merged = sheet.name == "sorted_base_intervals" and reading is Reading.DISTINCT
-        return width if is_merged else width * max(1.0, log2(width))
-    if reading is Reading.RANK and sheet.name == "recompute":
-        return SELECT_STEPS * width
-    return sheet.lookup.of(shape)
 
 
 def _why_log(stream: Stream, query: Query, rates: Rates) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from panewise.aggregates.catalogue import Reading
 from panewise.kernels.key_folds import RING
 from panewise.kernels.pool import write_rings
 from panewise.kernels.recompute import count_distinct_in_rings, fold_rings, select_in_rings
@@ -92,6 +93,7 @@ class Recompute(Structure):
         update=Cost("1", lambda shape: 1.0),
         lookup=Cost("W", lambda shape: float(shape.width)),
         space=Cost("Nmax", lambda shape: float(shape.largest)),
+        readings={Reading.RANK: Cost("8 W", lambda shape: 8.0 * shape.width)},
     )
 
     def _column(self, operation: Operation) -> Column:

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.aggregates.components import Kind
 from panewise.kernels.key_folds import RUNNING_PAIRS
 from panewise.kernels.running_intervals import (
     append_running_pairs,
@@ -97,6 +98,7 @@ class RunningIntervals(Structure):
         update=Cost("1", lambda shape: 1.0),
         lookup=Cost("1", lambda shape: 1.0),
         space=Cost("Nmax (2 Nmax for doubles)", lambda shape: float(shape.largest)),
+        held_twice=frozenset({Kind.SUM_FLOAT}),
     )
 
     def _column(self, operation: Operation) -> Column:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
-from panewise.aggregates.catalogue import CATALOGUE, Making
+from panewise.aggregates.catalogue import CATALOGUE, Making, Reading
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
 from panewise.cost import Cost as Cost
+from panewise.cost import log2
 
 
 class Lookups(Enum):
@@ -62,6 +63,33 @@ class DataSheet:
     """What it can make of the components."""
     is_rival: bool = False
     """Whether a paper only compares with it: then it serves where it is named, and is never chosen."""
+    update_weight: float = 1.0
+    """How many combines of a lookup one combine of an update counts as."""
+    readings: Mapping[Reading, Cost[Shape]] = field(default_factory=dict)
+    """Combines an answer that is read from values, where it is not what `answer_steps` says of any structure."""
+    held_twice: frozenset[Kind] = frozenset()
+    """The components whose elements lie beside what is made of them."""
+
+    def work_per_s(self, aggregate: str, shape: Shape, updates_per_s: float, answers_per_s: float) -> float:
+        """What it costs a second, in combines of two elements, for its updates and the answers of an aggregate."""
+        if CATALOGUE[aggregate].only_counts:
+            # Counts are differences of positions.
+            return 0.0
+        updates = updates_per_s * self.update_weight * self.update.of(shape)
+        return updates + answers_per_s * self.answer_steps(aggregate, shape)
+
+    def answer_steps(self, aggregate: str, shape: Shape) -> float:
+        """Combines an answer. To tell values apart, they are sorted at the lookup."""
+        reading = CATALOGUE[aggregate].reading
+        if reading is None:
+            return self.lookup.of(shape)
+        if reading in self.readings:
+            return self.readings[reading].of(shape)
+        return self.lookup.of(shape) if reading is Reading.RANK else shape.width * log2(shape.width)
+
+    def element_bytes(self, bytes_of: Mapping[Kind, int]) -> int:
+        """What it keeps of an element, if its components take so many bytes each."""
+        return sum(size * (1 + (kind in self.held_twice)) for kind, size in bytes_of.items())
 
     def why_not(self, aggregate: str | UserAggregate, type: Type | None = None) -> str | None:
         """Why the structure cannot serve an aggregate of values of a type, or of all types; None when it can."""

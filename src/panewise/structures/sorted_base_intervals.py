@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from panewise.aggregates.catalogue import Reading
 from panewise.aggregates.components import Kind
 from panewise.kernels.sorted_intervals import (
     append_runs,
@@ -124,6 +125,7 @@ class SortedBaseIntervals(Structure):
         lookup=Cost("log2^2 W log2 log2 W", lambda shape: _log2(shape.width) ** 2 * _log2(_log2(shape.width))),
         space=Cost("Nmax log2 Nmax", lambda shape: shape.largest * _log2(shape.largest)),
         takes_user_aggregates=False,
+        readings={Reading.DISTINCT: Cost("W", lambda shape: float(shape.width))},
     )
 
     def _column(self, operation: Operation) -> Column:

@@ -23,12 +23,16 @@ from panewise.engine.tables import KeyTable
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Expression, attributes_of
 from panewise.language.model import Stream
+from panewise.structures.recompute import Recompute
 
 Ints = npt.NDArray[np.int64]
 
 MOST_BEHIND = 4096
 """While no lookup comes, up to this many events wait so that they are fed together."""
 
+
+PENDING_STRUCTURE = Recompute.sheet.name
+"""What holds pending events: they are few, and made anew with every push."""
 
 MOST_MARKS = 127
 """With more marks than this (the number is then even), each pair becomes one."""
@@ -134,7 +138,7 @@ class Sequence:
         """The pending events of the log."""
         events = log.events
         if self._pending_of is not events or self._pending_from != log.final_held:
-            self._pending = self._new_part("recompute")
+            self._pending = self._new_part(PENDING_STRUCTURE)
             rest = events.slice(log.final_held)
             if rest.num_rows:
                 self._feed(self._pending, rest, log.final_count + np.arange(rest.num_rows))
@@ -173,7 +177,7 @@ class Sequence:
         self.final = self._new_part()
         for index in self.indexes.values():
             index.clear()
-        self._pending = self._new_part("recompute")
+        self._pending = self._new_part(PENDING_STRUCTURE)
         self._pending_of = None
         self._pending_from = 0
         self._fed = 0
