@@ -4,7 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_TO_SHOW := $(VENV)/.ready-to-show
 EXTRAS := spark,java,sketches,plots,demo,serve,docs,dev
+EXTRAS_TO_SHOW := demo,serve
 
 # Tests start hundreds of processes. Without bytecode files each compiles all of Panewise's modules, in 0.6 s.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,19 +19,29 @@ help: ## List the targets
 
 env: $(READY) ## Make .venv with Panewise in it, once
 
-$(READY): pyproject.toml requirements.lock
+# With the extras of the first argument, into $(VENV).
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "Panewise needs Python 3.11 or newer as '$(PYTHON)'; choose another with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "'$(PYTHON)' cannot make environments: it lacks venv or ensurepip. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[$(1)]'
+endef
+
+$(READY): pyproject.toml requirements.lock
+	$(call install,$(EXTRAS))
+	@touch $(READY_TO_SHOW) $@
+
+# Who wants to see it does not wait for the tools of those who change it.
+$(READY_TO_SHOW): pyproject.toml requirements.lock
+	$(call install,$(EXTRAS_TO_SHOW))
 	@touch $@
 
-demo: env ## A hundred sliding-window queries over a year of flights, on Spark
+demo: $(READY_TO_SHOW) ## A hundred sliding-window queries over a year of flights, on Spark
 	$(BIN)/panewise demo
 
-serve: env ## The flights of the demo, replayed live, at http://127.0.0.1:8787
+serve: $(READY_TO_SHOW) ## The flights of the demo, replayed live, at http://127.0.0.1:8787
 	$(BIN)/panewise serve --demo
 
 # A file's tests stay together, so that those of Spark share a session. On two cores this halves the time: most of it is
