@@ -17,6 +17,7 @@ from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
+    Case,
     Comparison,
     Expression,
     InList,
@@ -409,14 +410,28 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     # Calls
 
     def call(self, parts: list[Any]) -> AggregateCall | RowCall:
-        name, arguments, right = parts
+        name, arguments, right, condition = parts
         function = functions.find_function(name, span_of(name))
         span = joined(span_of(name), span_of(right))
-        if arguments is None:
-            return functions.call(function, [], span)
-        build, *values = arguments
+        build: Any = functions.call
+        values: Any = ([],)
+        if arguments is not None:
+            build, *values = arguments
         result: AggregateCall | RowCall = build(function, *values, span)
-        return result
+        return result if condition is None else functions.filtered(result, *condition)
+
+    def filter(self, parts: list[Any]) -> tuple[Expression, Span]:
+        condition, right = parts
+        return condition, span_of(right)
+
+    def when(self, parts: list[Expression]) -> tuple[Expression, Expression]:
+        condition, value = parts
+        return condition, value
+
+    def case(self, parts: list[Any]) -> Expression:
+        word, *whens, otherwise, end = parts
+        conditions, values = zip(*whens, strict=True)
+        return not_too_deep(Case(conditions, values, otherwise, span=joined(span_of(word), span_of(end))))
 
     def all_rows(self, parts: list[Token]) -> tuple[Any, ...]:
         return (functions.call_all_rows,)

@@ -18,6 +18,7 @@ from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
+    Case,
     Comparison,
     Expression,
     InList,
@@ -143,6 +144,10 @@ class _Evaluation:
                 return _arithmetic(node.operator, self.value(node.left), self.value(node.right))
             case Negate():
                 return pc.call_function("negate", [_doubles(self.value(node.operand))])
+            case Case():
+                conditions = [_condition(self.value(condition)) for condition in node.conditions]
+                others = () if node.otherwise is None else (node.otherwise,)
+                return _case(conditions, [_decoded(self.value(value)) for value in (*node.values, *others)])
             case Comparison():
                 return _compare(node.operator, self.value(node.left), self.value(node.right))
             case Logical():
@@ -193,6 +198,25 @@ def _arithmetic(operator: str, left: Datum, right: Datum) -> Datum:
         is_zero = pc.call_function("equal", [right, pa.scalar(0.0)])
         right = pc.call_function("if_else", [is_zero, pa.scalar(None, pa.float64()), right])
     return pc.call_function(_ARITHMETIC[operator], [left, right])
+
+
+def _case(conditions: list[Datum], values: list[Datum]) -> Datum:
+    """The value of the first condition that is true; the value behind the conditions, or NULL, if none is."""
+    values = alike(values)
+    found = values[len(conditions)] if len(values) > len(conditions) else pa.scalar(None, values[0].type)
+    for condition, value in reversed(list(zip(conditions, values, strict=False))):
+        is_true = pc.call_function("coalesce", [condition, pa.scalar(False)])
+        found = pc.call_function("if_else", [is_true, value, found])
+    return found
+
+
+def alike(values: list[Datum]) -> list[Datum]:
+    """Values of one type: BIGINT beside DOUBLE becomes DOUBLE, and a NULL without a type gets that of the others."""
+    kinds = {value.type for value in values if not pa.types.is_null(value.type)}
+    if not kinds:
+        return values
+    kind = pa.float64() if pa.float64() in kinds else next(iter(kinds))
+    return [value if value.type == kind else pc.cast(value, kind, safe=False) for value in values]
 
 
 def _compare(operator: str, left: Datum, right: Datum) -> Datum:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from panewise.aggregates.catalogue import CATALOGUE, Parameter
 from panewise.aggregates.sketches import MOST_RANKS
-from panewise.language.expressions import AggregateCall, Expression, Literal, RowCall, Span, walk
-from panewise.language.source import PlacedError, hint_for, shortened
+from panewise.aggregates.types import Type
+from panewise.language.expressions import AggregateCall, Case, Expression, Literal, RowCall, Span, walk
+from panewise.language.source import PlacedError, hint_for, joined, shortened
 
 # The aggregate with forms of its own, COUNT(*) and COUNT(DISTINCT x), and what these are in the catalogue.
 COUNT, COUNT_ALL, COUNT_DISTINCT = "COUNT", "COUNT_ALL", "COUNT_DISTINCT"
 
 # Short for several aggregates: see `panewise.language.top_k`.
 APPROX_TOP_K = "APPROX_TOP_K"
+
+EVERY_EVENT = Literal(True, Type.BOOLEAN)
+"""What COUNT(*) FILTER (WHERE c) counts where c holds."""
 
 # These give rows, not a value.
 ROW_FUNCTIONS = frozenset({"HISTOGRAM", "TOP_K"})
@@ -71,6 +76,21 @@ def call(function: str, arguments: Sequence[Expression], span: Span) -> Aggregat
         star = " or COUNT(*)" if function == COUNT else ""
         raise _wrong_count(function, "one argument", len(arguments), span, f"{function}(attribute){star}")
     return AggregateCall(function, _scalar(arguments[0]), span=span)
+
+
+def filtered(call: AggregateCall | RowCall, condition: Expression, end: Span) -> AggregateCall:
+    """`AGG(x) FILTER (WHERE c)`: the aggregate of x where c holds, and of NULL elsewhere."""
+    if isinstance(call, RowCall):
+        hint = "put the condition into WHERE"
+        raise PlacedError(f"{call.function} gives rows, and cannot take FILTER", call.span, hint)
+    for node in walk(condition):
+        if isinstance(node, AggregateCall | RowCall):
+            hint = "FILTER sees single events; put conditions on aggregates into HAVING"
+            raise PlacedError("FILTER cannot use an aggregate", node.span, hint)
+    span = joined(call.span, end)
+    if call.argument is None:
+        return AggregateCall(COUNT, Case((condition,), (EVERY_EVENT,), span=span), span=span)
+    return replace(call, argument=Case((condition,), (call.argument,), span=span), span=span)
 
 
 def _row_call(function: str, arguments: Sequence[Expression], span: Span) -> RowCall:

@@ -12,6 +12,7 @@ from panewise.aggregates.types import Type
 from panewise.language.expressions import (
     Arithmetic,
     Attribute,
+    Case,
     Comparison,
     Expression,
     InList,
@@ -46,6 +47,12 @@ def to_column(expression: Expression, types: Mapping[str, Type]) -> Column:
             return _arithmetic(operator, _double(left, types), _double(right, types))
         case Negate(operand=operand):
             return -_double(operand, types)
+        case Case(conditions=conditions, values=values, otherwise=otherwise):
+            of_all = type_of(expression, types)
+            chain = F.when(to_condition(conditions[0], types), _cast(values[0], of_all, types))
+            for condition, answer in zip(conditions[1:], values[1:], strict=True):
+                chain = chain.when(to_condition(condition, types), _cast(answer, of_all, types))
+            return chain if otherwise is None else chain.otherwise(_cast(otherwise, of_all, types))
         case Comparison(operator=operator, left=left, right=right):
             return _compare(operator, to_column(left, types), to_column(right, types))
         case Logical(operator=operator, left=left, right=right):
@@ -83,6 +90,12 @@ def named(name: str) -> Column:
 def _double(expression: Expression, types: Mapping[str, Type]) -> Column:
     column = to_column(expression, types)
     return column if type_of(expression, types) is Type.DOUBLE else column.cast("double")
+
+
+def _cast(expression: Expression, kind: Type | None, types: Mapping[str, Type]) -> Column:
+    """An expression in the type that it has among others."""
+    column = to_column(expression, types)
+    return column if kind is None or type_of(expression, types) is kind else column.cast(SPARK_TYPES[kind])
 
 
 def _arithmetic(operator: str, left: Column, right: Column) -> Column:
