@@ -152,6 +152,22 @@ class Case(Expression):
 
 
 @dataclass(frozen=True)
+class ScalarCall(Expression):
+    """A function of `panewise.language.scalars` of some arguments; the unit of EXTRACT and DATE_TRUNC is the first."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Cast(Expression):
+    """`CAST(x AS type)`; NULL where the type has no such value."""
+
+    operand: Expression
+    kind: Type
+
+
+@dataclass(frozen=True)
 class AggregateCall(Expression):
     """An aggregate of the catalogue applied to an expression; `COUNT_ALL` alone has no argument.
 
@@ -179,7 +195,9 @@ class RowCall(Expression):
 
 
 # The fields that hold other nodes, of any kind of node.
-_HOLDERS = frozenset({"left", "right", "operand", "argument", "items", "conditions", "values", "otherwise"})
+_HOLDERS = frozenset(
+    {"left", "right", "operand", "argument", "items", "conditions", "values", "otherwise", "arguments"}
+)
 _HOLDERS_BY_KIND: dict[str, tuple[str, ...]] = {}
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from panewise.aggregates.catalogue import CATALOGUE, Parameter
 from panewise.aggregates.sketches import MOST_RANKS
 from panewise.aggregates.types import Type
-from panewise.language.expressions import AggregateCall, Case, Expression, Literal, RowCall, Span, walk
+from panewise.language.expressions import AggregateCall, Case, Expression, Literal, RowCall, ScalarCall, Span, walk
+from panewise.language.scalars import SCALARS, SYNONYMS, scalar_call
 from panewise.language.source import PlacedError, hint_for, joined, shortened
 
 # The aggregate with forms of its own, COUNT(*) and COUNT(DISTINCT x), and what these are in the catalogue.
@@ -19,6 +20,8 @@ APPROX_TOP_K = "APPROX_TOP_K"
 
 EVERY_EVENT = Literal(True, Type.BOOLEAN)
 """What COUNT(*) FILTER (WHERE c) counts where c holds."""
+
+_NO_AGGREGATE = "is no aggregate", "FILTER stands behind an aggregate: COUNT(*) FILTER (WHERE condition)"
 
 # These give rows, not a value.
 ROW_FUNCTIONS = frozenset({"HISTOGRAM", "TOP_K"})
@@ -39,9 +42,11 @@ def find_function(name: str, span: Span) -> str:
     if entry is not None and entry.written is None:
         return entry.name
     known = functions()
-    function = known.get(name.upper())
+    scalar = SYNONYMS.get(name.upper(), name.upper())
+    function = known.get(name.upper()) or (scalar if scalar in SCALARS else None)
     if function is None:
-        raise PlacedError(f"unknown function {shortened(name)}", span, hint_for(name, [*known, *ROW_FUNCTIONS], ""))
+        every = [*known, *ROW_FUNCTIONS, *SCALARS]
+        raise PlacedError(f"unknown function {shortened(name)}", span, hint_for(name, every, ""))
     return function
 
 
@@ -59,8 +64,10 @@ def call_distinct(function: str, argument: Expression, span: Span) -> AggregateC
     return AggregateCall(COUNT_DISTINCT, _scalar(argument), span=span)
 
 
-def call(function: str, arguments: Sequence[Expression], span: Span) -> AggregateCall | RowCall:
-    """A function of one argument, or of two with phi or a rank; HISTOGRAM and TOP_K have rules of their own."""
+def call(function: str, arguments: Sequence[Expression], span: Span) -> AggregateCall | RowCall | ScalarCall:
+    """An aggregate of one argument, or of two with phi or a rank; other functions have rules of their own."""
+    if function in SCALARS:
+        return scalar_call(function, arguments, span)
     if function in ROW_FUNCTIONS:
         return _row_call(function, arguments, span)
     takes = Parameter.RANK if function == APPROX_TOP_K else CATALOGUE[function].parameter
@@ -78,11 +85,11 @@ def call(function: str, arguments: Sequence[Expression], span: Span) -> Aggregat
     return AggregateCall(function, _scalar(arguments[0]), span=span)
 
 
-def filtered(call: AggregateCall | RowCall, condition: Expression, end: Span) -> AggregateCall:
+def filtered(call: AggregateCall | RowCall | ScalarCall, condition: Expression, end: Span) -> AggregateCall:
     """`AGG(x) FILTER (WHERE c)`: the aggregate of x where c holds, and of NULL elsewhere."""
-    if isinstance(call, RowCall):
-        hint = "put the condition into WHERE"
-        raise PlacedError(f"{call.function} gives rows, and cannot take FILTER", call.span, hint)
+    if not isinstance(call, AggregateCall):
+        what, hint = ("gives rows", "put the condition into WHERE") if isinstance(call, RowCall) else _NO_AGGREGATE
+        raise PlacedError(f"{call.function} {what}, and cannot take FILTER", call.span, hint)
     for node in walk(condition):
         if isinstance(node, AggregateCall | RowCall):
             hint = "FILTER sees single events; put conditions on aggregates into HAVING"

@@ -20,6 +20,7 @@ from panewise.language.expressions import (
     Arithmetic,
     Attribute,
     Case,
+    Cast,
     Comparison,
     Expression,
     InList,
@@ -31,6 +32,7 @@ from panewise.language.expressions import (
     Not,
     QualifiedAttribute,
     RowCall,
+    ScalarCall,
 )
 from panewise.language.functions import COUNT, EVERY_EVENT
 from panewise.language.literals import print_duration, print_timestamp
@@ -214,6 +216,10 @@ def _print(node: Expression) -> tuple[str, int]:
             return print_name(node.name), _PRIMARY
         case AggregateCall():
             return _print_call(node), _PRIMARY
+        case ScalarCall():
+            return _print_scalar(node), _PRIMARY
+        case Cast():
+            return f"CAST({print_expression(node.operand)} AS {node.kind})", _PRIMARY
         case Case():
             return _print_case(node), _PRIMARY
         case RowCall():
@@ -283,6 +289,13 @@ def _print_case(case: Case) -> str:
     )
     otherwise = "" if case.otherwise is None else f" ELSE {print_expression(case.otherwise)}"
     return f"CASE {whens}{otherwise} END"
+
+
+def _print_scalar(call: ScalarCall) -> str:
+    first, *others = call.arguments
+    if call.function == "EXTRACT" and isinstance(first, Literal):
+        return f"EXTRACT({first.value} FROM {print_expression(others[0])})"
+    return f"{call.function}({', '.join(print_expression(argument) for argument in call.arguments)})"
 
 
 def _print_call(call: AggregateCall) -> str:

@@ -18,6 +18,7 @@ from panewise.language.expressions import (
     Arithmetic,
     Attribute,
     Case,
+    Cast,
     Comparison,
     Expression,
     InList,
@@ -28,8 +29,10 @@ from panewise.language.expressions import (
     Negate,
     Not,
     RowCall,
+    ScalarCall,
 )
 from panewise.language.printer import print_expression
+from panewise.language.scalars import CASTS, SCALARS, Taking
 from panewise.language.source import PlacedError, hint_for, shortened
 
 
@@ -55,6 +58,16 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
         case Negate():
             _expect_number(expression.operand, type_of(expression.operand, attributes), "a minus sign")
             return Type.DOUBLE
+        case ScalarCall():
+            return _scalar(expression, attributes)
+        case Cast():
+            operand = type_of(expression.operand, attributes)
+            if operand not in (None, expression.kind, *CASTS[expression.kind]):
+                message = f"CAST cannot turn {written(expression.operand)}, which is {operand}, into {expression.kind}"
+                known = ", ".join(str(kind) for kind in Type if kind in CASTS[expression.kind])
+                hint = f"it takes {known}" if known else "declare the attribute as TIMESTAMP"
+                raise PlacedError(message, expression.operand.span, hint)
+            return expression.kind
         case Case():
             for condition in expression.conditions:
                 expect_condition(condition, attributes, "WHEN")
@@ -82,6 +95,27 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
         case _:
             raise TypeError(f"unknown kind of expression: {expression!r}")
     return Type.BOOLEAN
+
+
+def _scalar(call: ScalarCall, attributes: Mapping[str, Type]) -> Type | None:
+    entry = SCALARS[call.function]
+    if entry.takes is Taking.ALIKE:
+        found = common_type(call.arguments, attributes, f"the arguments of {call.function}")
+        return type_of(call.arguments[0], attributes) if call.function == "NULLIF" else found
+    if entry.takes is Taking.NUMBERS:
+        for argument in call.arguments:
+            _expect_number(argument, type_of(argument, attributes), call.function)
+        return entry.result or type_of(call.arguments[0], attributes) or Type.DOUBLE
+    is_time = entry.takes is Taking.TIME
+    wanted = Type.TIMESTAMP if is_time else Type.STRING
+    checked = call.arguments[1:] if is_time else call.arguments[:1]
+    for argument in call.arguments if call.function == "CONCAT" else checked:
+        kind = type_of(argument, attributes)
+        if kind not in (None, wanted):
+            hint = "name an attribute of that type" if is_time else "CAST(x AS STRING) makes a STRING of a BIGINT"
+            raise PlacedError(f"{call.function} needs {wanted}, {written(argument)} is {kind}", argument.span, hint)
+    is_fraction = call.function == "EXTRACT" and call.arguments[0] == Literal("SECOND", Type.STRING)
+    return Type.DOUBLE if is_fraction else entry.result
 
 
 def common_type(values: Sequence[Expression], attributes: Mapping[str, Type], what: str) -> Type | None:
