@@ -116,7 +116,9 @@ BOUND = [
     ("«MAX(x) - MIN(x)» FROM s [ROWS 1] WITHIN 0.1", "nothing is computed from these", "leave out WITHIN"),
     ("COUNT(*) FILTER (WHERE «MAX(x)» > 1) FROM s [ROWS 1]", "FILTER cannot use an aggregate", "single events"),
     ("«HISTOGRAM(x)» FILTER (WHERE b) FROM s [ROWS 1]", "cannot take FILTER", "into WHERE"),
-    ("SUM(CASE WHEN «x» THEN 1 END) FROM s [ROWS 1]", "WHEN needs a condition, x is DOUBLE", "compare it"),
+    ("SUM(CASE WHEN «x» THEN 1 END) FROM s [ROWS 1]", "this place needs a condition, x is DOUBLE", "compare it"),
+    ("COUNT_IF(«x») FROM s [ROWS 1]", "this place needs a condition, x is DOUBLE", "compare it"),
+    ("«COUNT_IF(b, b)» FROM s [ROWS 1]", "COUNT_IF takes one argument, got 2", "write COUNT_IF(delay > 15)"),
     (
         "COUNT(CASE WHEN b THEN 1 ELSE «k» END) FROM s [ROWS 1]",
         "k is STRING, not BIGINT",

@@ -18,6 +18,9 @@ COUNT, COUNT_ALL, COUNT_DISTINCT = "COUNT", "COUNT_ALL", "COUNT_DISTINCT"
 # Short for several aggregates: see `panewise.language.top_k`.
 APPROX_TOP_K = "APPROX_TOP_K"
 
+# Short for COUNT(*) FILTER (WHERE c).
+COUNT_IF = "COUNT_IF"
+
 EVERY_EVENT = Literal(True, Type.BOOLEAN)
 """What COUNT(*) FILTER (WHERE c) counts where c holds."""
 
@@ -31,7 +34,7 @@ def functions() -> dict[str, str]:
     """The aggregates that are called by a name, by their names and synonyms."""
     called = (entry for entry in CATALOGUE.values() if entry.written is None)
     names = {name: entry.name for entry in called for name in (entry.name, *entry.synonyms)}
-    return names | {APPROX_TOP_K: APPROX_TOP_K}
+    return names | {APPROX_TOP_K: APPROX_TOP_K, COUNT_IF: COUNT_IF}
 
 
 def find_function(name: str, span: Span) -> str:
@@ -68,6 +71,10 @@ def call(function: str, arguments: Sequence[Expression], span: Span) -> Aggregat
     """An aggregate of one argument, or of two with phi or a rank; other functions have rules of their own."""
     if function in SCALARS:
         return scalar_call(function, arguments, span)
+    if function == COUNT_IF:
+        if len(arguments) != 1:
+            raise _wrong_count(function, "one argument", len(arguments), span, "COUNT_IF(delay > 15)")
+        return AggregateCall(COUNT, Case((_scalar(arguments[0]),), (EVERY_EVENT,), span=span), span=span)
     if function in ROW_FUNCTIONS:
         return _row_call(function, arguments, span)
     takes = Parameter.RANK if function == APPROX_TOP_K else CATALOGUE[function].parameter

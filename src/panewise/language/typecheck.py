@@ -70,7 +70,7 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
             return expression.kind
         case Case():
             for condition in expression.conditions:
-                expect_condition(condition, attributes, "WHEN")
+                expect_condition(condition, attributes, "this place")
             values = (*expression.values, *([] if expression.otherwise is None else [expression.otherwise]))
             return common_type(values, attributes, "the values of a CASE")
         case Comparison():
