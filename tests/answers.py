@@ -11,7 +11,7 @@ from tests.oracle import Answer
 from tests.wide_answers import assert_same_wide
 
 from panewise.engine.closed_tables import Answers
-from panewise.language.expressions import AggregateCall, Attribute
+from panewise.language.expressions import Attribute
 from panewise.language.model import Query
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
@@ -56,7 +56,7 @@ def to_answer(row: dict[str, Any], workload: Workload) -> Answer:
 def lookup_rows(table: pa.Table, query: Query) -> list[dict[str, Any]]:
     """The table of a lookup as rows of a long one: each with one aggregate, its value and its bounds."""
     names = {item.expression.name: label_of(item) for item in query.select if isinstance(item.expression, Attribute)}
-    labels = [label_of(item) for item in query.select if isinstance(item.expression, AggregateCall)]
+    labels = [label_of(item) for item in query.select if item.is_answer]
     bounds = [f"{label} {side}" for label in labels for side in ("low", "high")]
     groups = [names.get(name, name) for name in query.group_by]
     shown = {"window_start", "window_end", *groups, *names.values(), *labels}

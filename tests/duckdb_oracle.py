@@ -23,6 +23,7 @@ from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
+    Case,
     Comparison,
     Expression,
     InList,
@@ -117,12 +118,14 @@ class DuckDBOracle:
         keys = [f"{_name(name)} AS key_{place}" for place, name in enumerate(query.group_by)]
         columns = [f"{self._value(call)} AS value_{place}" for place, call in enumerate(calls)]
         columns += [f"{self._scale(call)} AS scale_{place}" for place, call in enumerate(calls)]
+        # What is computed from aggregates is read from the inner SELECT, and exact.
+        computed = [f"{self._sql(one, calls, query.group_by)} AS computed_{i}" for i, one in enumerate(query.computed)]
         where = "" if query.where is None else f" WHERE {self._sql(query.where)}"
         by = [*places, *(f"key_{place}" for place in range(len(query.group_by)))]
         group = f" GROUP BY {', '.join(by)}" if by else ""
         having = "" if query.having is None else f" WHERE {self._sql(query.having, calls, query.group_by)}"
         text = (
-            f"{self._numbered(query)}, covered AS ({covered}) SELECT * FROM "
+            f"{self._numbered(query)}, covered AS ({covered}) SELECT {', '.join(['*', *computed])} FROM "
             f"(SELECT {', '.join([*places, *keys, *columns])} FROM covered{where}{group}){having}"
         )
         found = []
@@ -139,6 +142,9 @@ class DuckDBOracle:
                     scale = 0.0 if scale is None or not math.isfinite(scale) else float(scale)
                     value = _plain(one[f"value_{place}"])
                     found.append(Answer(query.name, start, end, group_key, item, value, scale))
+                elif selected.is_answer:
+                    value = _plain(one[f"computed_{query.computed.index(selected.expression)}"])
+                    found.append(Answer(query.name, start, end, group_key, item, value))
         return found
 
     def _one(self, text: str) -> tuple[Any, ...]:
@@ -151,6 +157,8 @@ class DuckDBOracle:
     def _is_double(self, node: Expression) -> bool:
         if isinstance(node, Attribute):
             return self._stream.attributes[node.name] is Type.DOUBLE
+        if isinstance(node, Case):
+            return any(map(self._is_double, node.values))
         return isinstance(node, Arithmetic | Negate) or (isinstance(node, Literal) and node.type is Type.DOUBLE)
 
     def _value(self, call: AggregateCall) -> str:
@@ -235,6 +243,9 @@ class DuckDBOracle:
                 if operator == "/":
                     return f"(CASE WHEN {other} = 0 THEN NULL ELSE {one} / {other} END)"
                 return f"({one} {operator} {other})"
+            case Case(conditions=conditions, values=values, otherwise=otherwise):
+                whens = " ".join(f"WHEN {sql(c)} THEN {sql(v)}" for c, v in zip(conditions, values, strict=True))
+                return f"(CASE {whens}{'' if otherwise is None else f' ELSE {sql(otherwise)}'} END)"
             case Negate(operand=operand):
                 return f"(-CAST({sql(operand)} AS DOUBLE))"
             case Comparison(operator=operator, left=left, right=right):

@@ -153,11 +153,18 @@ def _answers_of_window(
         if query.having is not None and evaluate(query.having, group, members) is not True:
             continue
         answers += [
-            Answer(query.name, start, end, tuple(group.items()), i, *aggregate(item.expression, members))
+            Answer(query.name, start, end, tuple(group.items()), i, *_answer(item.expression, group, members))
             for i, item in enumerate(query.select)
-            if type(item.expression).__name__ == "AggregateCall"
+            if type(item.expression).__name__ != "Attribute"
         ]
     return answers
+
+
+def _answer(expression: Any, group: Event, members: Sequence[Event]) -> tuple[Value, Scale]:
+    """An item of SELECT and its scale; what is computed from aggregates must be exact."""
+    if type(expression).__name__ == "AggregateCall":
+        return aggregate(expression, members)
+    return evaluate(expression, group, members), 0.0
 
 
 def _split(events: Iterable[Event], attributes: Sequence[str]) -> list[list[Event]]:
@@ -203,6 +210,12 @@ def evaluate(node: Any, event: Event, members: Sequence[Event] = ()) -> Any:
         case "Negate":
             operand = value_of(node.operand)
             return None if operand is None else -float(operand)
+        case "Case":
+            # The values are all of one type.
+            for condition, value in zip(node.conditions, node.values, strict=True):
+                if value_of(condition) is True:
+                    return value_of(value)
+            return None if node.otherwise is None else value_of(node.otherwise)
         case "Comparison":
             return _compare(node.operator, value_of(node.left), value_of(node.right))
         case "Logical":

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from panewise.engine.closed_tables import Answers
 from panewise.engine.families import families_of
-from panewise.language.expressions import AggregateCall, Attribute
+from panewise.language.expressions import Attribute
 from panewise.language.model import Query
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
@@ -60,7 +60,7 @@ def wide_rows(table: pa.Table, query: Query) -> Rows:
     found: Rows = []
     columns = {name: as_plain(table.column(name)) for name in table.column_names}
     names = {item.expression.name: label_of(item) for item in query.select if isinstance(item.expression, Attribute)}
-    labels = [label_of(item) for item in query.select if isinstance(item.expression, AggregateCall)]
+    labels = [label_of(item) for item in query.select if item.is_answer]
     starts, ends = (table.column(name).to_pylist() for name in ("window_start", "window_end"))
     groups = [table.column(names.get(name, name)).to_pylist() for name in query.group_by]
     for row in range(table.num_rows):

@@ -19,6 +19,7 @@ from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
+    Case,
     Comparison,
     Expression,
     InList,
@@ -28,6 +29,7 @@ from panewise.language.expressions import (
     Logical,
     Negate,
     Not,
+    aggregates_of,
 )
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.workload import Workload
@@ -285,7 +287,10 @@ def draw_query(
     group_by = draw_group_by(dice, stream)
     window = draw_window(dice, stream, dice.pick(windows), group_by)
     calls = dict.fromkeys(draw_aggregate(dice, stream) for _ in range(dice.integer(1, 4)))
-    items = [SelectItem(call, f"answer_{i}" if one_in(dice, 4) else None) for i, call in enumerate(calls)]
+    answers: dict[Expression, None] = dict.fromkeys(calls)
+    if one_in(dice, 3):
+        answers[draw_computed(dice, stream, group_by, full_int64)] = None
+    items = [SelectItem(one, f"answer_{i}" if one_in(dice, 4) else None) for i, one in enumerate(answers)]
     for attribute in group_by:
         if not one_in(dice, 4):
             items.insert(dice.integer(0, len(items)), SelectItem(Attribute(attribute)))
@@ -308,7 +313,9 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
     ordered = [name for name, type_ in stream.attributes.items() if type_.is_number or type_ is Type.TIMESTAMP]
 
     def over(names: Sequence[str]) -> Expression:
-        return draw_arithmetic(dice, stream) if one_in(dice, 5) else Attribute(dice.pick(names))
+        argument = draw_arithmetic(dice, stream) if one_in(dice, 5) else Attribute(dice.pick(names))
+        # FILTER (WHERE ...)
+        return Case((draw_predicate(dice, stream, 1),), (argument,)) if one_in(dice, 6) else argument
 
     function = dice.pick(
         ("COUNT_ALL", "SUM", "COUNT", "MIN", "MAX", "MEDIAN", "MODE", "QUANTILE", "COUNT_DISTINCT", *FLOAT_AGGREGATES,
@@ -316,6 +323,8 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
     )  # fmt: skip
     match function:
         case "COUNT_ALL":
+            if one_in(dice, 4):
+                return AggregateCall("COUNT", Case((draw_predicate(dice, stream, 1),), (Literal(True, Type.BOOLEAN),)))
             return AggregateCall(function)
         case "COUNT" | "COUNT_DISTINCT" | "APPROX_COUNT_DISTINCT":
             return AggregateCall(function, over(any_type))
@@ -330,6 +339,27 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
         case "MIN" | "MAX" | "MEDIAN" | "MODE":
             return AggregateCall(function, over(ordered))
     return AggregateCall(function, over(numbers))
+
+
+def draw_computed(dice: Dice, stream: Stream, group_by: Sequence[str], full_int64: bool = False) -> Expression:
+    """An expression over aggregates whose values are exact, and over attributes of the group that are numbers."""
+    calls: list[Expression] = [AggregateCall("COUNT_ALL")]
+    for _ in range(3):
+        call = draw_aggregate(dice, stream)
+        type_ = None if call.function.startswith("APPROX") else exact_type_of(call, stream, full_int64)
+        if type_ is not None and type_.is_number:
+            calls.append(call)
+    numbers = [Attribute(name) for name in group_by if stream.attributes[name].is_number]
+    left, right = dice.pick(calls), dice.pick([*calls, *numbers, draw_literal(dice, Type.DOUBLE)])
+    computed: Expression = Arithmetic(dice.pick(("+", "-", "*", "/")), left, right)
+    if one_in(dice, 4):
+        computed = Negate(computed)
+    if one_in(dice, 3):
+        condition = draw_having(dice, stream, group_by, full_int64)
+        if not any(call.function.startswith("APPROX") for call in aggregates_of(condition)):
+            otherwise = None if one_in(dice, 2) else Arithmetic("-", dice.pick(calls), right)
+            computed = Case((condition,), (computed,), otherwise)
+    return computed
 
 
 def draw_number(dice: Dice, stream: Stream) -> Expression:
@@ -448,7 +478,7 @@ def exact_type_of(call: AggregateCall, stream: Stream, full_int64: bool = False)
         return Type.BIGINT
     if call.function == "APPROX_QUANTILE":
         return Type.DOUBLE
-    argument = call.argument
+    argument = call.argument.values[0] if isinstance(call.argument, Case) else call.argument
     type_ = stream.attributes[argument.name] if isinstance(argument, Attribute) else Type.DOUBLE
     if call.function in ("MIN", "MAX", "MEDIAN", "MODE", "QUANTILE"):
         return type_

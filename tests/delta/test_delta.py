@@ -25,7 +25,6 @@ from tests.oracle import Answer, assert_same_answers
 
 import panewise
 from panewise.cli.delta import SETTINGS, delta_package
-from panewise.language.expressions import AggregateCall
 from panewise.language.printer import label_of
 
 MISSING = [name for name in ("delta", "deltalake") if find_spec(name) is None]
@@ -166,7 +165,7 @@ def wide_values(folder: Path) -> Counter[tuple[object, ...]]:
         for row in DeltaTable(str(folder / "answers" / query.name)).to_pyarrow_table().to_pylist():
             group = tuple(row[name] for name in query.group_by)
             for item in query.select:
-                if isinstance(item.expression, AggregateCall):
+                if item.is_answer:
                     name = label_of(item)
                     found[query.name, row["window_end"], group, name, shown(row[name])] += 1
     return found

@@ -14,6 +14,7 @@ from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
+    Case,
     Comparison,
     Expression,
     InList,
@@ -24,6 +25,7 @@ from panewise.language.expressions import (
     Negate,
     Not,
     QualifiedAttribute,
+    aggregates_of,
 )
 from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
 from panewise.language.printer import label_of
@@ -94,6 +96,8 @@ class Expressions:
             options.append(st.builds(Arithmetic, st.sampled_from("+-*/"), number, number))
             # The parser folds a minus sign into a number.
             options.append(st.builds(Negate, number.filter(lambda node: not _is_number(node))))
+        if depth > 1:
+            options.append(self._case(kind, depth - 1))
         if depth > 0 and kind is Type.BOOLEAN:
             options.extend([self.condition(depth)] * 2)
         return st.one_of(options)
@@ -124,6 +128,11 @@ class Expressions:
             ),
             st.builds(Like, self.value(Type.STRING, below), PATTERNS, negated),
         )
+
+    def _case(self, kind: Type, depth: int) -> st.SearchStrategy[Expression]:
+        branches = st.lists(st.tuples(self.value(Type.BOOLEAN, 0), self.value(kind, depth)), min_size=1, max_size=2)
+        otherwise = st.none() | self.value(kind, 0)
+        return st.builds(lambda some, other: Case(*zip(*some, strict=True), other), branches, otherwise)
 
     @staticmethod
     def _items(kind: Type) -> st.SearchStrategy[tuple[Literal, ...]]:
@@ -193,11 +202,16 @@ def queries(draw: st.DrawFn, stream: Stream) -> Query:
     attributes = stream.attributes
     group_by = draw(st.lists(st.sampled_from(list(attributes)), max_size=3, unique=True))
     calls = draw(st.lists(typed_calls(attributes), min_size=1, max_size=3))
-    selected: list[Attribute | AggregateCall] = [call for call, _ in calls[:2]]
+    selected: list[Expression] = [call for call, _ in calls[:2]]
+    numbers = [(call, kind) for call, kind in calls if CATALOGUE[call.function].is_exact]
+    within = draw(st.one_of(st.none(), st.floats(0, 1, exclude_min=True, exclude_max=True)))
+    if within is None and numbers:
+        computed = Expressions({name: attributes[name] for name in group_by}, numbers).value(Type.DOUBLE, 2)
+        selected.extend(draw(st.lists(computed.filter(aggregates_of), max_size=2)))
     selected.extend(Attribute(name) for name in group_by if draw(st.booleans()))
     items = [SelectItem(node, draw(st.one_of(st.none(), NAMES))) for node in draw(st.permutations(selected))]
     unique = {label_of(item): item for item in items}
-    if not any(isinstance(item.expression, AggregateCall) for item in unique.values()):
+    if not any(item.is_answer for item in unique.values()):
         unique = {"COUNT(*)": SelectItem(AggregateCall("COUNT_ALL"))}
     grouped = Expressions({name: attributes[name] for name in group_by}, calls)
     return Query(
@@ -208,7 +222,7 @@ def queries(draw: st.DrawFn, stream: Stream) -> Query:
         draw(st.one_of(st.none(), Expressions(attributes).condition(3))),
         tuple(group_by),
         draw(st.one_of(st.none(), grouped.condition(2))),
-        draw(st.one_of(st.none(), st.floats(0, 1, exclude_min=True, exclude_max=True))),
+        within,
         overflow_is_error=draw(st.booleans()),
     )
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.language.strategies import queries, row_queries, streams
@@ -108,3 +109,25 @@ def test_the_deepest_expression_can_be_hashed_compared_printed_and_pickled() -> 
     query = workload.queries["q"]
     assert hash(query) == hash(pickle.loads(pickle.dumps(query)))
     assert read(print_workload(workload)) == workload
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("COUNT_IF(x > 1)", "COUNT(*) FILTER (WHERE x > 1)"),
+        ("SUM(CASE WHEN x > 1 THEN x END)", "SUM(x) FILTER (WHERE x > 1)"),
+        ("COUNT(DISTINCT k) FILTER (WHERE x > 1)", "COUNT(DISTINCT k) FILTER (WHERE x > 1)"),
+        ("QUANTILE(x, 0.5) FILTER (WHERE k = 'a')", "QUANTILE(x, 0.5) FILTER (WHERE k = 'a')"),
+        ("SUM(x) / count_if(x > 1)", "SUM(x) / COUNT(*) FILTER (WHERE x > 1)"),
+        ("round(avg(x), 2)", "ROUND(AVG(x), 2)"),
+        ("max(extract(hour from t))", "MAX(EXTRACT(HOUR FROM t))"),
+        ("MAX(CAST(k AS LONG))", "MAX(CAST(k AS BIGINT))"),
+    ],
+)
+def test_short_forms_are_printed_as_what_they_stand_for(written: str, printed: str) -> None:
+    stream = "CREATE STREAM s (t TIMESTAMP, k STRING, x DOUBLE) TIMESTAMP BY t;"
+    workload = read(f"{stream} CREATE QUERY q AS SELECT {written} FROM s [ROWS 1] HAVING {written} > 0;")
+    query = workload.queries["q"]
+    assert label_of(query.select[0]) == printed
+    assert query.having == Comparison(">", query.select[0].expression, Literal(0, Type.BIGINT))
+    assert read(stream + print_query(query)).queries["q"] == query

@@ -98,7 +98,7 @@ def types_of(writer: Told, query: Query) -> list:
 def check_many(client: LookupClient, query: Query, keys: list, at_us: int | None, wanted: list) -> None:
     found = client.lookup_many(query.name, keys, at=at_us)
     labels = list(found)
-    items = [i for i, item in enumerate(query.select) if type(item.expression).__name__ == "AggregateCall"]
+    items = [i for i, item in enumerate(query.select) if item.is_answer]
     answers = {(repr(tuple(value for _, value in one.group)), one.item): one for one in wanted}
     for label, item in zip(labels, items, strict=True):
         assert len(found[label]) == len(keys)

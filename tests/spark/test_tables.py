@@ -22,7 +22,7 @@ import panewise
 from panewise import spark as panewise_spark
 from panewise.engine.families import Family, families_of
 from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
-from panewise.language.expressions import AggregateCall, Attribute
+from panewise.language.expressions import Attribute
 from panewise.language.model import Query
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
@@ -43,7 +43,7 @@ def of_query_table(table: pa.Table, query: Query) -> list[Answer]:
         group = tuple((name, microseconds(row[names.get(name, name)])) for name in query.group_by)
         start, end = microseconds(row["window_start"]), microseconds(row["window_end"])
         for place, item in enumerate(query.select):
-            if isinstance(item.expression, AggregateCall):
+            if item.is_answer:
                 found.append(Answer(query.name, start, end, group, place, microseconds(row[label_of(item)])))
     return found
 

@@ -14,7 +14,6 @@ from tests.workloads import events, unit_of, workloads
 
 import panewise
 from panewise.engine.columns import arrow_type
-from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query, Stream
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
@@ -99,7 +98,7 @@ def check(workload: Workload, rows: list[dict[str, Any]], labels: pa.Table, resu
         (query, place, item)
         for query in workload.queries.values()
         for place, item in enumerate(query.select)
-        if isinstance(item.expression, AggregateCall)
+        if item.is_answer
     ]
     assert len(names) == len(wanted)
     for row in found:

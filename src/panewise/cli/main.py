@@ -13,7 +13,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from panewise import __version__
-from panewise.cli.exit_codes import exit_code_of, failure
+from panewise.cli.exit_codes import ExitCode, exit_code_of, failure
 from panewise.errors import PanewiseError
 from panewise.extras import require
 
@@ -114,6 +114,22 @@ def plan(
     if picture is not None:
         draw_plan(made, picture)
     show_plan(made, Console(), as_json=json)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.sql...", help="Statements: streams and queries.")],
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON line for each mistake.")] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Check files of statements. Each mistake is a line FILE:LINE:COLUMN: error: ..., and the exit code is 2."""
+    from panewise.cli.check import data_of, line_of, mistakes
+
+    wrong = [(file, error) for file in files for error in mistakes(file)]
+    for file, error in wrong:
+        print(dumps(data_of(file, error)) if json else line_of(file, error))
+    if wrong:
+        raise typer.Exit(ExitCode.PERMANENT)
 
 
 @app.command()

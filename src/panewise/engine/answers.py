@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from panewise.engine.columns import arrow_type
 from panewise.engine.tables import KeyTable
 from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
 from panewise.language.evaluate import evaluate
-from panewise.language.expressions import AggregateCall, Attribute, Expression, aggregates_of, attributes_of
+from panewise.language.expressions import AggregateCall, Attribute, Expression, aggregates_of, bare_attributes
 from panewise.language.model import Query, Stream
 from panewise.language.printer import label_of
 from panewise.language.typecheck import type_of
@@ -97,15 +98,15 @@ class Groups:
 
 @dataclass(frozen=True)
 class QueryAnswers:
-    """The answers of one query, columnar: a row per window and group, a `Lowered` per aggregate."""
+    """The answers of one query, columnar: a row per window and group, a `Lowered` per aggregate and computed item."""
 
     query: Query
     starts_us: Ints
     ends_us: Ints
     keys: Ints
     groups: Groups
-    lowered: Mapping[AggregateCall, Lowered]
-    bounds: Mapping[AggregateCall, tuple[Floats, Floats]] = field(default_factory=dict)
+    lowered: Mapping[Expression, Lowered]
+    bounds: Mapping[Expression, tuple[Floats, Floats]] = field(default_factory=dict)
     """The bounds of an aggregate's answers; an aggregate with exact answers has none."""
     instances: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     """The instance of a sliding window that each row belongs to."""
@@ -123,7 +124,14 @@ class QueryAnswers:
         """The rows for which HAVING is true."""
         if self.query.having is None or not len(self):
             return self
-        return self.from_rows(rows_that_pass(self.query.having, stream, self.groups, self.keys, self.lowered))
+        read = {call: self.lowered[call] for call in aggregates_of(self.query.having)}
+        return self.from_rows(rows_that_pass(self.query.having, stream, self.groups, self.keys, read))
+
+    def with_computed(self, stream: Stream) -> QueryAnswers:
+        """The answers with those that are made of aggregates."""
+        if not self.query.computed:
+            return self
+        return replace(self, lowered=with_computed(self.query, stream, self.groups, self.keys, self.lowered))
 
     def from_rows(self, rows: Ints) -> QueryAnswers:
         """Some of the rows."""
@@ -138,7 +146,9 @@ class QueryAnswers:
         )
 
 
-def overflows_of(lowered: Mapping[AggregateCall, Lowered], read_by: Expression | None = None) -> int:
+def overflows_of(
+    lowered: Mapping[AggregateCall, Lowered] | Mapping[Expression, Lowered], read_by: Expression | None = None
+) -> int:
     """How many answers are NULL because they do not fit in 64 bits, without those that HAVING read and counted."""
     found = {call: answers.overflows for call, answers in lowered.items() if answers.overflown is not None}
     return sum(count for call, count in found.items() if call not in aggregates_of(read_by)) if found else 0
@@ -148,10 +158,38 @@ def rows_that_pass(
     having: Expression, stream: Stream, groups: Groups, keys: Ints, lowered: Mapping[AggregateCall, Lowered]
 ) -> Ints:
     """The rows of some groups for which HAVING is true; `lowered` has the aggregates that HAVING reads."""
-    arrays = {call: _typed(call, answers, stream) for call, answers in lowered.items()}
-    attributes = groups.decode(keys) if attributes_of(having) else {}
-    holds = evaluate(having, attributes, stream.attributes, aggregates=arrays, length=len(keys))
+    holds = _of_groups(having, stream, groups, keys, lowered)
     return np.flatnonzero(np.asarray(pc.fill_null(holds, False)))
+
+
+def with_computed(
+    query: Query, stream: Stream, groups: Groups, keys: Ints, lowered: Mapping[Any, Lowered]
+) -> dict[Expression, Lowered]:
+    """The answers of aggregates, and behind them those of the items of SELECT that are made of aggregates."""
+    found = {
+        expression: _as_lowered(_of_groups(expression, stream, groups, keys, lowered)) for expression in query.computed
+    }
+    return {**lowered, **found}
+
+
+def _of_groups(
+    expression: Expression, stream: Stream, groups: Groups, keys: Ints, lowered: Mapping[AggregateCall, Lowered]
+) -> pa.Array:
+    """An expression over aggregates and the attributes of some groups."""
+    if not len(keys):
+        return pa.array([], arrow_type(result_type(expression, stream)))
+    arrays = {call: _typed(call, lowered[call], stream) for call in aggregates_of(expression)}
+    names = {attribute.name for attribute in bare_attributes(expression)}
+    attributes = groups.decode(keys) if names else {}
+    return evaluate(expression, attributes, stream.attributes, aggregates=arrays, length=len(keys))
+
+
+def _as_lowered(values: pa.Array) -> Lowered:
+    valid = np.ones(len(values), np.bool_) if not values.null_count else np.asarray(values.is_valid())
+    numbers = np.asarray(values.fill_null(0) if values.null_count else values)
+    if pa.types.is_floating(values.type):
+        return Lowered(numbers, None, valid)
+    return Lowered(numbers.astype(np.float64), numbers, valid)
 
 
 def to_table(answers: Sequence[QueryAnswers], schema: pa.Schema, *, encoded: bool = False) -> pa.Table:
@@ -180,10 +218,8 @@ def to_batches(answers: Iterable[QueryAnswers], schema: pa.Schema) -> Iterator[p
 
 def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
     """Parts that share a key table, a row per window, group and selected aggregate."""
-    owners = [
-        (part, item) for part in parts for item in part.query.select if isinstance(item.expression, AggregateCall)
-    ]
-    lowered = [part.lowered[item.expression] for part, item in owners if isinstance(item.expression, AggregateCall)]
+    owners = [(part, item) for part in parts for item in part.query.answers]
+    lowered = [part.lowered[item.expression] for part, item in owners]
     place = np.repeat(np.arange(len(owners), dtype=np.int32), [len(part) for part, _ in owners])
     absent = ~np.concatenate([answer.valid for answer in lowered])
     inexact = np.repeat([answer.exact is None for answer in lowered], [len(answer.values) for answer in lowered])
@@ -200,7 +236,6 @@ def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
         bounds = [
             part.bounds.get(item.expression, (answer.values, answer.values))
             for (part, item), answer in zip(owners, lowered, strict=True)
-            if isinstance(item.expression, AggregateCall)
         ]
         for name, ends in zip(INTERVAL_COLUMNS, zip(*bounds, strict=True), strict=True):
             columns[name] = pa.array(np.concatenate(ends), mask=absent)
@@ -256,7 +291,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
     parts = {
         item: rows.filter(pc.equal(rows.column("aggregate"), label)).sort_by(by)
         for item, label in labels.items()
-        if isinstance(item.expression, AggregateCall)
+        if item.is_answer
     }
     first = next(iter(parts.values()))
     columns = {name: first.column(name) for name in ("window_start", "window_end")}
@@ -269,7 +304,7 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
             kind = result_type(item.expression, stream)
             is_interval = may_be_interval(stream, bound, item.expression)
             values, exact = parts[item].column("value"), parts[item].column("exact")
-            has_values = kind is Type.DOUBLE or (is_interval and CATALOGUE[item.expression.function].is_exact)
+            has_values = kind is Type.DOUBLE or (is_interval and is_exact(item.expression))
             columns[label] = values if has_values else exact.cast(public_type(kind))
             if is_interval:
                 columns |= {f"{label} {name}": parts[item].column(name) for name in INTERVAL_COLUMNS}
@@ -283,7 +318,7 @@ def _check_labels(stream: Stream, query: Query) -> None:
     taken |= {
         f"{label_of(item)} {name}"
         for item in query.select
-        if isinstance(item.expression, AggregateCall) and may_be_interval(stream, query, item.expression)
+        if item.is_answer and may_be_interval(stream, query, item.expression)
         for name in INTERVAL_COLUMNS
     }
     for item in query.select:
@@ -294,8 +329,15 @@ def _check_labels(stream: Stream, query: Query) -> None:
             )
 
 
-def result_type(call: AggregateCall, stream: Stream) -> Type:
-    """The type of an aggregate's answers."""
+def is_exact(expression: Expression) -> bool:
+    """Whether answers have no error: sketches give approximate ones, and nothing is computed from these."""
+    return not isinstance(expression, AggregateCall) or CATALOGUE[expression.function].is_exact
+
+
+def result_type(call: Expression, stream: Stream) -> Type:
+    """The type of the answers of an aggregate, or of an expression over aggregates."""
+    if not isinstance(call, AggregateCall):
+        return type_of(call, stream.attributes) or Type.DOUBLE
     argument = None if call.argument is None else type_of(call.argument, stream.attributes)
     return CATALOGUE[call.function].result_type(argument or Type.BIGINT)
 

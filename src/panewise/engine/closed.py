@@ -383,15 +383,18 @@ class ClosedWindows:
         """
         self.decide()
         query, fold, rows = self.planned.query, self.fold, self._passing
-        lowered = {aggregate.call: self._lower(aggregate, rows) for aggregate in self.planned.aggregates}
+        lowered: dict[Expression, Lowered] = {
+            aggregate.call: self._lower(aggregate, rows) for aggregate in self.planned.aggregates
+        }
         bounds = {call: answer.bounds for call, answer in lowered.items() if answer.bounds is not None}
         overflows = self._unknown + overflows_of(lowered, read_by=query.having)
         keys, instances = fold.keys, fold.instances
         if rows is not None:
             starts_us, ends_us, keys, instances = starts_us[rows], ends_us[rows], keys[rows], instances[rows]
-        return QueryAnswers(
+        answers = QueryAnswers(
             query, starts_us, ends_us, keys, fold.groups, lowered, bounds, instances, overflows, self._touched
         )
+        return answers.with_computed(fold.plan.stream)
 
     def _passing_rows(self, having: Expression) -> Ints:
         """The windows that pass HAVING, whether it is made of plain thresholds or of any other form."""

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from panewise.language.expressions import AggregateCall
 from panewise.language.literals import print_duration
 from panewise.language.model import Query, SelectItem
 from panewise.language.printer import label_of
@@ -89,7 +88,7 @@ def free_name(name: str, taken: Container[str]) -> str:
 
 def _columns_of(queries: list[Query]) -> Iterator[tuple[Query, SelectItem, str]]:
     """The aggregates of each query: under the alias if no other column can have it, otherwise as `query__item`."""
-    shown = [(query, item) for query in queries for item in query.select if isinstance(item.expression, AggregateCall)]
+    shown = [(query, item) for query in queries for item in query.answers]
     long_names = [f"{query.name}__{label_of(item)}" for query, item in shown]
     aliases = (item.alias for _, item in shown if item.alias is not None)
     wanted = Counter([WINDOW_END, ENDED, *queries[0].group_by, *aliases, *long_names])

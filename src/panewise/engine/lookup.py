@@ -26,12 +26,13 @@ from panewise.engine.projection import project
 from panewise.engine.slot_store import SlotStore
 from panewise.engine.tables import KeyTable
 from panewise.engine.within import Looked, TimeGrams
-from panewise.language.expressions import AggregateCall
+from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.planning.optimize import plan_lookup
 from panewise.windows import RowWindow, TimeWindow
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 def lookup_answers(
@@ -111,7 +112,7 @@ def _scattered(places: Ints, lowered: Lowered, size: int) -> np.ma.MaskedArray[A
     return np.ma.MaskedArray(out, mask)
 
 
-def _places_of(answers: QueryAnswers, keys: Keys, size: int) -> tuple[Ints, dict[AggregateCall, Lowered]]:
+def _places_of(answers: QueryAnswers, keys: Keys, size: int) -> tuple[Ints, dict[Expression, Lowered]]:
     """Which of some groups have an answer, and their answers; a group may be asked for twice."""
     if not len(answers):
         return np.empty(0, np.int64), dict(answers.from_rows(np.empty(0, np.int64)).lowered)
@@ -158,19 +159,22 @@ def _of_keys(stream: Stream, batch: pa.RecordBatch, keys: Keys) -> pa.RecordBatc
 def _over_nothing(stream: Stream, query: Query, start_us: int, end_us: int) -> QueryAnswers:
     """One row of counts 0 and NULLs for an ungrouped query, no row for a grouped one."""
     size = 0 if query.group_by else 1
-    lowered = {call: nothing(call, size) for call in query.aggregates}
+    lowered: dict[Expression, Lowered] = {call: nothing(call, size) for call in query.aggregates}
     starts, ends, keys = np.full(size, start_us), np.full(size, end_us), np.zeros(size, np.int64)
-    return QueryAnswers(query, starts, ends, keys, Groups((), KeyTable([])), lowered).having(stream)
+    answers = QueryAnswers(query, starts, ends, keys, Groups((), KeyTable([])), lowered)
+    return answers.having(stream).with_computed(stream)
 
 
 def _of_intervals(query: Query, looked: Looked, start_us: int, end_us: int) -> QueryAnswers:
     """One row, of the middles of the intervals."""
     known = {call: interval for call, interval in looked.intervals.items() if interval is not None}
-    lowered = {call: nothing(call, 1) for call in looked.intervals.keys() - known.keys()}
+    lowered: dict[Expression, Lowered] = {call: nothing(call, 1) for call in looked.intervals.keys() - known.keys()}
     for call, interval in known.items():
         exact = None if interval.exact is None else np.array([interval.exact])
         lowered[call] = Lowered(np.array([interval.middle]), exact, np.ones(1, np.bool_))
-    bounds = {call: (np.array([interval.low]), np.array([interval.high])) for call, interval in known.items()}
+    bounds: dict[Expression, tuple[Floats, Floats]] = {
+        call: (np.array([interval.low]), np.array([interval.high])) for call, interval in known.items()
+    }
     starts, ends, keys = np.array([start_us]), np.array([end_us]), np.zeros(1, np.int64)
     return QueryAnswers(query, starts, ends, keys, Groups((), KeyTable([])), lowered, bounds)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from panewise.engine.answers import TIMESTAMP
 from panewise.engine.on_demand.scalars import Answer
 from panewise.engine.wide_columns import GroupColumn, query_columns, query_schema
-from panewise.language.expressions import AggregateCall
+from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 
 _PACKED = {pa.float64(): Struct("d"), pa.int64(): Struct("q"), TIMESTAMP: Struct("q")}
@@ -25,7 +25,7 @@ _NO_BYTES = pa.py_buffer(bytes(8))
 _WHICH = {"values": 0, "exact": 1}
 _SIDES = {"low": 0, "high": 1}
 
-Bounds = Mapping[AggregateCall, tuple[float, float]]
+Bounds = Mapping[Expression, tuple[float, float]]
 NO_BOUNDS: Bounds = MappingProxyType({})
 
 
@@ -36,7 +36,8 @@ class OneRow:
         self.schema = query_schema(stream, query)
         self.nothing = self.schema.empty_table()
         columns = list(enumerate(query_columns(stream, query), 2))
-        calls = list(query.aggregates)
+        calls = [*query.aggregates, *query.computed]
+        self._calls = calls
         self._groups = [(place, column) for place, column in columns if isinstance(column, GroupColumn)]
         self._answers = [
             (place, column.kind, calls.index(column.call), _WHICH[column.content])
@@ -51,6 +52,10 @@ class OneRow:
         ]
         self._times_us: tuple[int, int] | None = None
         self._times: tuple[pa.Array, pa.Array] = pa.nulls(0), pa.nulls(0)
+
+    def place_of(self, call: Expression) -> int:
+        """The place of an aggregate, or of what is computed from aggregates, among the answers."""
+        return self._calls.index(call)
 
     @property
     def has_bounds(self) -> bool:
@@ -73,7 +78,10 @@ class OneRow:
         answers: Sequence[Answer],
         bounds: Bounds = NO_BOUNDS,
     ) -> pa.Table:
-        """A row of answers, given in the order of the query's aggregates; answers without bounds are their own."""
+        """A row of answers, in the order of the query's aggregates and then of what is computed from these.
+
+        Answers without bounds are their own.
+        """
         columns = list(of_group)
         if (start_us, end_us) != self._times_us:
             # Lookups in a row often share one time.

@@ -10,25 +10,23 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
-from panewise.engine.answers import Groups, QueryAnswers
+from panewise.engine.answers import Groups, QueryAnswers, is_exact
 from panewise.engine.columns import canonical
-from panewise.language.expressions import AggregateCall
+from panewise.language.expressions import Expression
 from panewise.language.model import Query
 
 Ints = npt.NDArray[np.int64]
 
 
-def selected_aggregates(query: Query) -> list[AggregateCall]:
-    """The aggregates that SELECT shows, each once."""
-    shown = (item.expression for item in query.select)
-    return list(dict.fromkeys(call for call in shown if isinstance(call, AggregateCall)))
+def selected_aggregates(query: Query) -> list[Expression]:
+    """The aggregates that SELECT shows, and what it computes from aggregates, each once."""
+    return list(dict.fromkeys(item.expression for item in query.answers))
 
 
 def no_words(query: Query, count: int) -> Ints:
     """The words of so many groups without an answer."""
-    widths = [2 if CATALOGUE[call.function].is_exact else 4 for call in selected_aggregates(query)]
+    widths = [2 if is_exact(call) else 4 for call in selected_aggregates(query)]
     return np.zeros((sum(widths), count), np.int64)
 
 
@@ -38,7 +36,7 @@ def words_of(part: QueryAnswers) -> Ints:
     for call in selected_aggregates(part.query):
         lowered = part.lowered[call]
         columns += [lowered.valid.astype(np.int64), _bits(lowered)]
-        if not CATALOGUE[call.function].is_exact:
+        if not is_exact(call):
             bounds = part.bounds.get(call, (lowered.values, lowered.values))
             columns += [np.where(lowered.valid, canonical(bound).view(np.int64), 0) for bound in bounds]
     return np.stack(columns)

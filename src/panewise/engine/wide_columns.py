@@ -7,11 +7,10 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
-from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
-from panewise.engine.answers import INTERVAL_COLUMNS, TIMESTAMP, public_type, result_type
+from panewise.engine.answers import INTERVAL_COLUMNS, TIMESTAMP, is_exact, public_type, result_type
 from panewise.engine.families import WINDOW_END
-from panewise.language.expressions import AggregateCall, Attribute
+from panewise.language.expressions import Attribute, Expression
 from panewise.language.model import Query, Stream
 from panewise.language.printer import label_of
 from panewise.planning.within import may_be_interval
@@ -28,11 +27,11 @@ class GroupColumn(NamedTuple):
 
 
 class AggregateColumn(NamedTuple):
-    """A column of an aggregate: its answers as doubles or as integers, or one of the bounds of its answers."""
+    """A column of an aggregate, or of an expression over aggregates: as doubles, as integers, or their bounds."""
 
     name: str
     kind: pa.DataType
-    call: AggregateCall
+    call: Expression
     content: Literal["values", "exact", "low", "high"]
 
 
@@ -57,11 +56,11 @@ def group_columns(stream: Stream, query: Query) -> dict[str, str]:
     return {attribute: names[attribute] for attribute in query.group_by}
 
 
-def aggregate_columns(stream: Stream, query: Query, call: AggregateCall, name: str) -> Iterator[AggregateColumn]:
+def aggregate_columns(stream: Stream, query: Query, call: Expression, name: str) -> Iterator[AggregateColumn]:
     """The column of an aggregate, and those of its bounds if it may be answered as an interval."""
     kind = result_type(call, stream)
     is_interval = may_be_interval(stream, query, call)
-    if kind is Type.DOUBLE or (is_interval and CATALOGUE[call.function].is_exact):
+    if kind is Type.DOUBLE or (is_interval and is_exact(call)):
         yield AggregateColumn(name, pa.float64(), call, "values")
     else:
         yield AggregateColumn(name, public_type(kind), call, "exact")

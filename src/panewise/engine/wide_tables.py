@@ -32,7 +32,6 @@ from panewise.engine.wide_columns import (
     query_schema,
 )
 from panewise.errors import NamesClashError
-from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query, Stream
 from panewise.windows.slots import lengths_of
 
@@ -122,7 +121,6 @@ def family_table(stream: Stream, family: Family, closed: Closed, *, marks_ended:
         found[part.query.name].append(part)
     fillings = {query.name: _Filling(rows, found[query.name]) for query in family.queries}
     for query, item, name in family.columns:
-        assert isinstance(item.expression, AggregateCall)
         for column in aggregate_columns(stream, query, item.expression, name):
             columns[column.name] = fillings[query.name].column(column)
     if marks_ended:

@@ -8,7 +8,15 @@ from itertools import chain
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
 from panewise.language.checks import check_granularity, check_where, find_stream, refuse_duplicates
-from panewise.language.expressions import AggregateCall, Attribute, Expression, bare_attributes
+from panewise.language.expressions import (
+    AggregateCall,
+    Attribute,
+    Expression,
+    aggregates_of,
+    bare_attributes,
+    with_attributes,
+)
+from panewise.language.limits import check_expression
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.printer import label_of
 from panewise.language.row_binder import bind_row_query, is_row_query, refuse_alias
@@ -16,7 +24,7 @@ from panewise.language.row_queries import RowQuery
 from panewise.language.source import PlacedError, hint_for, located, shortened
 from panewise.language.statements import CreateQuery, CreateStream, DropQuery, Item, Name, Statement
 from panewise.language.top_k import check_length, written_out
-from panewise.language.typecheck import expect_condition, type_of, unknown_attribute
+from panewise.language.typecheck import expect_condition, type_of, unknown_attribute, written
 from panewise.language.words import STRUCTURES, TIMEGRAM
 from panewise.language.workload import Workload
 
@@ -88,9 +96,7 @@ def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: 
     if statement.where is not None:
         check_where(statement.where, stream)
     select = _bind_select(statement, stream, group_by)
-    if statement.having is not None:
-        aliases = [item.alias for item in select if item.alias is not None]
-        _check_having(statement.having, stream, group_by, aliases)
+    having = statement.having and _bind_having(statement.having, stream, group_by, select)
     query = Query(
         statement.name.text,
         stream.name,
@@ -98,12 +104,13 @@ def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: 
         select,
         statement.where,
         group_by,
-        statement.having,
+        having,
         statement.within,
         _bind_using(statement),
         statement.on_overflow is not None and statement.on_overflow.is_error,
     )
-    if len(select) > len(statement.select):
+    _check_computed(query, statement)
+    if len(select) > len(statement.select) or having != statement.having:
         check_length(query, statement.name.span)
     return query
 
@@ -181,7 +188,7 @@ def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ..
             raise PlacedError(f"two SELECT items are called {shortened(label)}", place, "name one of them with AS")
         labels.add(label)
         select.append(bound)
-    if not any(isinstance(item.expression, AggregateCall) for item in select):
+    if not any(item.is_answer for item in select):
         hint = "add one, for instance COUNT(*); or sort the rows of the window with ORDER BY"
         raise PlacedError("SELECT needs at least one aggregate", statement.select[0].expression.span, hint)
     return tuple(select)
@@ -189,21 +196,45 @@ def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ..
 
 def _bind_item(item: Item, stream: Stream, group_by: tuple[str, ...]) -> SelectItem:
     expression = item.expression
-    if not isinstance(expression, Attribute | AggregateCall):
-        hint = "select the aggregates one by one, and compute with the answers"
-        raise PlacedError("a SELECT item must be a grouped attribute or an aggregate", expression.span, hint)
     _check_grouped(expression, stream, group_by)
-    type_of(expression, stream.attributes)
+    kind = type_of(expression, stream.attributes)
+    if not isinstance(expression, Attribute | AggregateCall):
+        if not aggregates_of(expression):
+            hint = "add an aggregate to it, or select the attribute and compute with the answers"
+            raise PlacedError("a SELECT item must be a grouped attribute or hold an aggregate", expression.span, hint)
+        if kind not in CATALOGUE["MAX"].types:
+            message = f"an answer is a number or a time, {written(expression)} is {kind or 'NULL'}"
+            raise PlacedError(message, expression.span, "for a condition write CASE WHEN ... THEN 1 ELSE 0 END")
     return SelectItem(expression, item.alias.text if item.alias else None)
 
 
-def _check_having(having: Expression, stream: Stream, group_by: tuple[str, ...], aliases: list[str]) -> None:
-    for attribute in bare_attributes(having):
-        if attribute.name in aliases and attribute.name not in stream.attributes:
-            hint = "write the aggregate itself, for instance HAVING COUNT(*) > 10"
-            raise PlacedError(f"HAVING cannot use the alias {shortened(attribute.name)}", attribute.span, hint)
+def _bind_having(
+    having: Expression, stream: Stream, group_by: tuple[str, ...], select: tuple[SelectItem, ...]
+) -> Expression:
+    """HAVING, with what aliases of SELECT stand for; a grouped attribute goes before an alias of the same name."""
+    meant = {item.alias: item.expression for item in select if item.alias is not None and item.alias not in group_by}
+    having = with_attributes(having, meant)
+    check_expression(having)
     _check_grouped(having, stream, group_by)
     expect_condition(having, stream.attributes, "HAVING")
+    return having
+
+
+def _check_computed(query: Query, statement: CreateQuery) -> None:
+    """Refuse arithmetic on answers that have bounds: what is computed from these would have none."""
+    if not query.computed:
+        return
+    place = next(item for item in query.answers if not isinstance(item.expression, AggregateCall)).expression.span
+    if query.within is not None:
+        hint = "leave out WITHIN, or select the aggregates one by one"
+        raise PlacedError("WITHIN answers with intervals, and nothing is computed from these", place, hint)
+    for expression in query.computed:
+        for call in aggregates_of(expression):
+            entry = CATALOGUE[call.function]
+            if not entry.is_exact:
+                hint = "select it by itself" + (f", or use {entry.exact_form}" if entry.exact_form else "")
+                message = f"{call.function} is approximate, and nothing is computed from its answers"
+                raise PlacedError(message, call.span, hint)
 
 
 def _check_grouped(expression: Expression, stream: Stream, group_by: tuple[str, ...]) -> None:

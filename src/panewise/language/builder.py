@@ -17,6 +17,8 @@ from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
+    Case,
+    Cast,
     Comparison,
     Expression,
     InList,
@@ -28,6 +30,7 @@ from panewise.language.expressions import (
     Not,
     QualifiedAttribute,
     RowCall,
+    ScalarCall,
     Span,
     children,
 )
@@ -408,15 +411,43 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
 
     # Calls
 
-    def call(self, parts: list[Any]) -> AggregateCall | RowCall:
-        name, arguments, right = parts
+    def call(self, parts: list[Any]) -> Expression:
+        name, arguments, right, condition = parts
         function = functions.find_function(name, span_of(name))
         span = joined(span_of(name), span_of(right))
-        if arguments is None:
-            return functions.call(function, [], span)
-        build, *values = arguments
-        result: AggregateCall | RowCall = build(function, *values, span)
-        return result
+        build: Any = functions.call
+        values: Any = ([],)
+        if arguments is not None:
+            build, *values = arguments
+        result: AggregateCall | RowCall | ScalarCall = build(function, *values, span)
+        return not_too_deep(result if condition is None else functions.filtered(result, *condition))
+
+    def cast(self, parts: list[Any]) -> Expression:
+        word, operand, kind, right = parts
+        known = TYPES.get(kind.upper())
+        if known is None:
+            hint = TYPE_HINTS.get(kind.upper()) or hint_for(kind, TYPES, "")
+            raise PlacedError(f"unknown type {shortened(kind)}", span_of(kind), hint)
+        return not_too_deep(Cast(operand, known, span=joined(span_of(word), span_of(right))))
+
+    def extract(self, parts: list[Any]) -> Expression:
+        word, field, time, right = parts
+        span = joined(span_of(word), span_of(right))
+        unit = Literal(str(field), Type.STRING, span=span_of(field))
+        return not_too_deep(functions.call("EXTRACT", [unit, time], span))
+
+    def filter(self, parts: list[Any]) -> tuple[Expression, Span]:
+        condition, right = parts
+        return condition, span_of(right)
+
+    def when(self, parts: list[Expression]) -> tuple[Expression, Expression]:
+        condition, value = parts
+        return condition, value
+
+    def case(self, parts: list[Any]) -> Expression:
+        word, *whens, otherwise, end = parts
+        conditions, values = zip(*whens, strict=True)
+        return not_too_deep(Case(conditions, values, otherwise, span=joined(span_of(word), span_of(end))))
 
     def all_rows(self, parts: list[Token]) -> tuple[Any, ...]:
         return (functions.call_all_rows,)

@@ -18,6 +18,8 @@ from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
+    Case,
+    Cast,
     Comparison,
     Expression,
     InList,
@@ -27,9 +29,13 @@ from panewise.language.expressions import (
     Logical,
     Negate,
     Not,
+    ScalarCall,
     aggregates_of,
     bare_attributes,
 )
+from panewise.language.scalar_values import call_scalar, cast_to
+from panewise.language.scalars import SCALARS, Taking
+from panewise.language.typecheck import type_of
 
 # An array, or a scalar that stands for an array of equal values.
 Datum = Any
@@ -75,7 +81,7 @@ def evaluate(
         if given is None:
             raise ValueError("no column tells how many rows there are: pass length")
         length = len(given)
-    result: pa.Array[Any] = _filled(_Evaluation(arrays, aggregates or {}).value(expression), length)
+    result: pa.Array[Any] = _filled(_Evaluation(arrays, aggregates or {}, types).value(expression), length)
     # Only a condition can be a NULL without a type.
     return result.cast(pa.bool_()) if pa.types.is_null(result.type) else result
 
@@ -116,8 +122,11 @@ def _decoded(value: Datum) -> Datum:
 class _Evaluation:
     """One evaluation: the columns and aggregates that the nodes of an expression read."""
 
-    def __init__(self, columns: Mapping[str, Any], aggregates: Mapping[AggregateCall, Any]) -> None:
+    def __init__(
+        self, columns: Mapping[str, Any], aggregates: Mapping[AggregateCall, Any], types: Mapping[str, Type]
+    ) -> None:
         self._columns = columns
+        self._types = types
         self._aggregates = aggregates
         self._has_dictionary = any(isinstance(column, pa.DictionaryArray) for column in columns.values())
 
@@ -128,7 +137,7 @@ class _Evaluation:
             column = self._columns[names[0]] if len(names) == 1 and not aggregates_of(node) else None
             # A dictionary longer than the column (a slice of a larger one) is not worth it.
             if isinstance(column, pa.DictionaryArray) and len(column.dictionary) < len(column):
-                return _over_dictionary(node, names[0], column)
+                return _over_dictionary(node, names[0], column, self._types)
         return self._computed(node)
 
     def _computed(self, node: Expression) -> Datum:
@@ -143,6 +152,14 @@ class _Evaluation:
                 return _arithmetic(node.operator, self.value(node.left), self.value(node.right))
             case Negate():
                 return pc.call_function("negate", [_doubles(self.value(node.operand))])
+            case ScalarCall():
+                return _scalar(node, [_decoded(self.value(argument)) for argument in node.arguments])
+            case Cast():
+                return self._cast(node)
+            case Case():
+                conditions = [_condition(self.value(condition)) for condition in node.conditions]
+                others = () if node.otherwise is None else (node.otherwise,)
+                return _case(conditions, [_decoded(self.value(value)) for value in (*node.values, *others)])
             case Comparison():
                 return _compare(node.operator, self.value(node.left), self.value(node.right))
             case Logical():
@@ -160,13 +177,24 @@ class _Evaluation:
             case _:
                 raise TypeError(f"unknown kind of expression: {node!r}")
 
+    def _cast(self, node: Cast) -> Datum:
+        value = _decoded(self.value(node.operand))
+        if pa.types.is_null(value.type):
+            return pc.cast(value, _ARROW_TYPES[node.kind])
+        source = type_of(node.operand, self._types)
+        if source is node.kind or source is None:
+            return value
+        (column,), is_one = _arrays([value])
+        found = cast_to(node.kind, source, column)
+        return found[0] if is_one else found
 
-def _over_dictionary(node: Expression, name: str, column: Any) -> Datum:
+
+def _over_dictionary(node: Expression, name: str, column: Any, types: Mapping[str, Type]) -> Datum:
     """Evaluate a node once per distinct value, then spread the results over the rows."""
     values = column.dictionary
     # NULL rows have no index; they get the index of a NULL put behind the dictionary.
     with_null = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    results = _filled(_Evaluation({name: with_null}, {}).value(node), len(with_null))
+    results = _filled(_Evaluation({name: with_null}, {}, types).value(node), len(with_null))
     indices = column.indices.cast(pa.int64()).fill_null(len(values))
     return results.take(indices)
 
@@ -193,6 +221,51 @@ def _arithmetic(operator: str, left: Datum, right: Datum) -> Datum:
         is_zero = pc.call_function("equal", [right, pa.scalar(0.0)])
         right = pc.call_function("if_else", [is_zero, pa.scalar(None, pa.float64()), right])
     return pc.call_function(_ARITHMETIC[operator], [left, right])
+
+
+def _scalar(call: ScalarCall, values: list[Datum]) -> Datum:
+    """A function of values that are arrays, constants, or both."""
+    entry = SCALARS[call.function]
+    match entry.takes:
+        case Taking.ALIKE:
+            values = alike(values)
+            if all(pa.types.is_null(value.type) for value in values):
+                return values[0]
+        case Taking.NUMBERS if entry.result is Type.DOUBLE or pa.types.is_null(values[0].type):
+            values = [*map(_doubles, values[: entry.fewest]), *values[entry.fewest :]]
+        case Taking.STRINGS:
+            values = [pc.cast(value, pa.string()) if pa.types.is_null(value.type) else value for value in values]
+        case Taking.TIME:
+            values = [values[0], pc.cast(values[1], pa.int64())]
+    columns, is_one = _arrays(values)
+    equals, below = (lambda a, b: _compare("=", a, b)), (lambda a, b: _compare("<", a, b))
+    found = call_scalar(call.function, columns, equals, below)
+    return found[0] if is_one else found
+
+
+def _arrays(values: list[Datum]) -> tuple[list[Any], bool]:
+    """Values as arrays of one length, and whether they were all constants."""
+    length = next((len(value) for value in values if not isinstance(value, pa.Scalar)), None)
+    return [_filled(value, 1 if length is None else length) for value in values], length is None
+
+
+def _case(conditions: list[Datum], values: list[Datum]) -> Datum:
+    """The value of the first condition that is true; the value behind the conditions, or NULL, if none is."""
+    values = alike(values)
+    found = values[len(conditions)] if len(values) > len(conditions) else pa.scalar(None, values[0].type)
+    for condition, value in reversed(list(zip(conditions, values, strict=False))):
+        is_true = pc.call_function("coalesce", [condition, pa.scalar(False)])
+        found = pc.call_function("if_else", [is_true, value, found])
+    return found
+
+
+def alike(values: list[Datum]) -> list[Datum]:
+    """Values of one type: BIGINT beside DOUBLE becomes DOUBLE, and a NULL without a type gets that of the others."""
+    kinds = {value.type for value in values if not pa.types.is_null(value.type)}
+    if not kinds:
+        return values
+    kind = pa.float64() if pa.float64() in kinds else next(iter(kinds))
+    return [value if value.type == kind else pc.cast(value, kind, safe=False) for value in values]
 
 
 def _compare(operator: str, left: Datum, right: Datum) -> Datum:

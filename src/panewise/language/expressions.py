@@ -6,9 +6,10 @@ serves only error messages. `BETWEEN` is parsed as two comparisons, so it has no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any
 
 from panewise.aggregates.types import Type
 
@@ -142,8 +143,35 @@ class Like(Expression):
 
 
 @dataclass(frozen=True)
+class Case(Expression):
+    """`CASE WHEN c THEN v ... ELSE o END`: the value of the first condition that is true, else `otherwise` or NULL."""
+
+    conditions: tuple[Expression, ...]
+    values: tuple[Expression, ...]
+    otherwise: Expression | None = None
+
+
+@dataclass(frozen=True)
+class ScalarCall(Expression):
+    """A function of `panewise.language.scalars` of some arguments; the unit of EXTRACT and DATE_TRUNC is the first."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Cast(Expression):
+    """`CAST(x AS type)`; NULL where the type has no such value."""
+
+    operand: Expression
+    kind: Type
+
+
+@dataclass(frozen=True)
 class AggregateCall(Expression):
     """An aggregate of the catalogue applied to an expression; `COUNT_ALL` alone has no argument.
+
+    `AGG(x) FILTER (WHERE c)` is AGG(CASE WHEN c THEN x END).
 
     `function` is a name of `panewise.aggregates.CATALOGUE`; `parameter` is the phi of quantiles, or a rank. Until its
     query is bound it may also be APPROX_TOP_K, which stands for several.
@@ -167,7 +195,9 @@ class RowCall(Expression):
 
 
 # The fields that hold other nodes, of any kind of node.
-_HOLDERS = frozenset({"left", "right", "operand", "argument", "items"})
+_HOLDERS = frozenset(
+    {"left", "right", "operand", "argument", "items", "conditions", "values", "otherwise", "arguments"}
+)
 _HOLDERS_BY_KIND: dict[str, tuple[str, ...]] = {}
 
 
@@ -182,7 +212,7 @@ def children(node: Expression) -> Iterator[Expression]:
     """The nodes directly below a node, in order."""
     for name in _holders(node):
         value = getattr(node, name)
-        if name == "items":
+        if isinstance(value, tuple):
             yield from value
         elif value is not None:
             yield value
@@ -209,6 +239,22 @@ def aggregates_of(node: Expression | None) -> list[AggregateCall]:
     if node is None:
         return []
     return list(dict.fromkeys(n for n in walk(node) if isinstance(n, AggregateCall)))
+
+
+def with_attributes(node: Expression, meant: Mapping[str, Expression]) -> Expression:
+    """An expression with other expressions in the place of some attributes outside aggregates."""
+    if isinstance(node, Attribute):
+        return replace(meant[node.name], span=node.span) if node.name in meant else node
+    if isinstance(node, AggregateCall):
+        return node
+    changed: dict[str, Any] = {}
+    for name in _holders(node):
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            changed[name] = tuple(with_attributes(child, meant) for child in value)
+        elif value is not None:
+            changed[name] = with_attributes(value, meant)
+    return replace(node, **changed) if changed else node
 
 
 def bare_attributes(node: Expression) -> Iterator[Attribute]:

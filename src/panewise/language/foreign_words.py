@@ -8,8 +8,7 @@ _WINDOWS = (
     "a window stands in brackets behind its stream: s [RANGE 1 HOUR SLIDE 1 HOUR] tumbles, and with a shorter SLIDE it "
     "hops"
 )
-_OWN_QUERY = "write another query with the condition in WHERE; queries over one stream share their work"
-_NO_CASE = f"there is no CASE: {_OWN_QUERY}"
+_CASE = "write CASE WHEN condition THEN value ELSE another END"
 _DURATION = "write a duration as a number and a unit, without quotes: 1 HOUR"
 NO_ORDER = (
     "answers have no order: sort the table that you get, or keep the large groups with HAVING; the most frequent "
@@ -17,9 +16,9 @@ NO_ORDER = (
 )
 
 _HINTS = {
-    "CASE": _NO_CASE,
-    "WHEN": _NO_CASE,
-    "FILTER": f"there is no FILTER: {_OWN_QUERY}",
+    "CASE": _CASE,
+    "WHEN": _CASE,
+    "FILTER": "FILTER stands behind an aggregate: COUNT(*) FILTER (WHERE condition)",
     "INTERVAL": _DURATION,
     "TUMBLE": _WINDOWS,
     "TUMBLING": _WINDOWS,
@@ -32,7 +31,7 @@ _HINTS = {
     "LIMIT": f"LIMIT is for ORDER BY over rows; {NO_ORDER}",
     "FOR": "write the delay alone: WATERMARK 5 SECONDS",
     "UNION": "a query reads one stream: write two queries",
-    "IF": _NO_CASE,
+    "IF": _CASE,
 }
 """By the word that cannot be read."""
 _LEADING = ("CASE", "CUMULATE", "HOP", "IF", "SESSION", "TUMBLE")

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from panewise.aggregates.catalogue import CATALOGUE, Parameter
 from panewise.aggregates.sketches import MOST_RANKS
-from panewise.language.expressions import AggregateCall, Expression, Literal, RowCall, Span, walk
-from panewise.language.source import PlacedError, hint_for, shortened
+from panewise.aggregates.types import Type
+from panewise.language.expressions import AggregateCall, Case, Expression, Literal, RowCall, ScalarCall, Span, walk
+from panewise.language.scalars import SCALARS, SYNONYMS, scalar_call
+from panewise.language.source import PlacedError, hint_for, joined, shortened
 
 # The aggregate with forms of its own, COUNT(*) and COUNT(DISTINCT x), and what these are in the catalogue.
 COUNT, COUNT_ALL, COUNT_DISTINCT = "COUNT", "COUNT_ALL", "COUNT_DISTINCT"
 
 # Short for several aggregates: see `panewise.language.top_k`.
 APPROX_TOP_K = "APPROX_TOP_K"
+
+# Short for COUNT(*) FILTER (WHERE c).
+COUNT_IF = "COUNT_IF"
+
+EVERY_EVENT = Literal(True, Type.BOOLEAN)
+"""What COUNT(*) FILTER (WHERE c) counts where c holds."""
+
+_NO_AGGREGATE = "is no aggregate", "FILTER stands behind an aggregate: COUNT(*) FILTER (WHERE condition)"
 
 # These give rows, not a value.
 ROW_FUNCTIONS = frozenset({"HISTOGRAM", "TOP_K"})
@@ -23,7 +34,7 @@ def functions() -> dict[str, str]:
     """The aggregates that are called by a name, by their names and synonyms."""
     called = (entry for entry in CATALOGUE.values() if entry.written is None)
     names = {name: entry.name for entry in called for name in (entry.name, *entry.synonyms)}
-    return names | {APPROX_TOP_K: APPROX_TOP_K}
+    return names | {APPROX_TOP_K: APPROX_TOP_K, COUNT_IF: COUNT_IF}
 
 
 def find_function(name: str, span: Span) -> str:
@@ -34,9 +45,11 @@ def find_function(name: str, span: Span) -> str:
     if entry is not None and entry.written is None:
         return entry.name
     known = functions()
-    function = known.get(name.upper())
+    scalar = SYNONYMS.get(name.upper(), name.upper())
+    function = known.get(name.upper()) or (scalar if scalar in SCALARS else None)
     if function is None:
-        raise PlacedError(f"unknown function {shortened(name)}", span, hint_for(name, [*known, *ROW_FUNCTIONS], ""))
+        every = [*known, *ROW_FUNCTIONS, *SCALARS]
+        raise PlacedError(f"unknown function {shortened(name)}", span, hint_for(name, every, ""))
     return function
 
 
@@ -54,8 +67,14 @@ def call_distinct(function: str, argument: Expression, span: Span) -> AggregateC
     return AggregateCall(COUNT_DISTINCT, _scalar(argument), span=span)
 
 
-def call(function: str, arguments: Sequence[Expression], span: Span) -> AggregateCall | RowCall:
-    """A function of one argument, or of two with phi or a rank; HISTOGRAM and TOP_K have rules of their own."""
+def call(function: str, arguments: Sequence[Expression], span: Span) -> AggregateCall | RowCall | ScalarCall:
+    """An aggregate of one argument, or of two with phi or a rank; other functions have rules of their own."""
+    if function in SCALARS:
+        return scalar_call(function, arguments, span)
+    if function == COUNT_IF:
+        if len(arguments) != 1:
+            raise _wrong_count(function, "one argument", len(arguments), span, "COUNT_IF(delay > 15)")
+        return AggregateCall(COUNT, Case((_scalar(arguments[0]),), (EVERY_EVENT,), span=span), span=span)
     if function in ROW_FUNCTIONS:
         return _row_call(function, arguments, span)
     takes = Parameter.RANK if function == APPROX_TOP_K else CATALOGUE[function].parameter
@@ -71,6 +90,21 @@ def call(function: str, arguments: Sequence[Expression], span: Span) -> Aggregat
         star = " or COUNT(*)" if function == COUNT else ""
         raise _wrong_count(function, "one argument", len(arguments), span, f"{function}(attribute){star}")
     return AggregateCall(function, _scalar(arguments[0]), span=span)
+
+
+def filtered(call: AggregateCall | RowCall | ScalarCall, condition: Expression, end: Span) -> AggregateCall:
+    """`AGG(x) FILTER (WHERE c)`: the aggregate of x where c holds, and of NULL elsewhere."""
+    if not isinstance(call, AggregateCall):
+        what, hint = ("gives rows", "put the condition into WHERE") if isinstance(call, RowCall) else _NO_AGGREGATE
+        raise PlacedError(f"{call.function} {what}, and cannot take FILTER", call.span, hint)
+    for node in walk(condition):
+        if isinstance(node, AggregateCall | RowCall):
+            hint = "FILTER sees single events; put conditions on aggregates into HAVING"
+            raise PlacedError("FILTER cannot use an aggregate", node.span, hint)
+    span = joined(call.span, end)
+    if call.argument is None:
+        return AggregateCall(COUNT, Case((condition,), (EVERY_EVENT,), span=span), span=span)
+    return replace(call, argument=Case((condition,), (call.argument,), span=span), span=span)
 
 
 def _row_call(function: str, arguments: Sequence[Expression], span: Span) -> RowCall:

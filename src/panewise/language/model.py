@@ -32,10 +32,15 @@ class Stream:
 
 @dataclass(frozen=True)
 class SelectItem:
-    """One column of a SELECT: a grouped attribute or an aggregate, and the name it was given, if any."""
+    """One column of a SELECT: a grouped attribute or an expression with aggregates, and its name, if given."""
 
-    expression: Attribute | AggregateCall
+    expression: Expression
     alias: str | None = None
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is computed from events, and not the name of a group."""
+        return not isinstance(self.expression, Attribute)
 
 
 @dataclass(frozen=True)
@@ -58,5 +63,16 @@ class Query:
     @property
     def aggregates(self) -> tuple[AggregateCall, ...]:
         """Every aggregate that must be computed, those of SELECT first, then those only in HAVING."""
-        selected = [item.expression for item in self.select if isinstance(item.expression, AggregateCall)]
+        selected = [call for item in self.select for call in aggregates_of(item.expression)]
         return tuple(dict.fromkeys([*selected, *aggregates_of(self.having)]))
+
+    @property
+    def answers(self) -> tuple[SelectItem, ...]:
+        """The items of SELECT that are computed from events."""
+        return tuple(item for item in self.select if item.is_answer)
+
+    @property
+    def computed(self) -> tuple[Expression, ...]:
+        """The items of SELECT that are made of aggregates, each once."""
+        shown = (item.expression for item in self.select)
+        return tuple(dict.fromkeys(one for one in shown if not isinstance(one, Attribute | AggregateCall)))

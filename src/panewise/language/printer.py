@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
@@ -18,6 +19,8 @@ from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
+    Case,
+    Cast,
     Comparison,
     Expression,
     InList,
@@ -29,7 +32,9 @@ from panewise.language.expressions import (
     Not,
     QualifiedAttribute,
     RowCall,
+    ScalarCall,
 )
+from panewise.language.functions import COUNT, EVERY_EVENT
 from panewise.language.literals import print_duration, print_timestamp
 from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
 from panewise.language.row_queries import (
@@ -211,6 +216,12 @@ def _print(node: Expression) -> tuple[str, int]:
             return print_name(node.name), _PRIMARY
         case AggregateCall():
             return _print_call(node), _PRIMARY
+        case ScalarCall():
+            return _print_scalar(node), _PRIMARY
+        case Cast():
+            return f"CAST({print_expression(node.operand)} AS {node.kind})", _PRIMARY
+        case Case():
+            return _print_case(node), _PRIMARY
         case RowCall():
             parameter = "" if node.parameter is None else f", {node.parameter!r}"
             return f"{node.function}({print_expression(node.argument)}{parameter})", _PRIMARY
@@ -271,7 +282,29 @@ def _print_literal(literal: Literal) -> tuple[str, int]:
     return repr(value), (_UNARY if repr(value).startswith("-") else _PRIMARY)
 
 
+def _print_case(case: Case) -> str:
+    whens = " ".join(
+        f"WHEN {print_expression(condition)} THEN {print_expression(value)}"
+        for condition, value in zip(case.conditions, case.values, strict=True)
+    )
+    otherwise = "" if case.otherwise is None else f" ELSE {print_expression(case.otherwise)}"
+    return f"CASE {whens}{otherwise} END"
+
+
+def _print_scalar(call: ScalarCall) -> str:
+    first, *others = call.arguments
+    if call.function == "EXTRACT" and isinstance(first, Literal):
+        return f"EXTRACT({first.value} FROM {print_expression(others[0])})"
+    return f"{call.function}({', '.join(print_expression(argument) for argument in call.arguments)})"
+
+
 def _print_call(call: AggregateCall) -> str:
+    """A call; a CASE with one condition is printed as FILTER, which is the same."""
+    match call.argument:
+        case Case(conditions=(condition,), values=(value,), otherwise=None):
+            is_every = call.function == COUNT and value == EVERY_EVENT
+            written = "COUNT(*)" if is_every else _print_call(replace(call, argument=value))
+            return f"{written} FILTER (WHERE {print_expression(condition)})"
     entry = CATALOGUE.get(call.function)
     argument = "" if call.argument is None else print_expression(call.argument)
     if entry is not None and entry.written is not None:

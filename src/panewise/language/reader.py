@@ -36,7 +36,12 @@ def read(source: str | os.PathLike[str]) -> Workload:
         )
     if isinstance(source, str) and _is_text(source):
         return apply(Workload(), source)
-    return apply(Workload(), _decode(_read_bytes(source)))
+    return apply(Workload(), read_text(source))
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The statements in a file, as text."""
+    return _decode(_read_bytes(path))
 
 
 def apply(workload: Workload, text: str) -> Workload:

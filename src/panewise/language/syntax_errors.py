@@ -11,7 +11,7 @@ from panewise.language.source import PlacedError, nearest, shortened, span_at
 # Terminals that begin an expression, and terminals that continue one: a list of all would be too long to read.
 _STARTERS = frozenset(
     {"NAME", "QUOTED", "INTEGER", "DECIMAL", "STRING", "TIMESTAMP_LITERAL", "TRUE", "FALSE", "NULL"}
-    | {"NOT", "MINUS", "LPAR", "_DISTINCT", "STAR"}
+    | {"NOT", "MINUS", "LPAR", "_DISTINCT", "STAR", "CASE", "CAST", "EXTRACT"}
 )
 _OPERATORS = frozenset(
     {"PLUS", "MINUS", "STAR", "SLASH", "COMPARE", "_AND", "_OR", "NOT", "_IN", "_IS", "_LIKE", "_BETWEEN"} | {"_DOT"}

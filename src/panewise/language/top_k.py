@@ -43,8 +43,8 @@ def check_length(query: Query, span: Span) -> None:
     """Refuse a query whose expanded text is too long to be read again."""
     length = len(print_query(query))
     if length > MAX_STATEMENT_CHARACTERS:
-        message = f"{APPROX_TOP_K} written out makes {length:,} characters, at most {MAX_STATEMENT_CHARACTERS:,}"
-        raise PlacedError(message, span, "ask for fewer values, or write several queries")
+        message = f"the query written out makes {length:,} characters, at most {MAX_STATEMENT_CHARACTERS:,}"
+        raise PlacedError(message, span, "ask for fewer values and use fewer aliases, or write several queries")
 
 
 def _check(call: AggregateCall, argument: Expression, attributes: Mapping[str, Type]) -> None:

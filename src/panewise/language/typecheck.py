@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.sketches import PACKAGE, is_installed
@@ -17,6 +17,8 @@ from panewise.language.expressions import (
     AggregateCall,
     Arithmetic,
     Attribute,
+    Case,
+    Cast,
     Comparison,
     Expression,
     InList,
@@ -27,8 +29,10 @@ from panewise.language.expressions import (
     Negate,
     Not,
     RowCall,
+    ScalarCall,
 )
 from panewise.language.printer import print_expression
+from panewise.language.scalars import CASTS, SCALARS, Taking
 from panewise.language.source import PlacedError, hint_for, shortened
 
 
@@ -54,6 +58,21 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
         case Negate():
             _expect_number(expression.operand, type_of(expression.operand, attributes), "a minus sign")
             return Type.DOUBLE
+        case ScalarCall():
+            return _scalar(expression, attributes)
+        case Cast():
+            operand = type_of(expression.operand, attributes)
+            if operand not in (None, expression.kind, *CASTS[expression.kind]):
+                message = f"CAST cannot turn {written(expression.operand)}, which is {operand}, into {expression.kind}"
+                known = ", ".join(str(kind) for kind in Type if kind in CASTS[expression.kind])
+                hint = f"it takes {known}" if known else "declare the attribute as TIMESTAMP"
+                raise PlacedError(message, expression.operand.span, hint)
+            return expression.kind
+        case Case():
+            for condition in expression.conditions:
+                expect_condition(condition, attributes, "this place")
+            values = (*expression.values, *([] if expression.otherwise is None else [expression.otherwise]))
+            return common_type(values, attributes, "the values of a CASE")
         case Comparison():
             left = type_of(expression.left, attributes)
             _expect_comparable(expression.left, left, expression.right, type_of(expression.right, attributes))
@@ -71,18 +90,54 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
         case Like():
             operand = type_of(expression.operand, attributes)
             if operand not in (None, Type.STRING):
-                message = f"LIKE needs a STRING, {_written(expression.operand)} is {operand}"
+                message = f"LIKE needs a STRING, {written(expression.operand)} is {operand}"
                 raise PlacedError(message, expression.operand.span, "compare other types with = < > or BETWEEN")
         case _:
             raise TypeError(f"unknown kind of expression: {expression!r}")
     return Type.BOOLEAN
 
 
+def _scalar(call: ScalarCall, attributes: Mapping[str, Type]) -> Type | None:
+    entry = SCALARS[call.function]
+    if entry.takes is Taking.ALIKE:
+        found = common_type(call.arguments, attributes, f"the arguments of {call.function}")
+        return type_of(call.arguments[0], attributes) if call.function == "NULLIF" else found
+    if entry.takes is Taking.NUMBERS:
+        for argument in call.arguments:
+            _expect_number(argument, type_of(argument, attributes), call.function)
+        return entry.result or type_of(call.arguments[0], attributes) or Type.DOUBLE
+    is_time = entry.takes is Taking.TIME
+    wanted = Type.TIMESTAMP if is_time else Type.STRING
+    checked = call.arguments[1:] if is_time else call.arguments[:1]
+    for argument in call.arguments if call.function == "CONCAT" else checked:
+        kind = type_of(argument, attributes)
+        if kind not in (None, wanted):
+            hint = "name an attribute of that type" if is_time else "CAST(x AS STRING) makes a STRING of a BIGINT"
+            raise PlacedError(f"{call.function} needs {wanted}, {written(argument)} is {kind}", argument.span, hint)
+    is_fraction = call.function == "EXTRACT" and call.arguments[0] == Literal("SECOND", Type.STRING)
+    return Type.DOUBLE if is_fraction else entry.result
+
+
+def common_type(values: Sequence[Expression], attributes: Mapping[str, Type], what: str) -> Type | None:
+    """The one type of several values: BIGINT and DOUBLE together are DOUBLE, and NULL fits everywhere."""
+    found: Type | None = None
+    for value in values:
+        kind = type_of(value, attributes)
+        if found is None or kind is None or kind is found:
+            found = found or kind
+        elif kind.is_number and found.is_number:
+            found = Type.DOUBLE
+        else:
+            message = f"{what} have one type, and {written(value)} is {kind}, not {found}"
+            raise PlacedError(message, value.span, "make them all of one type")
+    return found
+
+
 def expect_condition(expression: Expression, attributes: Mapping[str, Type], place: str) -> None:
     """Refuse an expression that is neither true nor false where a condition is needed."""
     found = type_of(expression, attributes)
     if found not in (None, Type.BOOLEAN):
-        message = f"{place} needs a condition, {_written(expression)} is {found}"
+        message = f"{place} needs a condition, {written(expression)} is {found}"
         raise PlacedError(message, expression.span, "compare it with something, for instance x > 0")
 
 
@@ -115,7 +170,7 @@ def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
         raise PlacedError(message, call.argument.span, "aggregate an attribute")
     if not aggregate.accepts(argument):
         accepted = " or ".join(str(kind) for kind in Type if aggregate.accepts(kind))
-        message = f"{call.function} needs {accepted}, {_written(call.argument)} is {argument}"
+        message = f"{call.function} needs {accepted}, {written(call.argument)} is {argument}"
         raise PlacedError(message, call.argument.span, "COUNT and COUNT(DISTINCT ...) take every type")
     return aggregate.result_type(argument)
 
@@ -123,7 +178,7 @@ def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
 def _expect_number(expression: Expression, found: Type | None, place: str) -> None:
     if found is not None and not found.is_number:
         hint = "compare timestamps with TIMESTAMP '...'" if found is Type.TIMESTAMP else "use BIGINT or DOUBLE"
-        raise PlacedError(f"{place} needs numbers, {_written(expression)} is {found}", expression.span, hint)
+        raise PlacedError(f"{place} needs numbers, {written(expression)} is {found}", expression.span, hint)
 
 
 def _expect_comparable(left: Expression, left_type: Type | None, right: Expression, right_type: Type | None) -> None:
@@ -139,10 +194,11 @@ def _expect_comparable(left: Expression, left_type: Type | None, right: Expressi
         hint = "a value in '...' is a STRING, a name in \"...\" is an attribute"
     # The constant is what the reader would change.
     wrong = left if isinstance(left, Literal) and not isinstance(right, Literal) else right
-    message = f"cannot compare {_written(left)} ({left_type}) with {_written(right)} ({right_type})"
+    message = f"cannot compare {written(left)} ({left_type}) with {written(right)} ({right_type})"
     raise PlacedError(message, wrong.span, hint)
 
 
-def _written(expression: Expression) -> str:
+def written(expression: Expression) -> str:
+    """An expression for use in a message, cut when it is long."""
     text = print_expression(expression)
     return text if len(text) <= 40 else text[:37] + "..."

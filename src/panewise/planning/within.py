@@ -14,7 +14,7 @@ from math import inf
 from panewise.aggregates.catalogue import CATALOGUE, carrier_of
 from panewise.aggregates.types import Type
 from panewise.errors import PanewiseError
-from panewise.language.expressions import AggregateCall
+from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
 from panewise.language.typecheck import type_of
@@ -108,8 +108,10 @@ def why_exact(stream: Stream, query: Query) -> str | None:
     return None
 
 
-def may_be_interval(stream: Stream, query: Query, call: AggregateCall) -> bool:
-    """Whether an answer of an aggregate may be an interval wider than a point."""
+def may_be_interval(stream: Stream, query: Query, call: Expression) -> bool:
+    """Whether an answer may be an interval wider than a point; what is computed from aggregates never is."""
+    if not isinstance(call, AggregateCall):
+        return False
     if not CATALOGUE[call.function].is_exact:
         return True
     return query.within is not None and folded_for(call.function) is not None and why_exact(stream, query) is None

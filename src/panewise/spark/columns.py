@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column
@@ -12,6 +12,8 @@ from panewise.aggregates.types import Type
 from panewise.language.expressions import (
     Arithmetic,
     Attribute,
+    Case,
+    Cast,
     Comparison,
     Expression,
     InList,
@@ -21,8 +23,11 @@ from panewise.language.expressions import (
     Logical,
     Negate,
     Not,
+    ScalarCall,
 )
-from panewise.language.typecheck import type_of
+from panewise.language.scalars import SCALARS, Taking
+from panewise.language.typecheck import common_type, type_of
+from panewise.spark.scalar_columns import call_scalar, cast_to
 
 SPARK_TYPES = {
     Type.BOOLEAN: "boolean",
@@ -46,6 +51,18 @@ def to_column(expression: Expression, types: Mapping[str, Type]) -> Column:
             return _arithmetic(operator, _double(left, types), _double(right, types))
         case Negate(operand=operand):
             return -_double(operand, types)
+        case ScalarCall(function=function, arguments=arguments):
+            return _scalar(function, arguments, types)
+        case Cast(operand=operand, kind=wanted):
+            source = type_of(operand, types)
+            column = to_column(operand, types)
+            return column.cast(SPARK_TYPES[wanted]) if source in (None, wanted) else cast_to(wanted, source, column)
+        case Case(conditions=conditions, values=values, otherwise=otherwise):
+            of_all = type_of(expression, types)
+            chain = F.when(to_condition(conditions[0], types), _cast(values[0], of_all, types))
+            for condition, answer in zip(conditions[1:], values[1:], strict=True):
+                chain = chain.when(to_condition(condition, types), _cast(answer, of_all, types))
+            return chain if otherwise is None else chain.otherwise(_cast(otherwise, of_all, types))
         case Comparison(operator=operator, left=left, right=right):
             return _compare(operator, to_column(left, types), to_column(right, types))
         case Logical(operator=operator, left=left, right=right):
@@ -83,6 +100,32 @@ def named(name: str) -> Column:
 def _double(expression: Expression, types: Mapping[str, Type]) -> Column:
     column = to_column(expression, types)
     return column if type_of(expression, types) is Type.DOUBLE else column.cast("double")
+
+
+def _scalar(function: str, arguments: Sequence[Expression], types: Mapping[str, Type]) -> Column:
+    """A function of columns, each in the type that the function takes."""
+    entry = SCALARS[function]
+    kinds = [type_of(argument, types) for argument in arguments]
+    constants = [argument.value if isinstance(argument, Literal) else None for argument in arguments]
+    match entry.takes:
+        case Taking.ALIKE:
+            of_all = common_type(arguments, types, function)
+            columns = [_cast(argument, of_all, types) for argument in arguments]
+        case Taking.NUMBERS:
+            kind = Type.DOUBLE if entry.result is Type.DOUBLE else kinds[0] or Type.DOUBLE
+            columns = [_cast(argument, kind, types) for argument in arguments[: entry.fewest]]
+            return call_scalar(function, kind, columns, constants)
+        case Taking.STRINGS:
+            columns = [_cast(argument, Type.STRING, types) for argument in arguments]
+        case _:
+            columns = [to_column(arguments[0], types), _cast(arguments[1], Type.TIMESTAMP, types)]
+    return call_scalar(function, kinds[0] or Type.DOUBLE, columns, constants)
+
+
+def _cast(expression: Expression, kind: Type | None, types: Mapping[str, Type]) -> Column:
+    """An expression in the type that it has among others."""
+    column = to_column(expression, types)
+    return column if kind is None or type_of(expression, types) is kind else column.cast(SPARK_TYPES[kind])
 
 
 def _arithmetic(operator: str, left: Column, right: Column) -> Column:

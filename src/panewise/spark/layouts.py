@@ -21,7 +21,6 @@ from panewise.engine.answers import QueryAnswers, to_batches
 from panewise.engine.families import Family, families_of
 from panewise.engine.wide_tables import Closed, family_table, query_table
 from panewise.errors import ArgumentError, NamesClashError
-from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
 
@@ -184,8 +183,7 @@ def answers_of(parts: Iterable[QueryAnswers]) -> Counter[str]:
     """How many answers some parts have, by query: a row of the long table each."""
     found: Counter[str] = Counter()
     for part in parts:
-        items = sum(isinstance(item.expression, AggregateCall) for item in part.query.select)
-        found[part.query.name] += len(part) * items
+        found[part.query.name] += len(part) * len(part.query.answers)
     return found
 
 

@@ -30,7 +30,7 @@ from panewise.engine.overflows import Overflows
 from panewise.engine.tables import KeyTable
 from panewise.engine.wide_tables import lookup_table
 from panewise.errors import FolderError, LookupTimeoutError, QueryKindError, UnknownNameError
-from panewise.language.expressions import AggregateCall
+from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
 from panewise.spark.lookup_folder import FolderJobs
@@ -189,8 +189,7 @@ class LookupClient:
             answers, numbers = self._groups(lookup, covered, keys)
         return {
             label_of(item): _in_order(answers, answers.lowered[item.expression], numbers)
-            for item in lookup.query.select
-            if isinstance(item.expression, AggregateCall)
+            for item in lookup.query.answers
         }
 
     def can_share(self, query: str) -> bool:
@@ -411,18 +410,20 @@ class LookupClient:
 def _no_answers(lookup: Lookup) -> QueryAnswers:
     """No row at all."""
     none = np.empty(0, np.int64)
-    lowered = {call: _nothing(call, 0) for call in lookup.query.aggregates}
-    return QueryAnswers(lookup.query, none, none, none, Groups((), KeyTable([])), lowered)
+    lowered: dict[Expression, Lowered] = {call: _nothing(call, 0) for call in lookup.query.aggregates}
+    answers = QueryAnswers(lookup.query, none, none, none, Groups((), KeyTable([])), lowered)
+    return answers.with_computed(lookup.family.fed.plan.stream)
 
 
 def _over_nothing(lookup: Lookup, start_us: int, end_us: int) -> QueryAnswers:
     """One row of counts 0 and NULLs for an ungrouped query, no row for a grouped one."""
     if lookup.query.group_by:
         return _no_answers(lookup)
-    lowered = {call: _nothing(call, 1) for call in lookup.query.aggregates}
+    lowered: dict[Expression, Lowered] = {call: _nothing(call, 1) for call in lookup.query.aggregates}
     times = np.array([start_us]), np.array([end_us])
     answers = QueryAnswers(lookup.query, *times, np.zeros(1, np.int64), Groups((), KeyTable([])), lowered)
-    return answers.having(lookup.family.fed.plan.stream)
+    stream = lookup.family.fed.plan.stream
+    return answers.having(stream).with_computed(stream)
 
 
 def _nothing(call: AggregateCall, size: int) -> Lowered:

@@ -21,6 +21,7 @@ from panewise.engine.families import WINDOW_END
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.overflows import Overflows
 from panewise.engine.wide_columns import WINDOW_START, GroupColumn, query_columns
+from panewise.language.expressions import Expression
 from panewise.language.model import Stream
 from panewise.planning.optimize import components_of
 from panewise.spark.lookup_plan import Covered, Lookup
@@ -68,9 +69,9 @@ class Together:
 
     def _plain_columns(self, query: str) -> list[_SharedColumn] | None:
         lookup = self._state.lookups.get(query)
-        if lookup is None or lookup.query.having is not None or not lookup.query.group_by:
+        if lookup is None or lookup.query.having is not None or lookup.query.computed or not lookup.query.group_by:
             return None
-        calls = [aggregate.call for aggregate in lookup.planned.aggregates]
+        calls: list[Expression] = [aggregate.call for aggregate in lookup.planned.aggregates]
         columns = []
         for column in query_columns(_stream(lookup), lookup.query):
             if isinstance(column, GroupColumn):

@@ -71,6 +71,6 @@ class SingleStoreLookups:
         """The answers of a key whose number was asked for, as a table."""
         if not len(answers):
             return self._row.nothing
-        scalars = [as_scalars(answers.lowered[call]) for call in self._query.aggregates]
+        scalars = [as_scalars(answers.lowered[call]) for call in (*self._query.aggregates, *self._query.computed)]
         bounds = {call: (low.item(0), high.item(0)) for call, (low, high) in answers.bounds.items()}
         return self._row.table(self._known[key].columns, covered.start_us, covered.end_us, scalars, bounds)

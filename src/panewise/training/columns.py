@@ -12,7 +12,6 @@ from panewise.engine.families import free_name
 from panewise.engine.names import aggregate_query
 from panewise.engine.wide_columns import AggregateColumn, aggregate_columns
 from panewise.errors import ArgumentError, QueryKindError
-from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
@@ -36,11 +35,10 @@ def answer_columns(workload: Workload, queries: Sequence[Query]) -> Iterator[tup
     """The column of each aggregate of SELECT, with its query."""
     taken: set[str] = set()
     for query in queries:
-        for item in query.select:
-            if isinstance(item.expression, AggregateCall):
-                name = free_name(f"{query.name}__{label_of(item)}", taken)
-                taken.add(name)
-                yield query, next(aggregate_columns(workload.streams[query.stream], query, item.expression, name))
+        for item in query.answers:
+            name = free_name(f"{query.name}__{label_of(item)}", taken)
+            taken.add(name)
+            yield query, next(aggregate_columns(workload.streams[query.stream], query, item.expression, name))
 
 
 def filled(answers: AnswersAt, column: AggregateColumn) -> pa.Array:

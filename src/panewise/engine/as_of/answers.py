@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
-from panewise.engine.answers import overflows_of, result_type, rows_that_pass
+from panewise.engine.answers import overflows_of, result_type, rows_that_pass, with_computed
 from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.as_of.folds import Folds, exact_form
 from panewise.engine.as_of.ranges import CoveredRows, WindowRanges, watermarks
@@ -47,8 +47,8 @@ class AnswersAt:
     """The answers of one query: a row for each asked time, NULL where its key has no answer."""
 
     query: Query
-    columns: dict[AggregateCall, ColumnAt]
-    """The aggregates of SELECT."""
+    columns: dict[Expression, ColumnAt]
+    """The aggregates of SELECT, and what it computes from aggregates."""
     overflows: int = 0
     """How many answers are NULL because they do not fit in 64 bits."""
 
@@ -81,15 +81,14 @@ def answers_at(
     return list(answers.values())
 
 
-def _blank(stream: Stream, query: Query, size: int) -> dict[AggregateCall, ColumnAt]:
+def _blank(stream: Stream, query: Query, size: int) -> dict[Expression, ColumnAt]:
     """No answer, as many times."""
-    calls = [item.expression for item in query.select if isinstance(item.expression, AggregateCall)]
     return {
         call: ColumnAt(
             np.zeros(size, np.float64 if result_type(call, stream) is Type.DOUBLE else np.int64),
             np.zeros(size, np.bool_),
         )
-        for call in calls
+        for call in (item.expression for item in query.answers)
     }
 
 
@@ -196,16 +195,16 @@ class _AnsweredPart:
     def _take(self, out: AnswersAt, found: Mapping[AggregateCall, Lowered], keys: Ints, places: Ints) -> None:
         """Write down the answers that pass HAVING."""
         query, stream = out.query, self.part.events.stream
-        overflows = 0
+        overflows, groups, keys = 0, self.part.groups, keys + self.part.first_key
         if query.having is not None:
             read = {call: found[call] for call in aggregates_of(query.having)}
             overflows = overflows_of(read)
-            groups = self.part.groups
-            rows = rows_that_pass(query.having, stream, groups, keys + self.part.first_key, read)
-            places = places[rows]
+            rows = rows_that_pass(query.having, stream, groups, keys, read)
+            places, keys = places[rows], keys[rows]
             found = {call: answers.take(rows) for call, answers in found.items()}
+        shown = with_computed(query, stream, groups, keys, found)
         for call, kept in out.columns.items():
-            answers = found[call]
+            answers = shown[call]
             is_double = answers.exact is None or kept.values.dtype == np.float64
             kept.values[places] = answers.values if is_double else answers.exact
             kept.valid[places] = answers.valid

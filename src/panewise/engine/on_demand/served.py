@@ -18,7 +18,7 @@ from panewise.engine.on_demand.columns import HeldColumn
 from panewise.engine.on_demand.coverage import Coverage, covered_by, covered_in_partitions
 from panewise.engine.on_demand.parts import NO_KEYS, Part
 from panewise.engine.on_demand.sequence import Sequence
-from panewise.language.expressions import AggregateCall, aggregates_of
+from panewise.language.expressions import AggregateCall, Expression, aggregates_of
 from panewise.language.model import Query
 from panewise.language.printer import label_of
 from panewise.planning.having import Threshold
@@ -143,6 +143,6 @@ class Served:
         return self._partition_of[codes]
 
 
-def labelled_aggregates(query: Query) -> list[tuple[str, AggregateCall]]:
-    """The aggregates of SELECT with their names."""
-    return [(label_of(item), item.expression) for item in query.select if isinstance(item.expression, AggregateCall)]
+def labelled_aggregates(query: Query) -> list[tuple[str, Expression]]:
+    """The aggregates of SELECT, and what it computes from aggregates, with their names."""
+    return [(label_of(item), item.expression) for item in query.answers]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
-from panewise.engine.answers import QueryAnswers, overflows_of, rows_that_pass
+from panewise.engine.answers import QueryAnswers, overflows_of, rows_that_pass, with_computed
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.adaptation import Observed, better_structure
 from panewise.engine.on_demand.candidates import IndexKey, Needs
@@ -51,7 +51,7 @@ class Found:
     codes: Ints
     starts_us: Ints
     ends_us: Ints
-    lowered: dict[AggregateCall, Lowered]
+    lowered: dict[Expression, Lowered]
     overflows: int
     """How many answers do not fit in 64 bits, those that HAVING read and left out included."""
 
@@ -285,7 +285,8 @@ class SharedStructures:
         if lowered is None:
             return None
         overflows = unknown + overflows_of(lowered, read_by=having)
-        return Found(places, ranges.codes, *same_for_all(coverage, len(ranges.codes)), lowered, overflows)
+        answers = with_computed(served.query, self._stream, served.groups, ranges.codes, lowered)
+        return Found(places, ranges.codes, *same_for_all(coverage, len(ranges.codes)), answers, overflows)
 
     def lower_ranges(
         self, served: Served, aggregates: Iterable[ServedAggregate], pending: Part, ranges: Ranges

@@ -1,7 +1,8 @@
 """The short way: one call of a kernel gives all answers of a query, for one group or for many.
 
 It serves aggregates that are made from a few numbers. Aggregates that need the values themselves, and queries with
-HAVING, are answered with arrays. The request to the kernel is written once, and again when structures change.
+HAVING or with arithmetic on aggregates, are answered with arrays. The request to the kernel is written once, and again
+when structures change.
 Cost: a call of a kernel, and for each key what its columns take; after a batch, a look at the columns.
 """
 
@@ -40,6 +41,7 @@ from panewise.kernels.key_answers import (
 )
 from panewise.kernels.key_folds import ELEMENT
 from panewise.kernels.ordering import order_words
+from panewise.language.expressions import Expression
 
 Ints = npt.NDArray[np.int64]
 Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
@@ -62,7 +64,7 @@ class ShortWay:
             self._asked[place, FUNCTION], self._asked[place, SAMPLE] = _function(one)
         self._is_count = (self._asked[:, FUNCTION] <= COUNT).tolist()
         self._is_whole = [_is_whole(one) for one in served.aggregates]
-        places = {one.call: place for place, one in enumerate(served.aggregates)}
+        places: dict[Expression, int] = {one.call: place for place, one in enumerate(served.aggregates)}
         self._labels = [(label, places[call]) for label, call in labelled_aggregates(served.query)]
         self._parts: dict[int, tuple[Part | None, int]] = {FINAL: (None, 0), PENDING: (None, 0)}
         """The parts that the rows were last written for, and after how many batches."""
@@ -74,7 +76,7 @@ class ShortWay:
     def leads_to(served: Served) -> bool:
         """Whether it can answer a query."""
         are_plain = all(one.column is None or one.entry.making is not Making.OTHER for one in served.aggregates)
-        return are_plain and served.query.having is None
+        return are_plain and served.query.having is None and not served.query.computed
 
     def one(self, pending: Part, code: int, coverage: Coverage) -> tuple[int, list[Answer], int] | None:
         """How many events the window covers of one group, its answers, and how many of these do not fit in 64 bits.

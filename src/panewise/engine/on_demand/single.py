@@ -39,14 +39,13 @@ class SingleLookups:
         """The Python type of keys that need no conversion."""
         self._order = [query.group_by.index(name) for name in sorted(query.group_by)]
         """The place in GROUP BY of each attribute of the structures' key; these are in the order of their names."""
-        self.is_short = query.having is None and query.within is None
+        self.is_short = query.having is None and query.within is None and not query.computed
         """Whether structures alone have the answers, with nothing left to do."""
         self.has_table = self.is_short and not self._row.has_bounds
         """Whether the answers are all that a table shows."""
         self._key_length = len(query.group_by)
         self._is_ordered = self._order == sorted(self._order)
-        calls = list(query.aggregates)
-        self._labels = [(label, calls.index(call)) for label, call in labelled_aggregates(query)]
+        self._labels = [(label, self._row.place_of(call)) for label, call in labelled_aggregates(query)]
         self._known: dict[Hashable, list[pa.Array]] = {}
         """The columns of the keys that were looked up; the columns of times and values are put in later."""
 
