@@ -132,7 +132,7 @@ def _numpy(function: Callable[..., Any], *columns: Any) -> Any:
 
 def _whole_doubles(function: Callable[[Floats], Floats], values: Any) -> Any:
     """Doubles made whole, as BIGINT; NULL where they do not fit."""
-    fits = _numpy(lambda doubles: np.abs(doubles) < 2.0**63, values)
+    fits = _numpy(lambda doubles: (doubles >= -(2.0**63)) & (doubles < 2.0**63), values)
     return _chosen(
         fits, _numpy(lambda doubles: function(doubles).astype(np.int64), values), pa.scalar(None, pa.int64())
     )

@@ -70,8 +70,12 @@ def call_scalar(function: str, kind: Type, arguments: Sequence[Column], constant
     if function == "ROUND":
         return F.round(first, _int(constants[1]) if len(constants) == 2 else 0)
     # Some versions of Spark refuse what does not fit, others give the nearest that does.
-    fits = F.abs(first) < F.lit(2.0**63)
-    return F.when(fits, F.floor(first) if function == "FLOOR" else F.ceil(first))
+    return F.when(_fits(first), F.floor(first) if function == "FLOOR" else F.ceil(first))
+
+
+def _fits(doubles: Column) -> Column:
+    """Whether doubles lie within the whole numbers of 64 bits."""
+    return (doubles >= F.lit(-(2.0**63))) & (doubles < F.lit(2.0**63))
 
 
 def cast_to(kind: Type, source: Type, column: Column) -> Column:
@@ -82,7 +86,7 @@ def cast_to(kind: Type, source: Type, column: Column) -> Column:
         case Type.TIMESTAMP, _:
             return column.cast("double") / F.lit(1e6)
         case Type.DOUBLE, Type.BIGINT:
-            return F.when(F.abs(column) < F.lit(2.0**63), column.try_cast("bigint"))
+            return F.when(_fits(column), column.try_cast("bigint"))
         case Type.STRING, Type.BIGINT:
             return F.when(column.rlike(_all_of(WHOLE_TEXT)), column.try_cast("bigint"))
         case Type.STRING, _:
