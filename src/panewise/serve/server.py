@@ -117,6 +117,10 @@ def _bounded(limits: Limits) -> type[HttpToolsProtocol]:
     class Bounded(HttpToolsProtocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            # Head and body of an answer are written one after the other. The body must not wait for the client to
+            # confirm the head, which takes it 40 ms.
+            connection = transport.get_extra_info("socket")
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._head_timer = self.loop.call_later(limits.head_s, transport.abort)
             self._send_timer: asyncio.TimerHandle | None = None
 
