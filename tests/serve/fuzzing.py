@@ -70,7 +70,7 @@ class Request:
 
 
 class Dice:
-    """Random requests; the same for the same seed. `may_push` is False where events are not taken anyway."""
+    """Random requests; the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -91,8 +91,10 @@ class Dice:
         chance = self._chance
         template = chance.choice(PATHS)
         path = template.replace("{q}", chance.choice(QUERIES)).replace("{w}", self._word())
-        methods = ["GET"] * 6 + ["POST", "DELETE", "PUT", "HEAD", "OPTIONS"]
-        method = "POST" if path in POSTED and chance.random() < 0.8 else chance.choice(methods)
+        usual = "POST" if path in POSTED or path.endswith("/events") else "GET"
+        if path == "/v1/queries" and chance.random() < 0.3:
+            usual = "GET"
+        method = usual if chance.random() < 0.9 else chance.choice(["GET", "POST", "DELETE", "PUT", "HEAD", "OPTIONS"])
         if template == "/v1/queries/{w}" and path.rpartition("/")[2] in QUERIES and method == "DELETE":
             method = "GET"  # the other requests are about these queries
         asked = [(chance.choice(NAMES), self._word()) for _ in range(chance.randrange(4))]
@@ -112,7 +114,7 @@ class Dice:
         return Request("\r\n".join(head).encode() + body, is_head=method == "HEAD")
 
     def _host(self) -> str:
-        return self._chance.choice(["localhost"] * 40 + ["127.0.0.1:99999", "[::1]:80", "example.org", "", "[", "::"])
+        return self._chance.choice(["localhost"] * 200 + ["127.0.0.1:99999", "[::1]:80", "example.org", "", "[", "::"])
 
     def _word(self) -> str:
         return self._chance.choice(WORDS)

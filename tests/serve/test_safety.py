@@ -209,6 +209,47 @@ def test_a_thousand_idle_readers_do_no_harm(source: EngineSource) -> None:
             one.close()
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/lookup", b'{"queries": ["late\x9a"]}'),
+        ("/v1/queries", b'{"statements": "\xab"}'),
+        ("/v1/streams/trades/events", b'{"\xc5t": 1}'),
+    ],
+)
+def test_a_body_that_is_no_text(client: httpx.Client, path: str, body: bytes) -> None:
+    refused = client.post(path, content=body, headers={"content-type": "application/x-ndjson"})
+    assert refused.status_code == 400
+    assert "utf-8" in refused.json()["error"]["message"].lower()
+
+
+@pytest.mark.filterwarnings("ignore::panewise.errors.UnlikelyTimesWarning")
+def test_a_window_before_the_first_year(client: httpx.Client) -> None:
+    found = client.post("/v1/lookup", json={"queries": ["all_trades"], "at": "0001-01-01"})
+    assert found.status_code == 200, found.text
+    assert found.json()["answers"][0]["rows"][0]["window_start"].startswith("0000-12-31T23:55:00")
+
+
+def test_a_slash_too_many_is_not_redirected(client: httpx.Client) -> None:
+    assert client.get("/v1/queries/").status_code == 404
+
+
+def test_a_client_that_goes_away_is_no_failure_of_the_server(
+    source: EngineSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(Application(source)) as url, httpx.Client(base_url=url) as client:
+        with connected(url) as gone:
+            gone.sendall(b"POST /v1/lookup HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        counted = 'panewise_serve_requests_total{route="/v1/lookup",status="400"} 1.0'
+        for _ in range(200):
+            metrics = client.get("/metrics").text
+            if counted in metrics:
+                break
+            sleep(0.01)
+        assert counted in metrics
+    assert not caplog.records
+
+
 def test_no_answer_waits_for_the_client_to_confirm_its_head(
     source: EngineSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

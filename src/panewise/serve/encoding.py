@@ -8,6 +8,7 @@ from functools import lru_cache
 from time import time as now_s
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from panewise.engine.answers import INTERVAL_COLUMNS
@@ -76,12 +77,18 @@ def time_text(time_us: int | None) -> str | None:
 
     >>> time_text(0), time_text(None), time_text(END_OF_STREAM)
     ('1970-01-01T00:00:00Z', None, 'end')
+    >>> time_text(-63_000_000_000_000_000)
+    '-027-08-11T08:00:00.000000Z'
     """
     if time_us is None:
         return None
     if time_us == END_OF_STREAM:
         return "end"
-    return (_EPOCH + timedelta(microseconds=time_us)).isoformat().replace("+00:00", "Z")
+    try:
+        return (_EPOCH + timedelta(microseconds=time_us)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        # Outside the years 1 to 9999, which a window reaches that begins or ends near them.
+        return f"{np.datetime64(time_us, 'us')}Z"
 
 
 def age_s(position: Position) -> float | None:

@@ -22,6 +22,7 @@ from panewise.errors import CommandError, PanewiseError, StatementError
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
+from panewise.serve.faults import LOG
 from panewise.serve.source import AnswerSource, BusyError, Position, Reader
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.lookup_together import PlainRow
@@ -218,4 +219,9 @@ class FolderSource(AnswerSource):
                 self.problem, pause_s = None, 0.0 if changed else LOOK_EVERY_S
             except (PanewiseError, OSError) as error:
                 self.problem, pause_s = str(error), AFTER_FAILURE_S
+                self.failures += 1
+            except Exception:
+                # Whatever it is, the thread must go on: otherwise answers would grow old, and nobody would know why.
+                LOG.exception("the folder could not be read")
+                self.problem, pause_s = f"{self._folder} cannot be read; the server's log tells why", AFTER_FAILURE_S
                 self.failures += 1
