@@ -199,16 +199,6 @@ def test_tls(source: EngineSource, tmp_path: Path) -> None:
         assert httpx.get(f"{url}/health", verify=trusting).json()["ok"] is True
 
 
-def test_a_thousand_idle_readers_do_no_harm(source: EngineSource) -> None:
-    with running(Application(source)) as url, httpx.Client(base_url=url) as client:
-        idle = [connected(url) for _ in range(1_000)]
-        for one in idle[:500]:
-            one.sendall(b"GET /v1/live?query=all_trades HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert client.get("/v1/queries/latest/answers").status_code == 200
-        for one in idle:
-            one.close()
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
