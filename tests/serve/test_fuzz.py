@@ -45,7 +45,7 @@ def folder_source(folder: Path) -> FolderSource:
 
 
 # The events are at odd times, on purpose.
-@pytest.mark.filterwarnings("ignore::panewise.errors.UnlikelyTimesWarning")
+@pytest.mark.filterwarnings("ignore::panewise.errors.PanewiseWarning")
 @pytest.mark.parametrize("kind", ["engine", "folder"])
 def test_random_requests_never_fail(kind: str, folder: Path) -> None:
     source: AnswerSource = engine_source() if kind == "engine" else folder_source(folder)

@@ -23,7 +23,7 @@ from panewise.language.workload import Workload
 from panewise.planning.explain import explain_data
 from panewise.planning.optimize import optimize
 from panewise.serve.asking import Asking, bound_query, keys_of, stream_of
-from panewise.serve.encoding import age_s, answer_of, arrow_of, rows_of, time_text
+from panewise.serve.encoding import Told, age_s, arrow_of, rows_of, time_text
 from panewise.serve.events import events_of
 from panewise.serve.faults import RequestError, decoded, told
 from panewise.serve.feeds import Feeds, Followed
@@ -186,7 +186,7 @@ class Application:
         if _wants_arrow(request):
             most = table.num_rows if "limit" not in asked else limit
             return Response(arrow_of(query, stream, table.slice(offset, most), found.position), media_type=ARROW)
-        return _json(answer_of(query, stream, table, found.position, limit, offset))
+        return _json(Told(found.position).answer(query, stream, table, limit, offset))
 
     async def _history(self, request: Request) -> Response:
         name, asked = _name(request), request.query_params
