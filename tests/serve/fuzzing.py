@@ -15,11 +15,33 @@ ARROW = "application/vnd.apache.arrow.stream"
 QUERIES = ["volume", "latest", "busy", "all_trades", "near", "last_rows", "pairs", "seen"]
 WORDS = [
     *QUERIES,
-    *("nobody", "symbol", "AB", "trades", "at", "null", "true", "false", "-1", "0", "1", "7", "100", "10001", "", "end"),
+    *(
+        "nobody",
+        "symbol",
+        "AB",
+        "trades",
+        "at",
+        "null",
+        "true",
+        "false",
+        "-1",
+        "0",
+        "1",
+        "7",
+        "100",
+        "10001",
+        "",
+        "end",
+    ),
     *("NaN", "1e999", "9" * 30, "2026-01-05T12:00:00", "2026-01-05T12:02:00+14:00", "9999-12-31", "0001-01-01"),
     *("-9223372036854775808", "9223372036854775807", "9223372036854775806", "-62135596800000001", "253402300800000000"),
     *("\u0000", "é", "'; --", "%", "{", "[]", "[1]", '""', "../..", "a" * 300, " ", "🙂", "١٢", '"\ud800"'),
-    *('{"symbol": "AB"}', '{"symbol": ["AB", null, 1.5]}', '{"symbol": []}', '{"symbol": ["AB", "CD"], "volume": [10]}'),
+    *(
+        '{"symbol": "AB"}',
+        '{"symbol": ["AB", null, 1.5]}',
+        '{"symbol": []}',
+        '{"symbol": ["AB", "CD"], "volume": [10]}',
+    ),
     *('{"volume": 10, "symbol": "CD"}', '{"volume": 1e300}', '{"symbol": {"a": 1}}', '{"symbol": "\\ud800"}'),
     *("price", "best", "window_end", "no-cache", "10000"),
 ]
@@ -166,7 +188,9 @@ class Dice:
         text = chance.choice(STATEMENTS).replace("{n}", str(chance.randrange(6)))
         for _ in range(chance.choice([0, 0, 1, 2])):
             place = chance.randrange(len(text))
-            text = text[:place] + chance.choice([*"();'%0\n\u0000é", " HAVING ", " 0 ", self._word()]) + text[place + 1 :]
+            text = (
+                text[:place] + chance.choice([*"();'%0\n\u0000é", " HAVING ", " 0 ", self._word()]) + text[place + 1 :]
+            )
         return text
 
     def _events(self) -> tuple[bytes, str]:

@@ -47,7 +47,8 @@ class FollowedClient:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._job_id = _job_id(folder)
+        # Before the client reads what the job is. If there is no job, the client says so.
+        self._job_id = _job_id(folder) if (folder / JOB_FILE).exists() else None
         self.client = LookupClient(folder, refresh_every_s=None)
         self.lock = Lock()
         self.position = Position()
