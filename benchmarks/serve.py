@@ -180,7 +180,7 @@ async def _ask(arguments: argparse.Namespace, port: int) -> list[dict[str, Any]]
 
 
 class Age(NamedTuple):
-    """How old an answer was: when it was asked for, its age, its newest event, and when that was written at the latest."""
+    """How old an answer was: when it was asked for, its age, its newest event, and when that was written."""
 
     asked_s: float
     age_s: float

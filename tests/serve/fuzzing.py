@@ -1,4 +1,4 @@
-"""Random requests, as bytes on a connection: most are nearly right, so that they get far, and some are no HTTP at all."""
+"""Random requests, as bytes on a connection: most are nearly right and get far, and some are no HTTP at all."""
 
 from __future__ import annotations
 

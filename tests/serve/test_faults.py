@@ -1,4 +1,4 @@
-"""Faults under load: whatever happens to the folder, requests are answered, the problem is told, and it ends by itself."""
+"""Faults under load: requests are answered all the time, the problem is told, and it ends by itself."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from panewise.serve.folder_source import FolderSource
 from panewise.serve.server import running
 from panewise.serve.source import AnswerSource
 
-FUZZED = int(os.environ.get("PANEWISE_FUZZED_REQUESTS", "4000"))
+FUZZED = int(os.environ.get("PANEWISE_FUZZED_REQUESTS", "2000"))
 """So many random requests, half of them to each source; the full test has 100,000."""
 
 MORE = """
