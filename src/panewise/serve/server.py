@@ -58,7 +58,7 @@ class Address:
 def give_memory_back() -> None:
     """Let large blocks of memory go back to the system when they are freed, instead of being kept for later.
 
-    Partials are merged into ever larger arrays. Otherwise what was copied stays: a third of the memory.
+    Partials are merged into ever larger arrays. Otherwise what was copied stays: a quarter of the memory after a start.
     """
     if sys.platform == "linux":
         set_option = getattr(ctypes.CDLL(None), "mallopt", None)
