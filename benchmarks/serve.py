@@ -5,9 +5,11 @@ random key a request. Requests begin at fixed times whether or not the ones befo
 for its turn has begun at its time, so that a server that stops for a moment is seen to stop.
 
 Sections, each a JSON line with --json and a line of text otherwise:
-  latency  at `--rate` requests a second: median, 99th, 99.9th percentile and longest time; the oldest answer's age
+  latency  at `--rate` requests a second: median, 99th, 99.9th percentile and longest time; the oldest answer's age,
+           and how many batches had been written since its own when it was asked for (`batches_behind`, at most);
+           `late_ms` is how late this program began a request at most, which counts as the server's time
   most     as fast as `--connections` connections can: requests a second
-  memory   the memory of the server
+  memory   the memory of the server, and of a second one over the same folder; what processes share counts in parts
 
 Run: panewise bench serve --json
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import re
 import signal
@@ -23,8 +26,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_right
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -80,7 +84,7 @@ def measured(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]
     options = ["--events", str(arguments.events), "--keys", str(arguments.keys)]
     options += ["--trigger-ms", str(arguments.trigger_ms), "--folder", str(folder)]
     feeding = subprocess.Popen([sys.executable, __file__, *options], stdin=subprocess.PIPE)
-    serving: subprocess.Popen[str] | None = None
+    servers: list[subprocess.Popen[str]] = []
     try:
         until_s = time.monotonic() + 120
         while not list((folder / "slots").rglob("*.panewise")):
@@ -89,20 +93,38 @@ def measured(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]
             time.sleep(0.1)
         program = "from panewise.cli.main import app; app(prog_name='panewise')"
         command = [sys.executable, "-c", program, "serve", str(folder), "--port", "0"]
-        serving = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert serving.stderr is not None
-        said = serving.stderr.readline()
-        port = re.search(r":(\d+)$", said.strip())
-        if port is None:
-            raise SystemExit(f"the server did not start: {said}{serving.stderr.read()}")
-        return asyncio.run(_ask(arguments, int(port[1]), serving.pid))
+        servers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        found = asyncio.run(_ask(arguments, _port(servers[0])))
+        # The one server has just merged many batches; the other one reads them as they are.
+        servers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        _port(servers[1])
+        first, second = (_memory_mb(one.pid) for one in servers)
+        return [*found, {"section": "memory", "server_mb": first, "second_server_mb": second}]
     finally:
-        if serving is not None:
-            serving.terminate()
-            serving.wait(30)
+        for one in servers:
+            one.terminate()
+        for one in servers:
+            one.wait(30)
         assert feeding.stdin is not None
         feeding.stdin.close()
         feeding.wait(60)
+
+
+def _port(server: subprocess.Popen[str]) -> int:
+    """Where a server listens, once it does."""
+    assert server.stderr is not None
+    said = server.stderr.readline()
+    port = re.search(r":(\d+)$", said.strip())
+    if port is None:
+        raise SystemExit(f"the server did not start: {said}{server.stderr.read()}")
+    return int(port[1])
+
+
+def _memory_mb(process: int) -> float | None:
+    """The memory of a process, with its part of what it shares with others; None where the system does not tell."""
+    told = Path(f"/proc/{process}/smaps_rollup")
+    held = re.search(r"Pss:\s+(\d+)", told.read_text()) if told.exists() else None
+    return None if held is None else round(int(held[1]) / 1e3, 1)
 
 
 class Connection:
@@ -129,11 +151,14 @@ class Connection:
         return content
 
 
-async def _ask(arguments: argparse.Namespace, port: int, process: int) -> list[dict[str, Any]]:
+async def _ask(arguments: argparse.Namespace, port: int) -> list[dict[str, Any]]:
+    # Pauses of this program would be measured as the server's.
+    gc.collect()
+    gc.disable()
     opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(arguments.connections)]
     connections = [Connection(*pair, arguments.keys) for pair in opened]
     await _at_rate(connections, arguments.rate, 1.0 if arguments.quick else WARM_UP_S)
-    times_ms, ages_s = await _at_rate(connections, arguments.rate, arguments.seconds)
+    times_ms, ages, late_ms = await _at_rate(connections, arguments.rate, arguments.seconds)
     p50, p99, p999 = np.percentile(times_ms, [50, 99, 99.9])
     latency = {
         "section": "latency",
@@ -143,34 +168,54 @@ async def _ask(arguments: argparse.Namespace, port: int, process: int) -> list[d
         "p99_ms": round(p99, 3),
         "p999_ms": round(p999, 3),
         "max_ms": round(max(times_ms), 3),
-        "oldest_s": round(max(ages_s), 3),
+        "late_ms": round(late_ms, 3),
+        "oldest_s": round(max(age.age_s for age in ages), 3),
         "trigger_s": arguments.trigger_ms / 1e3,
+        "batches_behind": _batches_behind(ages),
     }
     seconds = min(arguments.seconds, 10.0)
     count = sum(await asyncio.gather(*(_fast(one, time.perf_counter() + seconds) for one in connections)))
     most = {"section": "most", "connections": arguments.connections, "requests_per_s": round(count / seconds, 1)}
-    status = Path(f"/proc/{process}/status")
-    held = re.search(r"VmRSS:\s+(\d+)", status.read_text()) if status.exists() else None
-    memory = {"section": "memory", "server_mb": None if held is None else round(int(held[1]) / 1e3, 1)}
-    return [latency, most, memory]
+    return [latency, most]
 
 
-async def _at_rate(connections: list[Connection], rate: int, seconds: float) -> tuple[list[float], list[float]]:
-    """Times and ages of requests that begin at fixed times."""
+class Age(NamedTuple):
+    """How old an answer was: when it was asked for, its age, its newest event, and when that was written."""
+
+    asked_s: float
+    age_s: float
+    newest: bytes
+    written_s: float
+
+
+def _batches_behind(ages: list[Age]) -> int:
+    """How many batches at most had been written after an answer's own when it was asked for."""
+    written: dict[bytes, float] = {}
+    for age in ages:
+        written[age.newest] = min(age.written_s, written.get(age.newest, age.written_s))
+    times_s = sorted(written.values())
+    return max(bisect_right(times_s, age.asked_s) - bisect_right(times_s, written[age.newest]) for age in ages)
+
+
+async def _at_rate(connections: list[Connection], rate: int, seconds: float) -> tuple[list[float], list[Age], float]:
+    """Times and ages of requests that begin at fixed times, and how late this program began one at most."""
+    late_s = 0.0
     free: asyncio.Queue[Connection] = asyncio.Queue()
     for one in connections:
         free.put_nowait(one)
     times_ms: list[float] = []
-    ages_s: list[float] = []
+    ages: list[Age] = []
 
     async def ask(begins_s: float) -> None:
         connection = await free.get()
+        asked_s = time.time()
         content = await connection.ask()
         times_ms.append(1e3 * (time.perf_counter() - begins_s))
         free.put_nowait(connection)
-        age = re.search(rb'"age_s":([0-9.e-]+)', content)
+        age, newest = re.search(rb'"age_s":([0-9.e-]+)', content), re.search(rb'"newest_event":"([^"]+)', content)
         assert age is not None
-        ages_s.append(float(age[1]))
+        assert newest is not None
+        ages.append(Age(asked_s, float(age[1]), newest[1], time.time() - float(age[1])))
 
     began_s = time.perf_counter()
     running: set[asyncio.Task[None]] = set()
@@ -179,13 +224,14 @@ async def _at_rate(connections: list[Connection], rate: int, seconds: float) -> 
         pause_s = begins_s - time.perf_counter()
         if pause_s > 0:
             await asyncio.sleep(pause_s)
+        late_s = max(late_s, time.perf_counter() - begins_s)
         if len(running) > MOST_WAITING:
             raise SystemExit(f"the server cannot keep up with {rate} requests a second here; give a lower --rate")
         task = asyncio.create_task(ask(begins_s))
         running.add(task)
         task.add_done_callback(running.discard)
     await asyncio.gather(*running)
-    return times_ms, ages_s
+    return times_ms, ages, 1e3 * late_s
 
 
 async def _fast(connection: Connection, until_s: float) -> int:

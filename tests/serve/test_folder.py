@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -118,42 +117,6 @@ def test_readers_and_the_thread_never_meet_in_one_side(job: LogWriter, folder: P
         reader.join()
     assert not wrong
     assert source.position.batch == 11
-
-
-def test_a_folder_that_goes_away_is_told_and_comes_back(job: LogWriter, folder: Path, tmp_path: Path) -> None:
-    source = FolderSource(folder)
-    with running(Application(source, most_age_s=3600)) as url, httpx.Client(base_url=url) as client:
-        before = look_up(client, "latest")
-        shutil.move(folder, tmp_path / "away")
-        until(lambda: source.problem is not None)
-        assert str(folder) in client.get("/ready").json()["reason"]
-        assert client.get("/v1/streams").json()["problem"] == source.problem
-        assert "panewise_serve_problem 1.0" in client.get("/metrics").text
-        assert look_up(client, "latest") == before
-        shutil.move(tmp_path / "away", folder)
-        until(lambda: source.problem is None)
-        job.run(trades(310, 600))
-        until(lambda: source.position.batch == 2)
-        until(lambda: look_up(client, "latest") == expected(folder, "latest") != before)
-
-
-def test_a_file_that_is_cut_off_is_told_and_answers_stay(job: LogWriter, folder: Path) -> None:
-    source = FolderSource(folder)
-    while source.refresh():
-        pass
-    before = expected_without_refresh(source, "latest")
-    there = set((folder / "slots").rglob("*.panewise"))
-    job.run(trades(310, 450))
-    whole = {path: path.read_bytes() for path in set((folder / "slots").rglob("*.panewise")) - there}
-    for path, content in whole.items():
-        path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(panewise.FolderError):
-        source.refresh()
-    assert expected_without_refresh(source, "latest") == before
-    for path, content in whole.items():
-        path.write_bytes(content)
-    assert source.refresh()
-    assert expected_without_refresh(source, "latest") == expected(folder, "latest") != before
 
 
 def test_a_request_of_many_queries_has_the_answers_of_each(job: LogWriter, folder: Path) -> None:

@@ -117,10 +117,10 @@ def test_json_has_no_nan() -> None:
 
 
 def test_an_interval_is_told(source: EngineSource) -> None:
-    from panewise.serve.encoding import answer_of
+    from panewise.serve.encoding import Told
 
     source.engine.add("CREATE QUERY near AS SELECT SUM(volume) AS n FROM trades [RANGE 5 MINUTES] WITHIN 0.1;")
-    found = answer_of("near", "trades", source.engine.lookup("near"), source.position, 10)
+    found = Told(source.position).answer("near", "trades", source.engine.lookup("near"), 10)
     assert found.exact is False
     assert found.intervals == {"n": ("n low", "n high")}
 

@@ -12,7 +12,7 @@ from panewise.errors import CommandError
 from panewise.serve.application import Application
 from panewise.serve.engine_source import EngineSource
 from panewise.serve.folder_source import FolderSource
-from panewise.serve.server import Address, check_address, read_token, serve
+from panewise.serve.server import Address, check_address, give_memory_back, read_token, serve
 from panewise.serve.source import AnswerSource
 
 
@@ -32,6 +32,7 @@ def run_server(
         raise CommandError("name the FOLDER of a job, or --engine FILE.sql, or --demo: one of them")
     token = read_token(token_file)
     check_address(address, token)
+    give_memory_back()
     # What the engine warns about goes to the log, once.
     logging.captureWarnings(True)
     source: AnswerSource

@@ -23,9 +23,9 @@ from panewise.language.workload import Workload
 from panewise.planning.explain import explain_data
 from panewise.planning.optimize import optimize
 from panewise.serve.asking import Asking, bound_query, keys_of, stream_of
-from panewise.serve.encoding import age_s, answer_of, arrow_of, rows_of, time_text
+from panewise.serve.encoding import Told, age_s, arrow_of, rows_of, time_text
 from panewise.serve.events import events_of
-from panewise.serve.faults import RequestError, told
+from panewise.serve.faults import RequestError, decoded, told
 from panewise.serve.feeds import Feeds, Followed
 from panewise.serve.limits import Limits
 from panewise.serve.messages import (
@@ -95,6 +95,8 @@ class Application:
         ]
         routes += [Route("/", _told(self._page)), Route("/assets/{name}", _told(self._asset))]
         app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={404: _absent, 405: _absent})
+        # An address with a slash too many is another address; a redirect would repeat the Host that a stranger gave.
+        app.router.redirect_slashes = False
         self.app: App = Safety(app, token=token, limits=self.limits, metrics=self.metrics)
 
     @asynccontextmanager
@@ -163,7 +165,7 @@ class Application:
     # Lookups
 
     async def _lookup(self, request: Request) -> Response:
-        asked = _LOOKUP.decode(await body_of(request, self.limits.body_bytes, self.limits.body_s))
+        asked = decoded(_LOOKUP, await body_of(request, self.limits.body_bytes, self.limits.body_s))
         limit = self._bounded("limit", asked.limit, self.limits.rows, ROWS_SHOWN)
         if not _wants_arrow(request):
             return _json(await self._asking.lookup_json(asked.queries, asked.keys, asked.at, limit))
@@ -184,7 +186,7 @@ class Application:
         if _wants_arrow(request):
             most = table.num_rows if "limit" not in asked else limit
             return Response(arrow_of(query, stream, table.slice(offset, most), found.position), media_type=ARROW)
-        return _json(answer_of(query, stream, table, found.position, limit, offset))
+        return _json(Told(found.position).answer(query, stream, table, limit, offset))
 
     async def _history(self, request: Request) -> Response:
         name, asked = _name(request), request.query_params
@@ -247,7 +249,8 @@ class Application:
         return _json(_info(self.source.workload, _name(request)))
 
     async def _add(self, request: Request) -> Response:
-        statements = _STATEMENTS.decode(await body_of(request, self.limits.body_bytes, self.limits.body_s)).statements
+        body = await body_of(request, self.limits.body_bytes, self.limits.body_s)
+        statements = decoded(_STATEMENTS, body).statements
         if len(statements) > self.limits.statement_characters:
             raise RequestError(413, f"statements have at most {self.limits.statement_characters:,} characters at once")
         return await self._run(statements, only_check=_flag(request.query_params, "check"))
@@ -376,7 +379,8 @@ def _told(run: Any) -> Any:
         try:
             response: Response = await run(request)
         except ClientDisconnect:
-            raise
+            # Nobody reads this, but it is counted, and as what it is.
+            return _failure(RequestError(400, "the client went away before its request was whole"))
         except Exception as error:
             return _failure(error)
         return response

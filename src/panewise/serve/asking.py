@@ -13,7 +13,7 @@ from panewise.errors import ArgumentError, KeysError, UnknownNameError
 from panewise.language.model import Query
 from panewise.language.row_queries import RowQuery
 from panewise.language.workload import Workload
-from panewise.serve.encoding import answer_of, answer_of_one
+from panewise.serve.encoding import Told
 from panewise.serve.limits import Limits
 from panewise.serve.messages import Keys, LookupAnswers
 from panewise.serve.source import AnswerSource, BusyError, Position, Reader
@@ -66,15 +66,15 @@ class Asking:
         key = one_key(keys)
 
         def work(reader: Reader) -> LookupAnswers:
-            position = reader.position
+            told = Told(reader.position)
             plain = {} if key is None else reader.lookup_rows(self._groups_given(reader, queries, key), key, at)
             answers = []
             for query in queries:
                 if query in plain:
                     stream = stream_of(bound_query(reader.workload, query))
-                    answers.append(answer_of_one(query, stream, plain[query], position, limit))
+                    answers.append(told.answer_of_one(query, stream, plain[query], limit))
                 else:
-                    answers.append(answer_of(*_looked_up(reader, query, keys, at), position, limit))
+                    answers.append(told.answer(*_looked_up(reader, query, keys, at), limit))
             return LookupAnswers(answers)
 
         return await self._read(work, is_small=self._is_small(queries, keys))

@@ -8,6 +8,7 @@ from functools import lru_cache
 from time import time as now_s
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from panewise.engine.answers import INTERVAL_COLUMNS
@@ -76,12 +77,18 @@ def time_text(time_us: int | None) -> str | None:
 
     >>> time_text(0), time_text(None), time_text(END_OF_STREAM)
     ('1970-01-01T00:00:00Z', None, 'end')
+    >>> time_text(-63_000_000_000_000_000)
+    '-027-08-11T08:00:00.000000Z'
     """
     if time_us is None:
         return None
     if time_us == END_OF_STREAM:
         return "end"
-    return (_EPOCH + timedelta(microseconds=time_us)).isoformat().replace("+00:00", "Z")
+    try:
+        return (_EPOCH + timedelta(microseconds=time_us)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        # Outside the years 1 to 9999, which a window reaches that begins or ends near them.
+        return f"{np.datetime64(time_us, 'us')}Z"
 
 
 def age_s(position: Position) -> float | None:
@@ -101,45 +108,55 @@ def intervals_of(names: tuple[str, ...]) -> dict[str, tuple[str, str]]:
     return {name: (low, high) for name, (low, high) in bounds.items() if low in there and high in there}
 
 
-def answer_of(query: str, stream: str, table: pa.Table, position: Position, limit: int, offset: int = 0) -> Answer:
-    """An answer with at most `limit` rows."""
-    intervals = intervals_of(tuple(table.column_names))
-    shown = table if table.num_rows <= limit and not offset else table.slice(offset, limit)
-    return Answer(
-        query=query,
-        rows=rows_of(shown),
-        total_rows=table.num_rows,
-        exact=not intervals,
-        intervals=intervals,
-        watermark=time_text(position.watermarks_us.get(stream)),
-        newest_event=time_text(position.newest_us.get(stream)),
-        age_s=age_s(position),
-        version=position.version,
-    )
+class Told:
+    """What each answer of a request tells about a state, made once for all of them."""
+
+    def __init__(self, position: Position) -> None:
+        self._position = position
+        self._age_s = age_s(position)
+        self._times: dict[str, tuple[str | None, str | None]] = {}
+
+    def answer(self, query: str, stream: str, table: pa.Table, limit: int, offset: int = 0) -> Answer:
+        """An answer with at most `limit` rows."""
+        intervals = intervals_of(tuple(table.column_names))
+        shown = table if table.num_rows <= limit and not offset else table.slice(offset, limit)
+        return self._answer(query, stream, rows_of(shown), table.num_rows, intervals)
+
+    def answer_of_one(self, query: str, stream: str, row: PlainRow | None, limit: int) -> Answer:
+        """An answer from the plain values of one group; these are exact."""
+        return self._answer(query, stream, [_shown(row)] if row is not None and limit else [], int(row is not None), {})
+
+    def _answer(
+        self, query: str, stream: str, rows: list[Row], total_rows: int, intervals: dict[str, tuple[str, str]]
+    ) -> Answer:
+        if stream not in self._times:
+            watermark_us, newest_us = self._position.watermarks_us.get(stream), self._position.newest_us.get(stream)
+            self._times[stream] = time_text(watermark_us), time_text(newest_us)
+        watermark, newest = self._times[stream]
+        return Answer(
+            query=query,
+            rows=rows,
+            total_rows=total_rows,
+            exact=not intervals,
+            intervals=intervals,
+            watermark=watermark,
+            newest_event=newest,
+            age_s=self._age_s,
+            version=self._position.version,
+        )
 
 
-def answer_of_one(query: str, stream: str, row: PlainRow | None, position: Position, limit: int) -> Answer:
-    """An answer from the plain values of one group; these are exact."""
-    rows = [] if row is None or not limit else [{name: _shown(name, value) for name, value in row.items()}]
-    return Answer(
-        query=query,
-        rows=rows,
-        total_rows=int(row is not None),
-        exact=True,
-        intervals={},
-        watermark=time_text(position.watermarks_us.get(stream)),
-        newest_event=time_text(position.newest_us.get(stream)),
-        age_s=age_s(position),
-        version=position.version,
-    )
-
-
-def _shown(name: str, value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _not_finite(value)
-    if isinstance(value, datetime):
-        return time_text(to_microseconds(value))
-    return time_text(value) if name in (WINDOW_START, WINDOW_END) else value
+def _shown(row: PlainRow) -> Row:
+    shown = dict(row)
+    for name, value in row.items():
+        # The difference is NaN if the value is not finite.
+        if value.__class__ is float and value - value != 0.0:
+            shown[name] = _not_finite(value)
+        elif isinstance(value, datetime):
+            shown[name] = time_text(to_microseconds(value))
+    for name in (WINDOW_START, WINDOW_END):
+        shown[name] = time_text(row[name])
+    return shown
 
 
 def arrow_of(query: str, stream: str, table: pa.Table, position: Position) -> bytes:

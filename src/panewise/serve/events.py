@@ -25,7 +25,7 @@ def events_of(stream: Stream | None, body: bytes, *, is_arrow: bool) -> pa.Table
         if line.strip():
             try:
                 rows.append(_LINES.decode(line))
-            except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
                 raise EventsError(f"line {number} is no JSON object: {error}") from None
     names = list(stream.attributes) if stream is not None else list(rows[0] if rows else ())
     try:

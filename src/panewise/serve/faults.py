@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from secrets import token_hex
+from typing import TypeVar
 
 import msgspec
 
@@ -23,6 +24,8 @@ from panewise.errors import (
 )
 from panewise.serve.asking import OverloadedError
 from panewise.serve.messages import Failure, Fault
+
+T = TypeVar("T")
 
 LOG = logging.getLogger("panewise.serve")
 
@@ -50,6 +53,14 @@ class RequestError(Exception):
     def __init__(self, status: int, message: str) -> None:
         self.status = status
         super().__init__(message)
+
+
+def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """What a body says in JSON."""
+    try:
+        return decoder.decode(body)
+    except UnicodeDecodeError as error:
+        raise RequestError(400, f"the body is not UTF-8: {error}") from None
 
 
 def failure_of(error: Exception) -> tuple[int, Failure]:

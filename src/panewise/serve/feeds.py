@@ -22,7 +22,7 @@ from panewise.engine.wide_columns import group_columns
 from panewise.errors import ArgumentError
 from panewise.language.model import Query
 from panewise.serve.asking import Asking, OverloadedError
-from panewise.serve.encoding import answer_of
+from panewise.serve.encoding import Told
 from panewise.serve.faults import told
 from panewise.serve.messages import Answer, Keys, Row
 
@@ -202,7 +202,8 @@ class Feeds:
                 raise ArgumentError(
                     f"query {query} has {table.num_rows:,} groups, and {most:,} can be followed at once; name `keys`"
                 )
-        return [answer_of(query, stream, table, found.position, most) for query, stream, table in found.tables]
+        about = Told(found.position)
+        return [about.answer(query, stream, table, most) for query, stream, table in found.tables]
 
     def _changes(self, before: list[Answer], after: list[Answer]) -> list[Answer]:
         """Of each query, the groups whose answers changed, and those that have none any more."""

@@ -8,7 +8,9 @@ twice: this doubles the memory and the work of reading, and takes both from the 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import Event, Lock, Thread
@@ -18,14 +20,16 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from panewise.engine.wide_columns import group_columns
-from panewise.errors import CommandError, PanewiseError, StatementError
+from panewise.errors import CommandError, FolderError, PanewiseError, StatementError
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
+from panewise.serve.faults import LOG
 from panewise.serve.source import AnswerSource, BusyError, Position, Reader
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.lookup_together import PlainRow
 from panewise.spark.query_audit import QueryAudit
+from panewise.spark.slot_log import JOB_FILE, PROBE_BYTES
 
 T = TypeVar("T")
 
@@ -42,6 +46,9 @@ class FollowedClient:
     """One of the two clients."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # Before the client reads what the job is. If there is no job, the client says so.
+        self._job_id = _job_id(folder) if (folder / JOB_FILE).exists() else None
         self.client = LookupClient(folder, refresh_every_s=None)
         self.lock = Lock()
         self.position = Position()
@@ -64,7 +71,14 @@ class FollowedClient:
         return dict(zip(queries, self.client.lookup_rows(queries, key, at)))
 
     def refresh(self, version: int) -> bool:
-        """Read what is new, and be ready for lookups; True if there was anything."""
+        """Read what is new, and be ready for lookups; True if there was anything.
+
+        A job that was started anew describes itself anew. Nothing of what was read before belongs to it.
+        """
+        job_id = _job_id(self._folder)
+        if job_id != self._job_id:
+            self.client = LookupClient(self._folder, refresh_every_s=None)
+            self._job_id, self.position = job_id, Position()
         changed = self.client.refresh()
         if not changed and self.position.version:
             return False
@@ -94,6 +108,18 @@ class FollowedClient:
             except PanewiseError:
                 # It has no answer now; whoever asks is told why.
                 continue
+
+
+def _job_id(folder: Path) -> tuple[int, int]:
+    """Which file describes the job now."""
+    try:
+        found = os.stat(folder / JOB_FILE)
+    except OSError as error:
+        raise FolderError(
+            f"cannot read {folder / JOB_FILE}: {error.strerror}; give the folder that the job was given, or bring it "
+            f"back"
+        ) from error
+    return found.st_ino, found.st_mtime_ns
 
 
 class FolderSource(AnswerSource):
@@ -155,8 +181,16 @@ class FolderSource(AnswerSource):
         name = f"{time_ns():020}-{token_hex(4)}.sql"
         # Spark does not read names that begin with a dot. A file must be whole when it gets its name.
         written = self._control / f".{name}"
-        written.write_text(statements, encoding="utf-8")
-        written.rename(self._control / name)
+        try:
+            written.write_text(statements, encoding="utf-8")
+            written.rename(self._control / name)
+        except OSError as error:
+            with suppress(OSError):
+                written.unlink(missing_ok=True)
+            raise FolderError(
+                f"cannot write the statements into {self._control}: {error.strerror}; the job did not get them, so "
+                f"send them again once that is mended"
+            ) from error
         return False
 
     def check(self, statements: str) -> Workload:
@@ -210,12 +244,23 @@ class FolderSource(AnswerSource):
             self.changed()
         return changed
 
+    def _lack(self) -> str | None:
+        """What keeps the job from writing, as far as it can be seen from here."""
+        if shutil.disk_usage(self._folder).free >= PROBE_BYTES:
+            return None
+        return f"{self._folder}: the disk is full, so the job cannot write new answers; free some space"
+
     def _follow(self) -> None:
         pause_s = 0.0
         while not self._stop.wait(pause_s):
             try:
                 changed = self.refresh()
-                self.problem, pause_s = None, 0.0 if changed else LOOK_EVERY_S
+                self.problem, pause_s = self._lack(), 0.0 if changed else LOOK_EVERY_S
             except (PanewiseError, OSError) as error:
                 self.problem, pause_s = str(error), AFTER_FAILURE_S
+                self.failures += 1
+            except Exception:
+                # Whatever it is, the thread must go on: otherwise answers would grow old, and nobody would know why.
+                LOG.exception("the folder could not be read")
+                self.problem, pause_s = f"{self._folder} cannot be read; the server's log tells why", AFTER_FAILURE_S
                 self.failures += 1

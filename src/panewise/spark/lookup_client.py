@@ -77,6 +77,8 @@ class LookupClient:
         self._singles: dict[str, SingleStoreLookups] = {}
         self._overflows = Overflows()
         self._together = Together(self._state, self._overflows)
+        self._asked_newest: dict[str, tuple[Lookup, Covered | None]] = {}
+        """What lookups of queries without a time cover, until something new is read."""
         self._rebuilds = 0
         self._next_check_s = 0.0
         self.refresh()
@@ -93,6 +95,7 @@ class LookupClient:
         """Free the memory."""
         self._state = LookupState(self._folder, self._state.job)
         self._together = Together(self._state, self._overflows)
+        self._asked_newest = {}
         self._refresh_every_s = None
 
     @property
@@ -231,6 +234,7 @@ class LookupClient:
         Cost: O(new files).
         """
         began_s = monotonic()
+        self._asked_newest = {}
         try:
             changed = self._catch_up()
         finally:
@@ -343,6 +347,14 @@ class LookupClient:
 
     def _asked(self, query: str, at: Time | None) -> tuple[Lookup, Covered | None]:
         """How a query is looked up, and what it covers now or at a time."""
+        if at is not None:
+            return self._found(query, at)
+        found = self._asked_newest.get(query)
+        if found is None:
+            found = self._asked_newest[query] = self._found(query, None)
+        return found
+
+    def _found(self, query: str, at: Time | None) -> tuple[Lookup, Covered | None]:
         state = self._state
         lookup = state.lookups.get(query)
         if lookup is None:

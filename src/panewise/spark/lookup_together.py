@@ -24,6 +24,7 @@ from panewise.engine.wide_columns import WINDOW_START, GroupColumn, query_column
 from panewise.language.expressions import Expression
 from panewise.language.model import Stream
 from panewise.planning.optimize import components_of
+from panewise.planning.trees import PlannedAggregate
 from panewise.spark.lookup_plan import Covered, Lookup
 from panewise.spark.lookup_state import LookupState
 from panewise.spark.lookup_store import Components, LookupStore, PlainView
@@ -31,6 +32,7 @@ from panewise.spark.lookup_store import Components, LookupStore, PlainView
 PlainRow = dict[str, Any]
 """The answers of one group by column; the times of the window are microseconds."""
 
+_CellKey = tuple[str, int | None, float | None, bool]
 _NUMBERS = (pa.float64(), pa.int64())
 
 
@@ -44,12 +46,39 @@ class LookedUpTogether:
 
 
 class _SharedColumn(NamedTuple):
-    """A column of a query's row: a group's attribute, or an aggregate by its place, as a double or exactly."""
+    """A column of a query's row: a group's attribute, or an aggregate, as a double or exactly."""
 
     name: str
     attribute: str | None
-    aggregate: int
-    is_exact: bool
+    aggregate: PlannedAggregate | None = None
+    key: _CellKey | None = None
+    """Queries with the same aggregate of the same input share its answers."""
+    is_exact: bool = False
+    is_first: bool = False
+    """Whether no column of the query before is of the same aggregate: what does not fit is counted once."""
+
+
+class _Cells:
+    """The answers of a fold as plain values; those of an aggregate are made once for all queries."""
+
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+        self._made: dict[_CellKey, tuple[list[Any], list[int] | None]] = {}
+
+    def of(self, column: _SharedColumn) -> tuple[list[Any], list[int] | None]:
+        """The value of each instance, None for NULL; and which did not fit, if any can."""
+        assert column.key is not None
+        made = self._made.get(column.key)
+        if made is None:
+            assert column.aggregate is not None
+            lowered = self._fold.lowered(column.aggregate)
+            values = lowered.exact if column.is_exact else lowered.values
+            shown = [None] * len(lowered.valid)
+            if values is not None:
+                shown = [value if valid else None for value, valid in zip(values.tolist(), lowered.valid.tolist())]
+            made = shown, None if lowered.overflown is None else [int(one) for one in lowered.overflown]
+            self._made[column.key] = made
+        return made
 
 
 class Together:
@@ -71,13 +100,16 @@ class Together:
         lookup = self._state.lookups.get(query)
         if lookup is None or lookup.query.having is not None or lookup.query.computed or not lookup.query.group_by:
             return None
-        calls: list[Expression] = [aggregate.call for aggregate in lookup.planned.aggregates]
-        columns = []
+        planned: dict[Expression, PlannedAggregate] = {one.call: one for one in lookup.planned.aggregates}
+        columns: list[_SharedColumn] = []
         for column in query_columns(_stream(lookup), lookup.query):
             if isinstance(column, GroupColumn):
-                columns.append(_SharedColumn(column.name, column.attribute, -1, False))
+                columns.append(_SharedColumn(column.name, column.attribute))
             elif column.content in ("values", "exact") and column.kind in _NUMBERS:
-                columns.append(_SharedColumn(column.name, None, calls.index(column.call), column.content == "exact"))
+                aggregate, is_exact = planned[column.call], column.content == "exact"
+                key = aggregate.call.function, aggregate.input, aggregate.call.parameter, is_exact
+                is_first = all(other.aggregate is not aggregate for other in columns)
+                columns.append(_SharedColumn(column.name, None, aggregate, key, is_exact, is_first))
             else:
                 return None
         return columns
@@ -137,25 +169,23 @@ class Together:
                 store.plan,
                 Groups(store.tree.group_by, store.key_table),
             )
+            cells = _Cells(fold)
             for place, member in enumerate(some[:size]):
-                found[member.place] = self._row(member, fold, place, group)
+                found[member.place] = self._row(member, cells, place, group)
 
-    def _row(self, shared: LookedUpTogether, fold: Fold, place: int, group: Mapping[str, object]) -> PlainRow:
+    def _row(self, shared: LookedUpTogether, cells: _Cells, place: int, group: Mapping[str, object]) -> PlainRow:
         query = shared.lookup.query
         columns = self._columns[query.name]
         assert columns is not None
-        lowered = [fold.lowered(aggregate) for aggregate in shared.lookup.planned.aggregates]
-        for one in lowered:
-            if one.overflown is not None:
-                self._overflows.add(query, int(one.overflown[place]))
         row: PlainRow = {WINDOW_START: shared.covered.start_us, WINDOW_END: shared.covered.end_us}
-        for name, attribute, aggregate, is_exact in columns:
-            if attribute is not None:
-                row[name] = group[attribute]
+        for column in columns:
+            if column.attribute is not None:
+                row[column.name] = group[column.attribute]
                 continue
-            answer = lowered[aggregate]
-            values = answer.exact if is_exact else answer.values
-            row[name] = values.item(place) if values is not None and answer.valid[place] else None
+            values, overflown = cells.of(column)
+            row[column.name] = values[place]
+            if overflown is not None and column.is_first:
+                self._overflows.add(query, overflown[place])
         return row
 
     def _components_of(self, store: LookupStore, members: list[LookedUpTogether]) -> Components:
