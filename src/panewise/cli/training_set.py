@@ -39,6 +39,22 @@ FORMATS = ("parquet", "csv", "arrow")
 _SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 
 
+def format_of(path: Path) -> str:
+    """The format that the name of a file tells; a folder has Parquet files."""
+    return _SUFFIXES.get(path.suffix, "parquet")
+
+
+def read_file_table(path: Path, form: str, columns: list[str] | None = None) -> pa.Table:
+    """The table in a file or a folder, or those of its columns that are there."""
+    try:
+        found = pyarrow.dataset.dataset(path, format=form)
+        return found.to_table(
+            columns=None if columns is None else [name for name in columns if name in found.schema.names]
+        )
+    except (OSError, pa.ArrowException) as error:
+        raise FileAccessError(f"{path} cannot be read as {form}: {error}") from error
+
+
 @dataclass(frozen=True)
 class FileTable:
     """A table in a file or a folder."""
@@ -54,19 +70,13 @@ class FileTable:
         table.required_text("path", '"data.parquet"')
         path, form = table.local_path("path"), table.choice("format", FORMATS)
         assert path is not None
-        return FileTable(table, path, form or _SUFFIXES.get(path.suffix, "parquet"))
+        return FileTable(table, path, form or format_of(path))
 
     def read(self, columns: list[str] | None = None) -> pa.Table:
         """The table, or those of its columns that are there."""
         if not self.path.exists():
             raise self.place.fail("path", f"there is no file or folder {self.path}")
-        try:
-            found = pyarrow.dataset.dataset(self.path, format=self.format)
-            return found.to_table(
-                columns=None if columns is None else [name for name in columns if name in found.schema.names]
-            )
-        except (OSError, pa.ArrowException) as error:
-            raise FileAccessError(f"{self.path} cannot be read as {self.format}: {error}") from error
+        return read_file_table(self.path, self.format, columns)
 
     def write(self, table: pa.Table) -> None:
         """Write the whole table, or leave no file of this name behind."""
