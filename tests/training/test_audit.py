@@ -103,7 +103,7 @@ def test_every_logged_lookup_agrees_over_what_had_arrived(tmp_path: Path, seed: 
     found = audited(log, writer, arrived="batch")
     assert [one.as_dict() for one in found.differences] == []
     assert found.agree == found.answers >= logged
-    # Without the batches, events that came later make some differ. For a window that begins before the first event, only
+    # Without the batches, events that came later make some differ. Where a window begins before the first event, only
     # counts can tell whether events came or went.
     without = audited(log, writer)
     assert {one.reason for one in without.differences} <= {Reason.ARRIVED_LATER, Reason.EXPIRED}

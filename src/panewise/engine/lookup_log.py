@@ -56,6 +56,8 @@ class LoggedLookup:
     """All batches up to the first one had been read, and none behind the last."""
     logged_us: int
     """When it was logged, by the clock."""
+    ties: list[str] | None = None
+    """For a query over rows, the attributes by whose values rows of equal time were ordered."""
 
 
 @dataclass
@@ -124,6 +126,7 @@ class LookupLog:
                 "watermark_us": lookup.watermark_us,
                 "batches": lookup.batches,
                 "logged_us": lookup.logged_us,
+                "ties": lookup.ties,
                 "answer": lookup.answer,
             }
         )
@@ -219,7 +222,7 @@ def read_statements(text: str, path: str | os.PathLike[str]) -> Workload:
 
 def _lookup(content: Mapping[str, Any]) -> LoggedLookup:
     least, newest = content["batches"]
-    names = ("query", "asked", "answer", "at_us", "time_us", "watermark_us", "logged_us")
+    names = ("query", "asked", "answer", "at_us", "time_us", "watermark_us", "logged_us", "ties")
     return LoggedLookup(**{name: content[name] for name in names}, batches=(int(least), int(newest)))
 
 

@@ -85,9 +85,12 @@ class ClientLog:
     ) -> None:
         self._log.follow(state.job.workload)
         at_us = None if at is None else to_microseconds(at, "`at`")
-        batches = _batches(state, is_over_rows=state.over_rows.engine(query.name) is not None)
+        ties = state.over_rows.order_of(query.name)
+        batches = _batches(state, is_over_rows=ties is not None)
         time_us = _time_us(state, query, at_us, covered)
-        self._log.put(LoggedLookup(query.name, asked, answer, at_us, time_us, state.watermark_us, batches, logged_us()))
+        self._log.put(
+            LoggedLookup(query.name, asked, answer, at_us, time_us, state.watermark_us, batches, logged_us(), ties)
+        )
 
 
 def _batches(state: LookupState, *, is_over_rows: bool) -> tuple[int, int]:

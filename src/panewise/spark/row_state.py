@@ -55,6 +55,10 @@ class RowState:
         """Up to where no row of a query over rows can come any more, at a watermark."""
         return self._job.row_bases[self._base_of[query]].final_us(watermark_us)
 
+    def order_of(self, query: str) -> list[str] | None:
+        """The attributes that order rows of equal time; None for a query that is not over rows."""
+        return list(self._job.row_bases[self._base_of[query]].attributes) if query in self._base_of else None
+
     def engine(self, query: str) -> RowEngine | None:
         """The engine that answers a query; None for one that is not over rows."""
         if query not in self._base_of:

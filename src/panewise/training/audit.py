@@ -156,18 +156,18 @@ def audit(
         return result
     then = {text: read_statements(text, log) for text in dict.fromkeys(line.statements for line in lines)}
     now = queries or then[lines[-1].statements]
-    by_query: dict[str, list[LogLine]] = {}
+    by_query: dict[tuple[str, tuple[str, ...]], list[LogLine]] = {}
     for line in lines:
-        by_query.setdefault(line.lookup.query, []).append(line)
+        by_query.setdefault((line.lookup.query, tuple(line.lookup.ties or ())), []).append(line)
     held = {name: StreamEvents.of(now.streams[name], events[name], arrived) for name in events if name in now.streams}
-    for name, some in by_query.items():
+    for (name, ties), some in by_query.items():
         if name not in now.queries:
             _gone(result, name, some, then)
             continue
         query = now.queries[name]
         if query.stream not in held:
             raise EventsError(f"query {name} reads stream {query.stream}, whose events are missing; give them too")
-        _Replay(result, now, query, held[query.stream], then, _watermarks(lines)).run(some)
+        _Replay(result, now, query, held[query.stream].tied_by(ties), then, _watermarks(lines)).run(some)
     result.differences.sort(key=lambda one: one.asked.line.number)
     return result
 
@@ -191,7 +191,7 @@ def _watermarks(lines: Sequence[LogLine]) -> list[tuple[int, int]]:
 
 @dataclass
 class StreamEvents:
-    """The events of a stream in the order of time, those of one time in the order of their values."""
+    """The events of a stream in the order of time."""
 
     stream: Stream
     ordered: OrderedEvents
@@ -202,7 +202,7 @@ class StreamEvents:
     def of(stream: Stream, table: Any, arrived: str | None) -> StreamEvents:
         """Read events; `arrived` names a column beside those of the stream."""
         batch = to_batch(stream, table)
-        order = content_order(stream, batch)
+        order = pa.array(np.argsort(np.asarray(batch.column(stream.timestamp)), kind="stable"))
         batches = None
         if arrived is not None:
             if arrived not in table.column_names:
@@ -218,6 +218,16 @@ class StreamEvents:
                 raise EventsError(f"column {arrived!r} is NULL for some events; fill it, or leave those events out")
             batches = np.asarray(column.combine_chunks().take(order))
         return StreamEvents(stream, OrderedEvents.of(stream, batch.take(order)), batches)
+
+    def tied_by(self, attributes: Sequence[str]) -> StreamEvents:
+        """The events with those of one time in the order of the values of some attributes, if there are any."""
+        kept = {self.stream.timestamp, *attributes}
+        if len(kept) == 1:
+            return self
+        kinds = {name: kind for name, kind in self.stream.attributes.items() if name in kept}
+        order = content_order(replace(self.stream, attributes=kinds), self.ordered.batch)
+        arrived = None if self.arrived is None else self.arrived[np.asarray(order)]
+        return StreamEvents(self.stream, OrderedEvents.of(self.stream, self.ordered.batch.take(order)), arrived)
 
     @property
     def times(self) -> Ints:
