@@ -10,7 +10,10 @@ of events and labels (`RANGE BETWEEN`, `rolling_..._by`). Each way reads the sam
 of its own, one after the other; the time is that from tables in memory to a table in memory, and memory is the peak of
 the process. The columns of all ways must have the same sums, or the program ends with an error.
 
-With --spark, Panewise on Spark stands beside hand-written Spark (`_training_spark.py`).
+With --spark, Panewise on Spark stands beside hand-written Spark (`_training_spark.py`). With --memory-limit, Panewise
+runs once more with it, and reads the events in pieces (the way `limited`). `ratio` is the time of a way beside that
+of the first way, `of_uniform` beside the same way with uniform keys. A way that takes longer than --most-s is ended,
+and its ratio is what it is at least.
 
 Prints a JSON line per way with --json, a table otherwise. Run: panewise bench training --json
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -104,6 +108,23 @@ def panewise_way(folder: Path, windows: int, holistic: bool) -> tuple[float, dic
     panewise.training_set(labels.slice(0, 10), payments.slice(0, 10), workload)
     start = time.perf_counter()
     result = panewise.training_set(labels, payments, workload)
+    seconds = time.perf_counter() - start
+    return seconds, {name.replace("__", "_"): _sum(result.column(name)) for name in result.column_names[4:]}
+
+
+def limited_way(folder: Path, windows: int, holistic: bool) -> tuple[float, dict[str, float]]:
+    """As `panewise_way`, with a memory limit, from the disk: the events are never in memory as a whole."""
+    import pyarrow.dataset
+
+    import panewise
+
+    labels = pq.read_table(folder / "labels.parquet")
+    workload = panewise.read(payments_workload(windows, holistic))
+    payments = pyarrow.dataset.dataset(folder / "payments.parquet")
+    panewise.training_set(labels.slice(0, 10), payments.head(10), workload)
+    limit = int(os.environ[LIMIT])
+    start = time.perf_counter()
+    result = panewise.training_set(labels, payments, workload, memory_limit=limit)
     seconds = time.perf_counter() - start
     return seconds, {name.replace("__", "_"): _sum(result.column(name)) for name in result.column_names[4:]}
 
@@ -224,9 +245,11 @@ def _sum(column: Any) -> float:
 
 WAYS: dict[str, Callable[[Path, int, bool], tuple[float, dict[str, float]]]] = {
     "panewise": panewise_way,
+    "limited": limited_way,
     "duckdb": duckdb_way,
     "polars": polars_way,
 }
+LIMIT = "PANEWISE_BENCH_MEMORY_LIMIT"
 ON_SPARK = ("spark", "spark_frames", "spark_join")
 
 
@@ -239,10 +262,14 @@ def way_of(name: str) -> Callable[[Path, int, bool], tuple[float, dict[str, floa
     return spark_way(name)
 
 
-def measured(way: str, folder: Path, windows: int, holistic: bool) -> dict[str, Any]:
-    """Run one way in a process of its own."""
+def measured(way: str, folder: Path, windows: int, holistic: bool, most_s: float | None) -> dict[str, Any] | None:
+    """Run one way in a process of its own; None if it takes too long."""
     command = [sys.executable, __file__, "--way", way, "--folder", str(folder), "--windows", str(windows)]
-    done = subprocess.run([*command, *(["--holistic"] if holistic else [])], stdout=subprocess.PIPE, check=True)
+    command += ["--holistic"] if holistic else []
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=most_s)
+    except subprocess.TimeoutExpired:
+        return None
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -252,12 +279,14 @@ def lines(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     small = argparse.Namespace(
         **{**vars(arguments), "events": arguments.events // 10, "labels": arguments.labels // 10}
     )
-    sets = [("sums", distribution, arguments, arguments.windows // 2) for distribution in DISTRIBUTIONS]
-    sets += [("holistic", "uniform", small, 4), ("holistic", "zipf", small, 4)]
-    ways = arguments.ways
-    if arguments.spark:
-        sets = [("spark", distribution, arguments, arguments.windows // 2) for distribution in DISTRIBUTIONS]
-        ways = ON_SPARK
+    name_of_sums = "spark" if arguments.spark else "sums"
+    sets = [(name_of_sums, distribution, arguments, arguments.windows // 2) for distribution in arguments.keys]
+    if not arguments.spark:
+        sets += [("holistic", one, small, 4) for one in ("uniform", "zipf") if one in arguments.keys]
+    sets = [one for one in sets if arguments.sets is None or one[0] in arguments.sets]
+    known = ON_SPARK if arguments.spark else tuple(way for way in WAYS if way != "limited" or arguments.memory_limit)
+    ways = [way for way in known if arguments.ways is None or way in arguments.ways]
+    uniform: dict[tuple[str, str], float] = {}
     for name, distribution, sizes, windows in sets:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
@@ -265,8 +294,18 @@ def lines(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
             data_mb = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
             wanted: dict[str, Any] = {}
             for way in ways:
-                found = measured(way, folder, windows, name == "holistic")
+                found = measured(way, folder, windows, name == "holistic", arguments.most_s)
+                if found is None:
+                    least = None if not wanted else round(arguments.most_s / wanted["seconds"], 2)
+                    yield {
+                        **{"set": name, "keys": distribution, "way": way, "events": sizes.events},
+                        **{"labels": sizes.labels, "more_than_s": arguments.most_s, "ratio_at_least": least},
+                    }
+                    continue
                 wanted = wanted or found
+                if distribution == "uniform":
+                    uniform[name, way] = found["seconds"]
+                beside = uniform.get((name, way))
                 _check(name, distribution, way, found["sums"], wanted["sums"])
                 yield {
                     "set": name,
@@ -277,9 +316,28 @@ def lines(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     "columns": len(found["sums"]),
                     "seconds": round(found["seconds"], 3),
                     "ratio": round(found["seconds"] / wanted["seconds"], 2),
+                    "of_uniform": None if beside is None else round(found["seconds"] / beside, 2),
                     "peak_mb": round(found["peak_mb"]),
                     "data_mb": round(data_mb),
                 }
+
+
+def peak_mb() -> float:
+    """The peaks of this process and of those that it has started, Java and workers, together."""
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    parents: dict[int, tuple[int, float]] = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        except OSError:
+            continue  # It has ended meanwhile.
+        peak = fields.get("VmHWM", "0 kB").split()[0]
+        parents[int(status.parent.name)] = int(fields["PPid"]), int(peak) / 1024
+    mine, found = {os.getpid()}, own
+    while more := {one for one, (parent, _) in parents.items() if parent in mine and one not in mine}:
+        found += sum(parents[one][1] for one in more)
+        mine |= more
+    return found
 
 
 def _check(name: str, distribution: str, way: str, sums: dict[str, float], wanted: dict[str, float]) -> None:
@@ -299,7 +357,11 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=50, help="half of them by card, half by merchant")
     parser.add_argument("--cards", type=int, default=100_000)
     parser.add_argument("--merchants", type=int, default=10_000)
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--keys", nargs="+", choices=DISTRIBUTIONS, default=list(DISTRIBUTIONS))
+    parser.add_argument("--sets", nargs="+", choices=["sums", "holistic", "spark"], help="only these sets")
+    parser.add_argument("--ways", nargs="+", choices=[*WAYS, *ON_SPARK], help="only these ways")
+    parser.add_argument("--memory-limit", type=int, help="bytes for the way `limited`, which runs only with this")
+    parser.add_argument("--most-s", type=float, help="end a way that takes longer, with its start")
     parser.add_argument("--spark", action="store_true", help="Panewise on Spark beside hand-written Spark instead")
     parser.add_argument("--way", choices=[*WAYS, *ON_SPARK], help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -307,15 +369,22 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.way:
         seconds, sums = way_of(arguments.way)(arguments.folder, arguments.windows, arguments.holistic)
-        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({"seconds": seconds, "peak_mb": peak_mb, "sums": sums}))
+        print(json.dumps({"seconds": seconds, "peak_mb": peak_mb(), "sums": sums}))
         return
+    if arguments.memory_limit:
+        os.environ[LIMIT] = str(arguments.memory_limit)
     if arguments.quick:
         arguments.events, arguments.labels, arguments.windows = 20_000, 2_000, 4
         arguments.cards, arguments.merchants = 200, 50
     for line in lines(arguments):
-        shown = f"{line['set']:9} {line['keys']:8} {line['way']:9} {line['seconds']:9.3f} s  {line['ratio']:7.2f} times"
-        print(json.dumps(line) if arguments.json else f"{shown}  {line['peak_mb']:6} MB", flush=True)
+        print(json.dumps(line) if arguments.json else _text(line), flush=True)
+
+
+def _text(line: dict[str, Any]) -> str:
+    place = f"{line['set']:9} {line['keys']:8} {line['way']:12}"
+    if "more_than_s" in line:
+        return f"{place} more than {line['more_than_s']:g} s"
+    return f"{place} {line['seconds']:9.3f} s  {line['ratio']:7.2f} times  {line['peak_mb']:6} MB"
 
 
 if __name__ == "__main__":

@@ -123,6 +123,11 @@ class KilledJob:
             time.sleep(HASTY_POLL_S)
         self._stop()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the first process of the job has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def expect_running(self) -> None:
         """Fail when the job has ended by itself."""
         assert self._process is not None

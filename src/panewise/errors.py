@@ -96,6 +96,10 @@ class LookupTimeoutError(PanewiseError):
 # Plans and memory
 
 
+class LookupLogError(PanewiseError):
+    """A log of lookups that cannot be written or read: the lookup itself may have been answered."""
+
+
 class MemoryBudgetError(PanewiseError):
     """Something would need more memory than it may use."""
 

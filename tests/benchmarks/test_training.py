@@ -25,3 +25,14 @@ def test_every_way_runs_and_all_agree() -> None:
         some = [line for line in lines if (line["set"], line["keys"]) == one]
         assert [line["way"] for line in some] == ["panewise", "duckdb", "polars"]
         assert {line["columns"] for line in some} == {16 if one[0] == "sums" else 8}
+
+
+def test_a_memory_limit_is_one_more_way() -> None:
+    some = ["--sets", "sums", "--keys", "uniform", "--ways", "panewise", "limited", "--memory-limit", "300000"]
+    command = [sys.executable, str(benchmarks()["training"]), "--json", "--quick", *some]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["way"], line["keys"], line["of_uniform"]) for line in lines] == [
+        ("panewise", "uniform", 1.0),
+        ("limited", "uniform", 1.0),
+    ]

@@ -57,6 +57,10 @@ def test_a_file_of_labels_with_answers_is_written(job: Path) -> None:
     ]
     assert [file.name for file in (job.parent / "out").iterdir()] == ["training.parquet"]
 
+    job.write_text("memory_limit = 100\n" + JOB)
+    assert runner.invoke(app, ["training-set", str(job)]).exit_code == 0
+    assert pyarrow.parquet.read_table(job.parent / "out" / "training.parquet").to_pylist() == rows
+
 
 def test_formats_edges_and_chosen_queries(job: Path) -> None:
     text = JOB.replace("training.parquet", "training.arrow").replace(
@@ -84,6 +88,7 @@ def test_formats_edges_and_chosen_queries(job: Path) -> None:
         ('queries = "features.sql"', 'queries = "features.sql"\nedge = "after"', 'edge: must be "before" or "at"'),
         ('queries = "features.sql"', 'queries = "features.sql"\nonly = ["lst"]', "did you mean 'last'"),
         ("[labels]", "[labels", "the job file is not TOML"),
+        ("[labels]", "memory_limit = 0\n[labels]", "memory_limit: must be a whole number of at least 1, got 0"),
     ],
 )
 def test_mistakes_name_the_place_and_the_cure(job: Path, before: str, after: str, message: str) -> None:

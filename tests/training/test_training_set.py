@@ -142,6 +142,21 @@ def test_training_sets_agree_with_the_oracle(program, part_events) -> None:
     check(workload, rows, labels, result, edge)
 
 
+@settings(max_examples=100, deadline=None)
+@given(programs(), st.sampled_from([1, 1500, 1 << 30]), st.integers(1, 20))
+def test_events_that_do_not_fit_into_memory(program, memory_limit, piece) -> None:
+    """With a limit of some events or of one, and events in pieces, a training set is the same."""
+    workload, rows, mixed, edge = program
+    (stream,) = workload.streams.values()
+    labels = labels_table(stream, list(workload.group_by_attributes), mixed)
+    table = as_table(stream, rows)
+    given_events = (table.slice(begin, piece) for begin in range(0, len(rows), piece))
+    result = panewise.training_set(
+        labels, given_events, workload, time=LABEL_TIME, edge=edge, memory_limit=memory_limit
+    )
+    check(workload, rows, labels, result, edge)
+
+
 def test_a_label_whose_key_is_nan_comes_back_as_it_was() -> None:
     workload = panewise.read(
         "CREATE STREAM trips (ts TIMESTAMP, fare DOUBLE) TIMESTAMP BY ts;"

@@ -19,6 +19,8 @@ class ExitCode(IntEnum):
     """The same again would fail again: the command line, the job file, a statement, a folder, the checkpoint."""
     NO_ANSWER = 3
     """A lookup found no answer: no window has closed yet, or the group is idle."""
+    DIFFERS = 4
+    """An audit found answers that differ from what was served."""
     UNKNOWN = 70
     """The job failed in Spark, and its cause does not say whether that is permanent or passing."""
     PASSING = 75

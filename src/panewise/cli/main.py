@@ -171,6 +171,35 @@ def training_set(
 
 
 @app.command()
+def audit(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="The log of a client: LookupClient(..., log=...).", readable=False)
+    ],
+    events: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="EVENTS...", help="A file or folder of events; STREAM=PATH for each of several streams."
+        ),
+    ],
+    queries: Annotated[
+        Path | None, typer.Option(metavar="FILE.sql", help="Replay with these statements, not with those of the log.")
+    ] = None,
+    arrived: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of events with the batch that brought each.")
+    ] = None,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON lines: one for each difference, then the counts.", callback=_keep_json),
+    ] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Replay logged lookups through a training set: what agrees, and what differs and why. Exit code 4: some differ."""
+    from panewise.cli.audit import run_audit
+
+    raise typer.Exit(run_audit(log, events, queries=queries, arrived=arrived, as_json=json))
+
+
+@app.command()
 def lookup(
     folder: Annotated[
         Path,

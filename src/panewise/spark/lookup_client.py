@@ -25,14 +25,17 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed import ClosedWindows
-from panewise.engine.on_demand.keys import key_columns
+from panewise.engine.on_demand.keys import asked_times, key_columns
+from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.overflows import Overflows
 from panewise.engine.tables import KeyTable
 from panewise.engine.wide_tables import lookup_table
-from panewise.errors import FolderError, LookupTimeoutError, QueryKindError, UnknownNameError
+from panewise.errors import FolderError, KeysError, LookupTimeoutError, QueryKindError, UnknownNameError
 from panewise.language.expressions import AggregateCall, Expression
+from panewise.language.model import Query
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
+from panewise.spark.client_log import ClientLog
 from panewise.spark.lookup_folder import FolderJobs
 from panewise.spark.lookup_plan import Covered, Lookup
 from panewise.spark.lookup_state import LookupState
@@ -44,6 +47,7 @@ from panewise.windows.clock import show_time, to_microseconds
 
 Time = int | datetime | str
 Ints = npt.NDArray[np.int64]
+Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
 
 REFRESH_EVERY_S = 0.02
 """How often a lookup looks for new files: far more often than batches run, far less often than lookups come."""
@@ -62,6 +66,8 @@ class LookupClient:
         folder: The folder that the job was given.
         refresh_every_s: How old the last look at the folder may be when a lookup is answered; 0 looks each time, None
             only when `refresh` is called.
+        log: A file to which every lookup is appended with its answer, for `panewise audit`. A lookup that cannot be
+            logged raises `LookupLogError`.
 
     Raises:
         PanewiseError: There is no job in the folder, or another version of Panewise wrote it.
@@ -69,7 +75,13 @@ class LookupClient:
     Cost: reading the folder's files once.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, refresh_every_s: float | None = REFRESH_EVERY_S) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        refresh_every_s: float | None = REFRESH_EVERY_S,
+        log: str | os.PathLike[str] | None = None,
+    ) -> None:
         self._folder = Path(folder)
         self._refresh_every_s = refresh_every_s
         self._jobs = FolderJobs(self._folder)
@@ -82,6 +94,7 @@ class LookupClient:
         self._rebuilds = 0
         self._next_check_s = 0.0
         self.refresh()
+        self._log = None if log is None else ClientLog(log, self.workload)
 
     def __enter__(self) -> LookupClient:
         return self
@@ -92,7 +105,9 @@ class LookupClient:
         self.close()
 
     def close(self) -> None:
-        """Free the memory."""
+        """Free the memory, and close the log."""
+        if self._log is not None:
+            self._log.close()
         self._state = LookupState(self._folder, self._state.job)
         self._together = Together(self._state, self._overflows)
         self._asked_newest = {}
@@ -146,26 +161,35 @@ class LookupClient:
         Cost: reading what is new, at most every `refresh_every_s`; then O(slots of the window) for each group asked.
         """
         self._look_if_due()
+        table, covered = self._table(query, keys, at)
+        if self._log is not None:
+            self._log.table(self._state, query, keys, at, covered, table)
+        return table
+
+    def _table(self, query: str, keys: object, at: Time | None) -> tuple[pa.Table, Covered | None]:
+        """What `lookup` answers, and what it covers."""
         engine = self._state.over_rows.engine(query)
         if engine is not None:
-            return engine.lookup(query, self._time_over_rows(query, at), keys)
+            return engine.lookup(query, self._time_over_rows(query, at), keys), None
         lookup, covered = self._asked(query, at)
         stream = self._state.job.workload.streams[lookup.query.stream]
         if covered is None:
             is_empty = lookup.is_sliding
-            return lookup_table(stream, _no_answers(lookup) if is_empty else _over_nothing(lookup, NO_TIME, NO_TIME))
+            nothing = _no_answers(lookup) if is_empty else _over_nothing(lookup, NO_TIME, NO_TIME)
+            return lookup_table(stream, nothing), covered
         if keys is None:
-            return lookup_table(stream, self._every_group(lookup, covered))
+            return lookup_table(stream, self._every_group(lookup, covered)), covered
         single = self._single(lookup)
         key = single.key_of(keys)
         if key is None:
-            return lookup_table(stream, self._groups(lookup, covered, keys)[0])
+            return lookup_table(stream, self._groups(lookup, covered, keys)[0]), covered
         number = single.number(self._state.store(lookup.family), key)
         if number is None:
-            return lookup_table(stream, _no_answers(lookup))
-        return single.table(key, covered, self._answers(lookup, covered, self._folded(lookup, covered, number)))
+            return lookup_table(stream, _no_answers(lookup)), covered
+        answers = self._answers(lookup, covered, self._folded(lookup, covered, number))
+        return single.table(key, covered, answers), covered
 
-    def lookup_many(self, query: str, keys: object, at: Time | None = None) -> dict[str, np.ma.MaskedArray[Any, Any]]:
+    def lookup_many(self, query: str, keys: object, at: Time | None = None) -> Arrays:
         """Answer many groups of a query as arrays.
 
         Args:
@@ -180,9 +204,71 @@ class LookupClient:
         Cost: as `lookup`, without making a table.
         """
         self._look_if_due()
+        arrays, covered = self._arrays(query, keys, at)
+        if self._log is not None:
+            self._log.arrays(self._state, query, keys, at, covered, arrays)
+        return arrays
+
+    def lookup_at(self, query: str, keys: object, times: object) -> Arrays:
+        """Answer many groups of a query as arrays, each at its own time, as `Engine.lookup_at` does.
+
+        Args:
+            query: The name of the query.
+            keys: The groups, as for `lookup`; None for a query without GROUP BY.
+            times: A time for each key: an array or a list of timestamps, ISO text or integers of microseconds. Each is
+                taken as `lookup(..., at=time)` takes it.
+
+        Returns:
+            As `lookup_many`, with an element for each time.
+
+        Raises:
+            HistoryError: The earliest time needs partials or rows that the client no longer holds.
+            PanewiseError: As for `lookup`; or there are more keys than times, or fewer.
+
+        Cost: as `lookup_many` for the keys of each different slot or window among the times.
+        """
+        self._look_if_due()
+        engine = self._state.over_rows.engine(query)
+        bound = self._asked(query, None)[0].query if engine is None else self.workload.queries[query]
+        times_us = asked_times(bound, times)
+        stream = self.workload.streams[bound.stream]
+        columns = {} if keys is None and not bound.group_by else key_columns(stream, bound, keys)
+        for name, column in columns.items():
+            if len(column) != len(times_us):
+                raise KeysError(f"query {query}: `times` has {len(times_us)} times for {len(column)} keys of {name!r}")
+        # Times of one slot have one answer.
+        places: dict[Covered | int | None, list[int]] = {}
+        covered_at: dict[int, Covered | int | None] = {}
+        for place, time_us in enumerate(times_us.tolist()):
+            if time_us not in covered_at:
+                covered_at[time_us] = self._asked(query, time_us)[1] if engine is None else time_us
+            places.setdefault(covered_at[time_us], []).append(place)
+        found: dict[str, np.ma.MaskedArray[Any, Any]] = {}
+        for some in places.values():
+            at_us = int(times_us[some[0]])
+            if columns:
+                asked = {name: column.take(pa.array(some)) for name, column in columns.items()}
+                arrays, covered = self._arrays(query, asked, at_us)
+            else:
+                asked, (arrays, covered) = None, self._one_row(bound, at_us)
+            if self._log is not None:
+                self._log.arrays(self._state, query, asked, at_us, covered, arrays)
+            for label, array in arrays.items():
+                if label not in found:
+                    found[label] = np.ma.MaskedArray(np.zeros(len(times_us), array.dtype), True)
+                found[label][some] = array if columns else array[[0] * len(some)]
+        return found or {label: np.ma.MaskedArray(np.zeros(0), True) for label, _ in labelled_aggregates(bound)}
+
+    def _one_row(self, query: Query, at: Time) -> tuple[Arrays, Covered | None]:
+        """The answer of a query without GROUP BY, as arrays with one element."""
+        table, covered = self._table(query.name, None, at)
+        return {label: _masked(table.column(label)) for label, _ in labelled_aggregates(query)}, covered
+
+    def _arrays(self, query: str, keys: object, at: Time | None) -> tuple[Arrays, Covered | None]:
+        """What `lookup_many` answers, and what it covers."""
         engine = self._state.over_rows.engine(query)
         if engine is not None:
-            return engine.lookup_many(query, keys, self._time_over_rows(query, at))
+            return engine.lookup_many(query, keys, self._time_over_rows(query, at)), None
         lookup, covered = self._asked(query, at)
         if covered is None:
             columns = key_columns(self._state.job.workload.streams[lookup.query.stream], lookup.query, keys)
@@ -190,10 +276,11 @@ class LookupClient:
             answers, numbers = _no_answers(lookup), np.full(size, -1)
         else:
             answers, numbers = self._groups(lookup, covered, keys)
-        return {
+        arrays = {
             label_of(item): _in_order(answers, answers.lowered[item.expression], numbers)
             for item in lookup.query.answers
         }
+        return arrays, covered
 
     def can_share(self, query: str) -> bool:
         """Whether `lookup_rows` answers a query: one with GROUP BY, without HAVING, whose answers are plain numbers."""
@@ -223,7 +310,12 @@ class LookupClient:
         if unfit is not None:
             self._asked(unfit, at)
             raise QueryKindError(f"query {unfit} is not answered together with others; use lookup")
-        return self._together.rows([self._asked(query, at) for query in queries], key)
+        asked = [self._asked(query, at) for query in queries]
+        rows = self._together.rows(asked, key)
+        if self._log is not None:
+            for (lookup, covered), row in zip(asked, rows, strict=True):
+                self._log.row(self._state, lookup.query, key, at, covered, row)
+        return rows
 
     def refresh(self) -> bool:
         """Read what the job has written since the last time.
@@ -452,3 +544,11 @@ def _in_order(answers: QueryAnswers, lowered: Lowered, numbers: Ints) -> np.ma.M
     rows = np.minimum(np.searchsorted(answers.keys, numbers), len(answers) - 1)
     is_there = answers.keys[rows] == numbers
     return np.ma.MaskedArray(np.where(is_there, values[rows], 0), ~(is_there & lowered.valid[rows]))
+
+
+def _masked(column: pa.ChunkedArray) -> np.ma.MaskedArray[Any, Any]:
+    """The one value of a column, masked if it is NULL or not there."""
+    plain = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+    value = plain[0].as_py() if len(plain) else None
+    kind = np.float64 if pa.types.is_floating(plain.type) else plain.type.to_pandas_dtype()
+    return np.ma.MaskedArray(np.array([0 if value is None else value], kind), [value is None])

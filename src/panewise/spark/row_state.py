@@ -14,7 +14,7 @@ from panewise.engine.row_engine import RowEngine
 from panewise.errors import HistoryError
 from panewise.spark.job import Job
 from panewise.spark.packing import unpack_parts
-from panewise.spark.slot_file import Head, later
+from panewise.spark.slot_file import NO_BATCH, Head, later
 from panewise.spark.slot_log import ROWS
 from panewise.spark.slot_reader import FellBehindError, SlotReader
 
@@ -30,6 +30,7 @@ class RowState:
         self._job = job
         self._base_of = {name: number for number, base in job.row_bases.items() for name in base.queries}
         self._watermark_us: int | None = None
+        self.newest_batch = NO_BATCH
         self.rebuilds = 0
         """How often everything was read from the start."""
         self._begin()
@@ -53,6 +54,10 @@ class RowState:
     def final_us(self, query: str, watermark_us: int) -> int:
         """Up to where no row of a query over rows can come any more, at a watermark."""
         return self._job.row_bases[self._base_of[query]].final_us(watermark_us)
+
+    def order_of(self, query: str) -> list[str] | None:
+        """The attributes that order rows of equal time; None for a query that is not over rows."""
+        return list(self._job.row_bases[self._base_of[query]].attributes) if query in self._base_of else None
 
     def engine(self, query: str) -> RowEngine | None:
         """The engine that answers a query; None for one that is not over rows."""
@@ -125,6 +130,7 @@ class RowState:
             raise FellBehindError
         self._holds_from_us = later([self._holds_from_us, head.holds_from_us])
         self._is_lossy |= head.is_lossy
+        self.newest_batch = max(self.newest_batch, head.span.last)
         for part in unpack_parts(content):
             # Files that were not merged since still have rows of a base that is gone.
             if part.base in self._engines:

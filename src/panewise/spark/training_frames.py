@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ from panewise.engine.event_log import one_batch
 from panewise.engine.overflows import Overflows
 from panewise.engine.wide_columns import AggregateColumn
 from panewise.errors import EventsError, LabelsError, NamesClashError, SparkSetupError
-from panewise.language.expressions import attributes_of
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
 from panewise.spark.columns import named
@@ -34,6 +33,7 @@ from panewise.spark.pipeline import by_stream
 from panewise.spark.projection import typed_column
 from panewise.spark.stand_ins import no_total_order
 from panewise.training.columns import answer_columns, chosen_queries, filled
+from panewise.training.places import attributes_read, by_group, longest_us, together_by
 from panewise.training.training_set import Edge, check_edge
 from panewise.windows import RowWindow, TimeWindow
 
@@ -93,19 +93,11 @@ def training_set(
         several = [query for query in chosen if query.stream == name]
         timed = _timed(labels, stream, time)
         span = _span(timed, labels, time or stream.timestamp)
-        for group in _grouped(several):
+        for group in by_group(several):
             names = {query.name for query in group}
             mine = [(query, column) for query, column in columns if query.name in names]
             result = _Stage(stream, group, mine, edge, span).answered(result, frame, time)
     return result.select(*(named(name) for name in [*labels.columns, *(column.name for _, column in columns)]))
-
-
-def _grouped(queries: Sequence[Query]) -> list[list[Query]]:
-    """The queries of each GROUP BY."""
-    found: dict[frozenset[str], list[Query]] = {}
-    for query in queries:
-        found.setdefault(frozenset(query.group_by), []).append(query)
-    return list(found.values())
 
 
 def _timed(labels: DataFrame, stream: Stream, time: str | None) -> Column:
@@ -157,7 +149,7 @@ class _Stage:
         buckets = max(2, GROUPS_PER_PARTITION * partitions // slices)
         left = self._with_keys(labels, _timed(labels, stream, time), buckets)
         left = left.withColumn(SLICE, self._slice(F.col(TIME), slices, length_us))
-        kept = [name for name in stream.attributes if name in self._attributes]
+        kept = attributes_read(stream, self.queries)
         right = events.select(*(typed_column(events, stream, name).alias(name) for name in kept))
         right = right.withColumn(BUCKET, self._bucket(buckets, [named(name) for name in self._together]))
         right = self._in_slices(right, slices, length_us)
@@ -173,30 +165,13 @@ class _Stage:
         answers = [named(column.name) for _, column in self.columns]
         return grouped.applyInArrow(answer, schema).select(f"{LABEL}.*", *answers)
 
-    @property
-    def _attributes(self) -> set[str]:
-        """The attributes that the queries read."""
-        read = {self.stream.timestamp}
-        for query in self.queries:
-            read |= {*query.group_by, *attributes_of(query.where)}
-            read |= {name for call in query.aggregates for name in attributes_of(call.argument)}
-        return read
-
-    @property
+    @cached_property
     def _together(self) -> list[str]:
-        """The attributes that decide where rows go: all rows of a substream must be in one place."""
-        names = set(self.queries[0].group_by)
-        for query in self.queries:
-            if isinstance(query.window, RowWindow):
-                names &= set(query.window.partition_by)
-        return [name for name in self.stream.attributes if name in names]
+        return together_by(self.stream, self.queries)
 
-    @property
+    @cached_property
     def _longest_us(self) -> int | None:
-        """How far back a label sees; None if that is not a length of time."""
-        windows = [query.window for query in self.queries]
-        lengths = [window.left_us for window in windows if isinstance(window, TimeWindow) and not window.is_sliding]
-        return max(lengths) if len(lengths) == len(windows) else None
+        return longest_us(self.queries)
 
     def _slices(self, partitions: int) -> tuple[int, int]:
         """How many slices of time there are, and how long they are: at least twice as long as the longest window."""

@@ -17,6 +17,7 @@ from panewise.language.reader import read
 from panewise.language.workload import Workload
 from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.labels import read_labels
+from panewise.training.spilled import spilled_answers
 
 Edge = Literal["before", "at"]
 
@@ -30,6 +31,7 @@ def training_set(
     edge: Edge = "before",
     queries: Iterable[str] | None = None,
     threads: int | None = None,
+    memory_limit: int | None = None,
 ) -> Any:
     """Give every label the answers of all queries as they were at its time.
 
@@ -46,6 +48,9 @@ def training_set(
         edge: "before", or "at": `[RANGE r]` then covers `(t - r, t]`, as a lookup at t does.
         queries: The names of the queries to answer. The default is all of them.
         threads: How many threads to use. The default is one for each core.
+        memory_limit: About how many bytes events and what is built of them may take at a time, besides labels and
+            answers. Events then go through files in the folder for temporary files, and may be given in pieces: as an
+            Arrow dataset or reader, or an iterator of tables. The default is no limit.
 
     Returns:
         The labels, as the same kind of table, with the same rows in the same order, and behind their columns a column
@@ -67,6 +72,9 @@ def training_set(
     given: object = threads
     if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
         raise ArgumentError(f"`threads` is a positive number, or None; got {threads!r}")
+    limit: object = memory_limit
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ArgumentError(f"`memory_limit` is a positive number of bytes, or None; got {memory_limit!r}")
     table = read_labels(labels)
     columns = list(answer_columns(bound, chosen))
     table.check_names(column.name for _, column in columns)
@@ -77,8 +85,11 @@ def training_set(
         # Times are whole microseconds: what comes before t has come at t - 1.
         times = table.times(stream, time) - (1 if edge == "before" else 0)
         keys = table.keys(stream, several)
-        for answers in answers_at(stream, several, to_batch(stream, given_events), times, keys, threads):
-            found[answers.query.name] = answers
+        if memory_limit is None:
+            answered = answers_at(stream, several, to_batch(stream, given_events), times, keys, threads)
+        else:
+            answered = spilled_answers(stream, several, given_events, times, keys, threads, memory_limit)
+        found |= {answers.query.name: answers for answers in answered}
     overflows = Overflows()
     for answers in found.values():
         overflows.add(answers.query, answers.overflows)

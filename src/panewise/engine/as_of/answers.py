@@ -72,7 +72,7 @@ def answers_at(
     order = np.argsort(times, kind="stable")
     taken = pa.array(order)
     asked = AskedTimes(times[order], {name: column.take(taken) for name, column in columns.items()})
-    answers = {query.name: AnswersAt(query, _blank(stream, query, len(times))) for query in queries}
+    answers = {query.name: AnswersAt(query, blank_answers(stream, query, len(times))) for query in queries}
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         marks = watermarks(stream.watermark_us, events.times if closing is None else closing, asked)
         together = _Together(events, asked, order, marks, pool.map, answers)
@@ -81,7 +81,7 @@ def answers_at(
     return list(answers.values())
 
 
-def _blank(stream: Stream, query: Query, size: int) -> dict[Expression, ColumnAt]:
+def blank_answers(stream: Stream, query: Query, size: int) -> dict[Expression, ColumnAt]:
     """No answer, as many times."""
     return {
         call: ColumnAt(
