@@ -292,6 +292,14 @@ class TestScale:
         assert batches.cost <= whole.cost * 1.25
         assert batches.cost <= share("shared", queries, 20).cost
 
+    @pytest.mark.parametrize("rate", [0.5, 8.0, 200.0])
+    def test_polished_batches_cost_what_one_table_of_all_pairs_costs(self, rate: float) -> None:
+        queries = paper_queries(700, 50, 0.6, seed=8)
+        assert len(queries.classes) > 256
+        whole = WeaveShare(batch=4096).share(queries, rate)
+        batches = WeaveShare(batch=64).share(queries, rate)
+        assert batches.cost <= whole.cost * 1.01
+
     def test_a_cap_on_memory(self) -> None:
         queries = paper_queries(500, 50, 0.6, seed=7)
         cap = 500 * 2000
