@@ -113,10 +113,10 @@ def move_each(
 ) -> int:
     """Local search: go round the classes, move each to the tree where it saves most, until none saves.
 
-    `trees` has the list of each class. Trees are numbered by the rows of `covers`, which are all zero and get the number
-    of classes with an edge at each instant, and by the columns of `marks`, which get 1 where there is any: a class is
-    compared with all trees by reading a row for each of its edges. An empty tree is room for one of its own. Returns
-    the moves.
+    `trees` has the list of each class. Trees are numbered by the rows of `covers`, which are all zero and get the
+    number of classes with an edge at each instant, and by the columns of `marks`, which get 1 where there is any: a
+    class is compared with all trees by reading a row for each of its edges. An empty tree is room for one of its own.
+    Returns the moves.
 
     At most `most_probes` random edges of a class are compared with all trees, and then all its edges with the few trees
     that look best: no move makes the plan worse. A class that did not move is compared again only with trees that

@@ -294,11 +294,13 @@ class TestScale:
 
     @pytest.mark.parametrize("rate", [0.5, 8.0, 200.0])
     def test_polished_batches_cost_what_one_table_of_all_pairs_costs(self, rate: float) -> None:
-        queries = paper_queries(700, 50, 0.6, seed=8)
-        assert len(queries.classes) > 256
+        random = np.random.default_rng(8)
+        slides = random.choice([60, 90, 120, 300, 600], 500)
+        queries = Queries(random.integers(slides, 3600), slides, np.zeros(500, np.int64))
+        assert len(queries.classes) > 256  # so many that few edges of each are compared with all trees
         whole = WeaveShare(batch=4096).share(queries, rate)
         batches = WeaveShare(batch=64).share(queries, rate)
-        assert batches.cost <= whole.cost * 1.01
+        assert batches.cost <= whole.cost * 1.02
 
     def test_a_cap_on_memory(self) -> None:
         queries = paper_queries(500, 50, 0.6, seed=7)
