@@ -183,7 +183,8 @@ def move_each(
             if place < _CANDIDATES:
                 gains[place], places[place] = gain, tree
         best, target, best_common = least, -1, 0
-        for tree in places:
+        for candidate in range(_CANDIDATES):
+            tree = places[candidate]
             if tree < 0:
                 break
             common, added = 0, alone

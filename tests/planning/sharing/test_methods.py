@@ -364,7 +364,7 @@ class TestPlans:
             LocalSearch(caps=Caps(memory_bytes=300_000)).share(queries, 1.0)
 
     def test_an_unknown_method(self) -> None:
-        with pytest.raises(PanewiseError, match="unknown method of sharing best; use one of no_share, shared"):
+        with pytest.raises(PanewiseError, match="unknown method of sharing 'best'; use one of no_share, shared"):
             share("best", Queries.of([(1, 1)]), 1.0)
 
     def test_nonsense_is_refused(self) -> None:
