@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import panewise
+from panewise.cli.plan import make_plan
 from panewise.errors import PanewiseError
 from panewise.planning.sharing import EVERY_METHOD
 from panewise.planning.sharing.names import METHODS
@@ -44,3 +47,12 @@ def test_an_unknown_method_is_refused() -> None:
     for call in (panewise.optimize, panewise.Engine):
         with pytest.raises(PanewiseError, match=r"unknown method of sharing 'weave'; use one of no_share, shared"):
             call(workload, method="weave")
+
+
+def test_the_command_plans_by_a_method(tmp_path: Path) -> None:
+    file = tmp_path / "queries.sql"
+    file.write_text(TEXT, encoding="utf-8")
+    plans = [make_plan(file, rate_per_s=None, groups=[], measured=False, method=one) for one in ("no_share", "shared")]
+    assert [len(plan.trees) for plan in plans] == [5, 1]
+    with pytest.raises(PanewiseError, match="unknown method of sharing 'best'"):
+        make_plan(file, rate_per_s=None, groups=[], measured=False, method="best")
