@@ -101,6 +101,9 @@ def plan(
         bool,
         typer.Option("--measured", help="Count nanoseconds as `panewise calibrate` measured them, not operations."),
     ] = False,
+    method: Annotated[
+        str, typer.Option(help="Which method decides what shares a tree, such as no_share or shared.")
+    ] = "weave_share",
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Also draw fragments and windows into this file.")
@@ -110,7 +113,7 @@ def plan(
     """Show how queries would be answered together, and at what cost."""
     from panewise.cli.plan import draw_plan, make_plan, show_plan
 
-    made = make_plan(file, rate_per_s=rate, groups=groups or [], measured=measured)
+    made = make_plan(file, rate_per_s=rate, groups=groups or [], measured=measured, method=method)
     if picture is not None:
         draw_plan(made, picture)
     show_plan(made, Console(), as_json=json)

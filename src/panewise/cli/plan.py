@@ -16,24 +16,27 @@ from panewise.cli.workload import read_workload
 from panewise.errors import ArgumentError, FileAccessError, UnknownNameError
 from panewise.planning.calibration import weights_for
 from panewise.planning.explain import explain_data, heading_lines, other_lines
+from panewise.planning.sharing.names import WEAVE_SHARE
 
 _MOST_QUERIES = 12
 
 
-def make_plan(file: Path, *, rate_per_s: float | None, groups: list[str], measured: bool) -> panewise.Plan:
+def make_plan(
+    file: Path, *, rate_per_s: float | None, groups: list[str], measured: bool, method: str = WEAVE_SHARE
+) -> panewise.Plan:
     """The plan of a file of queries; `groups` has texts like "origin=300"."""
     if rate_per_s is not None and not 0 < rate_per_s < float("inf"):
         raise ArgumentError(f"--rate must be positive, got {rate_per_s:g}")
     workload = read_workload(file)
     attributes = {name for stream in workload.streams.values() for name in stream.attributes}
     given = dict(_group(text, attributes) for text in groups)
-    plan = panewise.optimize(workload, rate=rate_per_s, groups=given)
+    plan = panewise.optimize(workload, rate=rate_per_s, groups=given, method=method)
     kinds = {
         component.kind for stream in plan.streams.values() for base in stream.bases for component in base.components
     }
     if not measured or not kinds:
         return plan
-    return panewise.optimize(workload, rate=rate_per_s, groups=given, weights=weights_for(kinds))
+    return panewise.optimize(workload, rate=rate_per_s, groups=given, weights=weights_for(kinds), method=method)
 
 
 def draw_plan(plan: panewise.Plan, file: Path) -> None:

@@ -35,7 +35,8 @@ from panewise.engine.windowed.row_queries import RowQueries
 from panewise.errors import ArgumentError, KeysError, QueryKindError, UnknownNameError
 from panewise.language.reader import apply, read
 from panewise.language.workload import Workload
-from panewise.planning.cost import Prices
+from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
+from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.windows.clock import to_microseconds
 
@@ -52,6 +53,9 @@ class Engine(Closing):
             good guess gives them faster.
         groups: About how many values attributes have, by name, for the same purpose.
         in_bulk: Plan for many windows that close at once, as when a past is loaded in few pushes.
+        method: Which method decides what windows share a tree, as for `panewise.optimize`.
+        tolerance: As queries come and go, the plan may cost this share more than a fresh one; beyond it, queries are
+            planned anew and move over once the new trees have seen all that their next windows cover.
         memory_limit: Refuse a workload that would hold more bytes than this by these numbers, and an `advance` whose
             answers would. For answers the default is the memory of this machine.
         strict: Refuse times that look like a mistake, instead of warning about them.
@@ -73,12 +77,16 @@ class Engine(Closing):
         rate: float = DEFAULT_RATE,
         groups: Mapping[str, int] | None = None,
         in_bulk: bool = False,
+        method: str = WEAVE_SHARE,
+        tolerance: float = DEFAULT_TOLERANCE,
         memory_limit: int | None = None,
         strict: bool = False,
         set_aside: Receiver | None = None,
         clock: Clock = time.time,
     ) -> None:
-        self._prices = Prices(rate, groups={} if groups is None else groups, in_bulk=in_bulk)
+        self._prices = Prices(
+            rate, groups={} if groups is None else groups, in_bulk=in_bulk, method=method, tolerance=tolerance
+        )
         self._memory_limit = memory_limit
         self._warned = Warned(strict=bool(strict))
         check_callables(set_aside, clock)
@@ -352,7 +360,8 @@ class Engine(Closing):
             StatementError: A statement is wrong, or a name is taken.
             MemoryBudgetError: The workload would hold more than `memory_limit`.
 
-        Cost: planning the new queries. After some additions, the queries of a stream are planned together anew.
+        Cost: planning the new queries. If their plan costs more than the tolerance allows, all queries of the stream
+            are planned anew.
         """
         workload = apply(self._workload, statements)
         schema = answers_schema(workload)
@@ -370,6 +379,7 @@ class Engine(Closing):
             self._streams[stream.name].add(fresh)
             # Not before: a query may take over what another one that goes has left.
             self._streams[stream.name].free()
+            self._streams[stream.name].check_plan()
         rows_before, rows_after = self._workload.row_queries, workload.row_queries
         for name in rows_before:
             if rows_after.get(name) is not rows_before[name]:
@@ -397,6 +407,7 @@ class Engine(Closing):
         bound = aggregate_query(self._workload, query)
         self._stream(bound.stream).remove(query)
         self._stream(bound.stream).free()
+        self._stream(bound.stream).check_plan()
         self._singles.pop(query, None)
         queries = {name: kept for name, kept in workload.queries.items() if name != query}
         self._workload = replace(workload, queries=queries)

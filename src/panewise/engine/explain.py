@@ -20,6 +20,7 @@ from panewise.planning.cost import Prices
 from panewise.planning.optimize import optimize
 from panewise.planning.plan import Plan
 from panewise.planning.trees import DEFAULT_RATE, Clock, StreamPlan
+from panewise.windows.clock import show_time
 from panewise.windows.slots import lengths_in_slots
 
 
@@ -43,7 +44,23 @@ def explain_engine(workload: Workload, streams: Mapping[str, StreamState], *, an
                     lines += _analysis(next(numbers), at_work, state)
         overflown = overflow_lines(streams)
         lines += ["", *overflown] if overflown else []
-    return "\n".join([plan.explain(), *lines])
+    return "\n".join([plan.explain(), *_cost_lines(streams), *lines])
+
+
+def _cost_lines(streams: Mapping[str, StreamState]) -> list[str]:
+    """What each stream's plan costs beside a fresh one, once queries have come or gone."""
+    lines = []
+    for name, state in streams.items():
+        if state.has_changed and len(state.reports_after_us) > 1:
+            when = "never planned anew"
+            if state.replans:
+                at = "before any event" if state.replanned_us is None else f"at {show_time(state.replanned_us)}"
+                when = f"planned anew {state.replans:,} times, last {at}"
+            if any(generation.waits for generation in state.generations):
+                when += "; queries are still moving over"
+            costs = f"{state.cost:,.0f} operations a second now, {state.fresh_cost:,.0f} if planned anew"
+            lines += ["", f"stream {name} as queries came and went: {costs}; {when}"]
+    return lines
 
 
 def overflow_lines(streams: Mapping[str, StreamState]) -> list[str]:

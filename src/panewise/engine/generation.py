@@ -231,6 +231,18 @@ class Generation:
         """The tree of each active query."""
         return {name: state for state in self.trees for name in state.queries}
 
+    @property
+    def cost(self) -> float:
+        """Operations per second of the trees with their active queries, and of the bases that feed them."""
+        bases = {base.number: base for base in self.plan.bases}
+        fed = {state.tree.base for state in self.trees}
+        trees = sum(
+            self.prices.feeding(bases[state.tree.base])
+            + self.prices.folding(state.tree, sum(self.prices.visits_for(*lengths_of(one)) for one in state.windows))
+            for state in self.trees
+        )
+        return trees + sum(self.prices.base(bases[number]) for number in fed)
+
     def has(self, clock: Clock) -> bool:
         """Whether some tree counts by this clock."""
         return any(state.tree.clock is clock for state in self.trees)

@@ -27,7 +27,8 @@ from panewise.language.model import Query, Stream
 from panewise.language.printer import print_query
 from panewise.language.reader import apply
 from panewise.language.workload import Workload, print_workload
-from panewise.planning.cost import Prices
+from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
+from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import Clock, PlanShape
 
 MAGIC = b"PANESNAP"
@@ -162,6 +163,12 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "rate": state.prices.rate,
         "groups": dict(state.prices.groups),
         "in_bulk": state.prices.in_bulk,
+        "method": state.prices.method,
+        "tolerance": state.prices.tolerance,
+        "replans": state.replans,
+        "replanned_us": state.replanned_us,
+        "changes_unchecked": state.changes_unchecked,
+        "has_changed": state.has_changed,
         "watermark_us": state.watermark_us,
         "marked_us": state.marked_us,
         "closed_us": state.closed_us,
@@ -219,8 +226,15 @@ def _describe_log(log: EventLog, tables: list[pa.Table]) -> dict[str, Any]:
 
 def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> StreamState:
     in_bulk = description.get("in_bulk", False)
-    prices = Prices(description["rate"], groups=description["groups"], in_bulk=in_bulk)
+    # Older snapshots lack what came later.
+    method, tolerance = description.get("method", WEAVE_SHARE), description.get("tolerance", DEFAULT_TOLERANCE)
+    prices = Prices(
+        description["rate"], groups=description["groups"], in_bulk=in_bulk, method=method, tolerance=tolerance
+    )
     state = StreamState(stream, [], prices)
+    state.replans, state.replanned_us = description.get("replans", 0), description.get("replanned_us")
+    state.changes_unchecked = description.get("changes_unchecked", 0)
+    state.has_changed = description.get("has_changed", False)
     for name in (
         "watermark_us",
         "marked_us",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
 from panewise.planning.having import plan_having
 from panewise.planning.memory import too_many_answers
+from panewise.planning.optimize import plan_stream
 from panewise.planning.structure_choice import Rates, choose_structure, within_plan
 from panewise.planning.trees import Clock
 from panewise.windows import RowWindow, Window
@@ -37,6 +39,10 @@ from panewise.windows.slots import oldest_slot_needed
 
 Ints = npt.NDArray[np.int64]
 
+FEW_QUERIES = 64
+"""With up to this many queries, a plan is compared with a fresh one after every change."""
+CHECKED_SHARE = 0.05
+"""With more, it is compared once so many of those above have changed: planning takes longer than a change."""
 MOST_GENERATIONS = 4
 """With more generations than this, all queries are planned together again."""
 
@@ -73,11 +79,20 @@ class StreamState:
         """The last answers of sliding queries, once somebody asked for changes."""
         self.within = TimeGrams(stream)
         self.structures = SharedStructures(stream)
+        self.changes_unchecked = 0
+        """How many sliding queries came and went since the plan was compared with a fresh one."""
+        self.has_changed = False
+        """Whether sliding queries came or went after the start."""
+        self.replans = 0
+        """How often queries were planned anew."""
+        self.replanned_us: int | None = None
+        """The newest time that was known when queries were last planned anew."""
         self._row_times = np.empty(0, np.int64)
         """The times of the final rows from position `_row_times_from` on, as long as a row window may start there."""
         self._row_times_from = 0
         self._families: dict[str, Family] | None = None
         self.add(queries)
+        self.changes_unchecked, self.has_changed = 0, False
 
     def push(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Take in events, and return those that are on time.
@@ -306,6 +321,7 @@ class StreamState:
                 self._add_on_demand(query)
                 continue
             self.reports_after_us[query.name] = self.closed_us
+            self._note_change()
             if not any(generation.adopt(query) for generation in self.generations):
                 remaining.append(query)
         if not remaining:
@@ -328,6 +344,7 @@ class StreamState:
             self.structures.remove(name)
         else:
             del self.reports_after_us[name]
+            self._note_change()
             for generation in self.generations:
                 generation.remove(name)
             if self.changes is not None:
@@ -335,6 +352,48 @@ class StreamState:
             self.generations = [generation for generation in self.generations if not generation.is_empty]
         if self.log is not None and not self.on_demand and not any(self._trees(Clock.ROWS)):
             self.log = None
+
+    @property
+    def cost(self) -> float:
+        """Operations per second of the plan at work."""
+        return sum(generation.cost for generation in self.generations)
+
+    @property
+    def fresh_cost(self) -> float:
+        """Operations per second of a plan made now for the same queries. Cost: planning."""
+        return self.prices.stream(plan_stream(self.stream, self._active, self.prices))
+
+    @property
+    def _active(self) -> list[Query]:
+        return [state.queries[name].query for g in self.generations for name, state in g.active.items()]
+
+    def _note_change(self) -> None:
+        self.changes_unchecked += 1
+        self.has_changed = True
+
+    def check_plan(self) -> None:
+        """Plan all queries anew if the plan at work costs more than the tolerance allows.
+
+        A plan of many queries is compared with a fresh one after as many changes as `CHECKED_SHARE` of them.
+        """
+        active = len(self.reports_after_us)
+        is_due = self.changes_unchecked > (active - FEW_QUERIES) * CHECKED_SHARE
+        if not self.changes_unchecked or not is_due or any(generation.waits for generation in self.generations):
+            return
+        self.changes_unchecked = 0
+        if self.prices.tolerance == inf or len(self.reports_after_us) < 2:
+            return
+        if self.cost > self.fresh_cost * (1 + self.prices.tolerance):
+            self._plan_anew()
+
+    def _plan_anew(self) -> None:
+        """Open a generation for all queries; it takes over each once it has seen what the next windows cover."""
+        is_unused = self.newest_us is None and self.watermark_us is None
+        fresh = Generation(self.stream, self._active, self._held_from_now(), self.prices, waits=not is_unused)
+        self.generations = [fresh] if is_unused else [*self.generations, fresh]
+        self.replans += 1
+        self.replanned_us = self.now_us
+        self.changes_unchecked = 0
 
     def free(self) -> None:
         """Drop what no query needs any more."""
@@ -451,8 +510,8 @@ class StreamState:
                     state.activate(name, exact_from)
         self.generations = [generation for generation in self.generations if not generation.is_empty]
         if len(self.generations) > MOST_GENERATIONS and not any(generation.waits for generation in self.generations):
-            active = [state.queries[name].query for g in self.generations for name, state in g.active.items()]
-            self.generations.append(Generation(self.stream, active, self._held_from_now(), self.prices, waits=True))
+            self._plan_anew()
+        self.check_plan()
 
     @property
     def _settled_us(self) -> int | None:

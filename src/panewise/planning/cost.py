@@ -15,11 +15,15 @@ from numbers import Real
 
 from panewise.errors import ArgumentError
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from panewise.planning.sharing.names import WEAVE_SHARE, check_method
 from panewise.planning.trees import DEFAULT_RATE, Base, Clock, PlanContent, StreamPlan, Tree
 from panewise.windows.slots import lengths_of
 
 ASSUMED_VALUES = 100
 """The assumed number of different values of an unknown attribute."""
+
+DEFAULT_TOLERANCE = 0.2
+"""The tolerance of Guirguis et al., section 5.2."""
 
 FEED = 8.0
 """What feeding a partial to a tree costs, in combines: it is sorted in and put together with its fragment."""
@@ -27,17 +31,28 @@ FEED = 8.0
 
 @dataclass(frozen=True)
 class Prices:
-    """The numbers that a cost is computed from: events per second, weights, and how many values attributes have."""
+    """What planning is told.
+
+    Costs follow from events per second, weights, and how many values attributes have.
+    """
 
     rate: float = DEFAULT_RATE
     weights: Weights = UNIT_WEIGHTS
     groups: Mapping[str, int] = field(default_factory=dict)
     in_bulk: bool = False
     """Whether many windows close at once."""
+    method: str = WEAVE_SHARE
+    """Which method decides what shares a tree."""
+    tolerance: float = DEFAULT_TOLERANCE
+    """How much more than a fresh plan a plan may cost, as a share, before it is made anew."""
 
     def __post_init__(self) -> None:
         if not (isinstance(self.rate, Real) and 0 < self.rate < inf):
             raise ArgumentError(f"rate must be positive, a number of events a second; got {self.rate!r}")
+        check_method(self.method)
+        is_number = isinstance(self.tolerance, Real) and not isinstance(self.tolerance, bool)
+        if not (is_number and self.tolerance >= 0):
+            raise ArgumentError(f"tolerance is a share of a plan's cost, at least 0, as in 0.2; got {self.tolerance!r}")
         if not isinstance(self.groups, Mapping):
             raise ArgumentError(
                 f"groups is a dict from attribute to about how many values it has, not {type(self.groups).__name__}"

@@ -27,6 +27,7 @@ from panewise.planning.cost import FEED, Prices
 from panewise.planning.plan import Plan
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.few import share_few
+from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import (
     DEFAULT_RATE,
     Base,
@@ -59,6 +60,7 @@ def optimize(
     weights: Weights = UNIT_WEIGHTS,
     groups: Mapping[str, int] | None = None,
     in_bulk: bool = False,
+    method: str = WEAVE_SHARE,
 ) -> Plan:
     """Plan a workload: which queries share which partial results, and which structure answers each lookup.
 
@@ -69,15 +71,19 @@ def optimize(
         weights: What an operation costs; the paper counts each as 1.
         groups: About how many values attributes have, by name, where that is known.
         in_bulk: Plan for windows that close many at once, as they do in Spark's batches.
+        method: Which method decides what windows share a tree: `weave_share` or one of its rivals, such as `no_share`
+            and `shared`. Queries with the same window share a tree by any method.
 
     Raises:
         ArgumentError: The rate is not positive.
+        UnknownNameError: There is no such method.
+        TooManyQueriesError: There are too many different windows for `exhaustive`.
 
     Cost: O(queries), and Weave Share over the different windows of each stream (docs/optimizer.md has figures).
     """
     is_assumed = rate is None
     rate = DEFAULT_RATE if rate is None else rate
-    prices = Prices(rate, weights, {} if groups is None else groups, in_bulk)
+    prices = Prices(rate, weights, {} if groups is None else groups, in_bulk, method)
     streams: dict[str, StreamPlan] = {}
     trees = bases = 0
     for stream in workload.streams.values():
@@ -101,6 +107,7 @@ def optimize(
         declared=workload.streams,
         row_queries=_row_plans(workload, rate),
         in_bulk=in_bulk,
+        method=method,
         rate_is_assumed=is_assumed,
     )
 
@@ -326,16 +333,16 @@ def _may_unite(family: _AlikeQueries, prices: Prices, inputs: tuple[Type, ...]) 
 
 
 def _shared(family: _AlikeQueries, base: Base, prices: Prices) -> list[list[PlannedQuery]]:
-    """The queries of each tree, by Weave Share over the family's different windows."""
+    """The queries of each tree, by a method of sharing over the family's different windows."""
     windows = family.windows
     lengths = [lengths_in_slots(window, base.granularity) for window in windows]
     fed = prices.fed_per_slot(base) * prices.groups_of(base.group_by) / prices.groups_of(family.group_by)
     visits = [prices.visits_for(*pair) for pair in lengths]
-    trees = share_few(lengths, fed, visits)
+    trees = share_few(lengths, fed, visits) if prices.method == WEAVE_SHARE else None
     if trees is None:
         from panewise.planning.sharing import Queries, share
 
-        trees = share("weave_share", Queries.of(lengths, visits), fed).tree_of.tolist()
+        trees = share(prices.method, Queries.of(lengths, visits), fed).tree_of.tolist()
     tree_of = dict(zip(windows, trees))
     parts: list[list[PlannedQuery]] = [[] for _ in range(max(trees) + 1)]
     for planned in family.queries:

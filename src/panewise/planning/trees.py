@@ -19,6 +19,7 @@ from panewise.aggregates.types import Type
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
+from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.windows import Window
 from panewise.windows.cuts import Cuts
 
@@ -190,6 +191,8 @@ class PlanContent:
     """The plans of the queries that answer with rows."""
     in_bulk: bool = False
     """Whether it was made for many windows that close at once."""
+    method: str = WEAVE_SHARE
+    """Which method decided what shares a tree."""
     rate_is_assumed: bool = False
     """Whether nobody gave the rate, so that costs are for an example and bytes are unknown."""
 

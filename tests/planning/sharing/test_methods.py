@@ -292,6 +292,16 @@ class TestScale:
         assert batches.cost <= whole.cost * 1.25
         assert batches.cost <= share("shared", queries, 20).cost
 
+    @pytest.mark.parametrize("rate", [0.5, 8.0, 200.0])
+    def test_polished_batches_cost_what_one_table_of_all_pairs_costs(self, rate: float) -> None:
+        random = np.random.default_rng(8)
+        slides = random.choice([60, 90, 120, 300, 600], 500)
+        queries = Queries(random.integers(slides, 3600), slides, np.zeros(500, np.int64))
+        assert len(queries.classes) > 256  # so many that few edges of each are compared with all trees
+        whole = WeaveShare(batch=4096).share(queries, rate)
+        batches = WeaveShare(batch=64).share(queries, rate)
+        assert batches.cost <= whole.cost * 1.02
+
     def test_a_cap_on_memory(self) -> None:
         queries = paper_queries(500, 50, 0.6, seed=7)
         cap = 500 * 2000
@@ -354,7 +364,7 @@ class TestPlans:
             LocalSearch(caps=Caps(memory_bytes=300_000)).share(queries, 1.0)
 
     def test_an_unknown_method(self) -> None:
-        with pytest.raises(PanewiseError, match="unknown method of sharing best; use one of no_share, shared"):
+        with pytest.raises(PanewiseError, match="unknown method of sharing 'best'; use one of no_share, shared"):
             share("best", Queries.of([(1, 1)]), 1.0)
 
     def test_nonsense_is_refused(self) -> None:

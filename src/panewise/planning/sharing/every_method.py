@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from panewise.errors import UnknownNameError
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.exhaustive import Exhaustive
 from panewise.planning.sharing.incremental_weave_share import IncrementalMethod
 from panewise.planning.sharing.insert_then_weave import InsertThenWeave
 from panewise.planning.sharing.local_search import LocalSearch
 from panewise.planning.sharing.method import Method
+from panewise.planning.sharing.names import check_method
 from panewise.planning.sharing.no_share import NoShare
 from panewise.planning.sharing.plan import SharingPlan
 from panewise.planning.sharing.queries import Queries
@@ -36,8 +36,6 @@ def share(name: str, queries: Queries, rate: float, weights: Weights = UNIT_WEIG
     >>> share("weave_share", Queries.of([(16, 4), (10, 5), (8, 4)]), 1.2).tree_of.tolist()
     [0, 1, 0]
     """
-    for method in EVERY_METHOD:
-        if method.name == name:
-            return method.share(queries, rate, weights)
-    names = ", ".join(method.name for method in EVERY_METHOD)
-    raise UnknownNameError(f"unknown method of sharing {name}; use one of {names}")
+    check_method(name)
+    method = next(method for method in EVERY_METHOD if method.name == name)
+    return method.share(queries, rate, weights)

@@ -39,6 +39,10 @@ class Caps:
 
 DEFAULT_CAPS = Caps()
 _LEAST_SAMPLE = 1 << 12
+_FEW_TO_MOVE = 256
+"""Up to this many classes, all edges of a class are compared with all trees to move it."""
+_PROBES = 64
+"""How many edges of a class are compared with all trees, if there are more classes."""
 _SPARE_TREES = 16
 """Room for new trees when classes move out of theirs."""
 _FEW = 64
@@ -139,7 +143,7 @@ class Space:
 
     def can_move(self, tree_of: Ints) -> bool:
         """Whether `move` would stay under a cap on memory."""
-        return self._rows_to_move(tree_of) * self.instants.bits * 2 <= self.memory_bytes and len(self) < 1 << 16
+        return self._rows_to_move(tree_of) * self.instants.bits * 3 <= self.memory_bytes and len(self) < 1 << 16
 
     def move(self, tree_of: Ints, options: tree_weaving.Options, most_moves: int) -> tuple[Ints, int]:
         """Move single classes between trees while that saves; returns the new trees and the number of moves."""
@@ -149,11 +153,15 @@ class Space:
                 f"{self.memory_bytes:,} bytes; raise Caps.memory_bytes or use weave_share"
             )
         moved = tree_of.copy()
-        covers = np.zeros((self.instants.bits, self._rows_to_move(tree_of)), np.uint16)
+        rows, bits = self._rows_to_move(tree_of), self.instants.bits
+        covers, marks = np.zeros((rows, bits), np.uint16), np.zeros((bits, rows), np.uint8)
         trees = self.trees()
         sampled = (trees.counts * self.instants.bit_rate).astype(np.float64)
         rates = sampled if self.instants.is_of_edges else trees.rates
-        moves = tree_search.move_each(trees, rates, self.classes.factors, moved, covers, options, most_moves)
+        most_probes = self.instants.bits if len(self) <= _FEW_TO_MOVE else _PROBES
+        moves = tree_search.move_each(
+            trees, rates, self.classes.factors, moved, covers, marks, options, most_moves, most_probes
+        )
         return moved, moves
 
     def _rows_to_move(self, tree_of: Ints) -> int:

@@ -1,0 +1,106 @@
+"""Plans stay near the cost of fresh ones while queries come and go, and no window loses its past."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import panewise
+from panewise.errors import PanewiseError
+
+US = 1_000_000
+STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;"
+
+
+def tumbling(seconds: int) -> str:
+    window = f"[RANGE {seconds} SECONDS SLIDE {seconds} SECONDS]"
+    return f"CREATE QUERY q{seconds} AS SELECT k, SUM(x), MAX(x) FROM s {window} GROUP BY k;"
+
+
+def run(engine: panewise.Engine, first: int, last: int) -> list[dict]:
+    """Push two events a second and advance with each; returns the answers."""
+    found = []
+    for second in range(first, last):
+        engine.push("s", {"t": [second * US, second * US + 1], "k": ["a", "b"], "x": [second, -second]})
+        found += engine.advance("s", (second + 1) * US).long().to_pylist()
+    return found
+
+
+def trees_of(engine: panewise.Engine) -> int:
+    return sum(len(generation.trees) for generation in engine._streams["s"].generations)
+
+
+def test_queries_added_one_by_one_before_any_event_are_planned_as_if_given_together() -> None:
+    # From long to short: no tree has the edges of the next query.
+    engine = panewise.Engine(STREAM)
+    for seconds in range(40, 0, -1):
+        engine.add(tumbling(seconds))
+    state = engine._streams["s"]
+    together = panewise.optimize(engine.workload)
+    assert state.fresh_cost == pytest.approx(together.cost)
+    assert state.cost <= 1.2 * together.cost
+    assert trees_of(engine) <= 2 * len(together.trees)
+    assert state.replans
+    assert "last before any event" in engine.explain()
+
+
+def test_a_plan_that_is_beyond_the_tolerance_is_made_anew_and_no_window_is_lost() -> None:
+    lengths = [12, 10, 9, 8, 7, 6, 5, 4, 3, 2]
+    given = panewise.Engine(STREAM + "".join(map(tumbling, lengths)))
+    live = panewise.Engine(STREAM + tumbling(lengths[0]))
+    expected, found = [], []
+    for place in range(len(lengths)):
+        if place:
+            live.add(tumbling(lengths[place]))
+        expected += run(given, 7 * place, 7 * place + 7)
+        found += run(live, 7 * place, 7 * place + 7)
+    began = {name: live.exact_from(name) for name in live.workload.queries}
+    expected += run(given, 70, 200)
+    found += run(live, 70, 200)
+    state = live._streams["s"]
+    assert state.replans
+    assert len(state.generations) == 1
+    assert state.cost <= 1.2 * state.fresh_cost
+    assert "planned anew" in live.explain()
+    assert {name: live.exact_from(name) for name in live.workload.queries} == began
+
+    def seen(rows: list[dict]) -> list[tuple]:
+        whole = [row for row in rows if began[row["query"]] is None or _us(row["window_start"]) >= began[row["query"]]]
+        return sorted(tuple(map(str, row.values())) for row in whole)
+
+    assert seen(found) == seen(expected)
+    assert len(found) == len(seen(found)) > 500
+
+
+def test_a_removal_leaves_a_plan_within_the_tolerance() -> None:
+    lengths = range(2, 30)
+    engine = panewise.Engine(STREAM + "".join(map(tumbling, lengths)))
+    run(engine, 0, 30)
+    for seconds in lengths:
+        if seconds % 10:
+            engine.remove(f"q{seconds}")
+    run(engine, 30, 100)
+    state = engine._streams["s"]
+    assert state.cost <= 1.2 * state.fresh_cost
+
+
+def test_an_infinite_tolerance_plans_nothing_anew_and_a_snapshot_keeps_it() -> None:
+    engine = panewise.Engine(STREAM, tolerance=math.inf, method="shared")
+    for seconds in range(20, 0, -1):
+        engine.add(tumbling(seconds))
+    engine = panewise.Engine.restore(engine.snapshot())
+    engine.add(tumbling(41))
+    state = engine._streams["s"]
+    assert (state.replans, state.prices.tolerance, state.prices.method) == (0, math.inf, "shared")
+    assert "never planned anew" in engine.explain()
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, math.nan, "much", True])
+def test_a_tolerance_out_of_range_is_refused(tolerance: object) -> None:
+    with pytest.raises(PanewiseError, match="tolerance is a share of a plan's cost, at least 0"):
+        panewise.Engine(STREAM, tolerance=tolerance)
+
+
+def _us(time: object) -> int:
+    return time if isinstance(time, int) else int(time.timestamp() * US)
