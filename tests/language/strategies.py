@@ -43,6 +43,7 @@ from panewise.language.row_queries import (
     Using,
     columns_of,
 )
+from panewise.language.typecheck import type_of
 from panewise.language.words import INDEXES, RINGS
 from panewise.windows import RowWindow, TimeWindow, Window
 
@@ -190,7 +191,8 @@ def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type]) -> tuple[Aggreg
     if aggregate.name == "COUNT_ALL":
         return AggregateCall("COUNT_ALL"), Type.BIGINT
     kind = draw(st.sampled_from([kind for kind in Type if aggregate.accepts(kind)]))
-    argument = draw(Expressions(attributes).value(kind, 2).filter(lambda node: node != Literal(None, None)))
+    # NULL has no type to aggregate, and neither has a CASE of nothing but NULLs.
+    argument = draw(Expressions(attributes).value(kind, 2).filter(lambda node: type_of(node, attributes) is not None))
     parameter = draw(st.floats(0, 1)) + 0.0 if aggregate.parameter is Parameter.PHI else None
     if aggregate.parameter is Parameter.RANK:
         parameter = draw(st.integers(1, MOST_RANKS))
