@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,8 +39,42 @@ def test_lookups(url: str, source: EngineSource) -> None:
         assert expected is not None
         assert {name: found[name] for name in ("price", "best")} == {name: expected[name] for name in ("price", "best")}
         assert client.lookup_one("latest", {"symbol": "none"}) is None
-        many = client.lookup_many(["latest", "all_trades"], {"symbol": ["AB", "CD"]}, at)
-        assert [len(rows) for rows in many.values()] == [2, 1]
+        assert client.lookup_one("latest", "AB") == client.lookup_one("latest", ("AB",)) == found
+        assert client.lookup_one("all_trades") is not None
+        several = client.lookup_queries(["latest", "all_trades"], {"symbol": ["AB", "CD"]}, at)
+        assert several["latest"].equals(engine.lookup("latest", at, [("AB",), ("CD",)]))
+        assert several["all_trades"].equals(engine.lookup("all_trades", at))
+
+
+def same(found: dict[str, Any], expected: dict[str, Any]) -> bool:
+    return list(found) == list(expected) and all(
+        array.dtype == expected[name].dtype and array.tolist() == expected[name].tolist()
+        for name, array in found.items()
+    )
+
+
+def test_many_groups_as_arrays(url: str, source: EngineSource) -> None:
+    engine, at = source.engine, datetime(2026, 1, 5, 12, 2)
+    keys, times = ["EF", "none", "AB", "AB"], [at, at, at, datetime(2026, 1, 5, 12, 4)]
+    with Client(url) as client:
+        assert same(client.lookup_many("latest", keys, at), engine.lookup_many("latest", keys, at))
+        assert same(client.lookup_at("latest", keys, times), engine.lookup_at("latest", keys, times))
+        assert same(client.lookup_at("all_trades", None, times), engine.lookup_at("all_trades", None, times))
+        # A sliding query answers with the window that had closed, as `lookup` does.
+        shown = client.lookup_at("volume", {"symbol": keys}, np.array(times, "datetime64[us]"))
+        for place, (key, time) in enumerate(zip(keys, times)):
+            rows = client.lookup("volume", [key], time).to_pylist()
+            assert shown["volume"][place] is np.ma.masked if not rows else shown["volume"][place] == rows[0]["volume"]
+        now = client.lookup_many("volume", keys)["trades"].tolist()
+        assert now == [row and row["trades"] for row in (client.lookup_one("volume", key) for key in keys)]
+        with pytest.raises(panewise.KeysError, match="4 times for 1 keys"):
+            client.lookup_at("volume", ["AB"], times)
+        with pytest.raises(panewise.KeysError, match="has 2 values"):
+            client.lookup_many("latest", [("AB", 1)])
+        with pytest.raises(panewise.KeysError, match="name the groups"):
+            client.lookup_many("latest", None)  # type: ignore[arg-type]
+        with pytest.raises(panewise.TimeError, match="no times"):
+            client.lookup_at("latest", ["AB"], ["never"])
 
 
 def test_events_and_queries(url: str, source: EngineSource) -> None:
@@ -87,7 +122,10 @@ def test_the_same_with_await(url: str, source: EngineSource) -> None:
             one = await client.lookup_one("latest", {"symbol": "CD"})
             assert one is not None
             assert one["symbol"] == "CD"
-            assert list(await client.lookup_many(["volume"])) == ["volume"]
+            assert list(await client.lookup_queries(["volume"])) == ["volume"]
+            keys, times = ["AB"], ["2026-01-05T12:02:00"]
+            assert same(await client.lookup_many("latest", keys), source.engine.lookup_many("latest", keys))
+            assert same(await client.lookup_at("latest", keys, times), source.engine.lookup_at("latest", keys, times))
             assert await client.push("trades", pa.table(as_columns(trades(310, 320)))) == 0
             await client.add(NEW)
             await client.remove("more")

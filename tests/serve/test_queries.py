@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import httpx
+import jsonschema
 import pytest
+from tests.serve.conftest import START_US
 
 from panewise.serve.application import Application
 from panewise.serve.engine_source import EngineSource
@@ -92,9 +94,36 @@ def test_openapi_describes_every_operation(client: httpx.Client, application: Ap
     assert there == {(one.method, one.path) for one in application.operations}
     names = [one["operationId"] for methods in described["paths"].values() for one in methods.values()]
     assert len(set(names)) == len(names)
+    for one in (one for methods in described["paths"].values() for one in methods.values()):
+        for content in (one["responses"]["200"]["content"], one.get("requestBody", {}).get("content", {})):
+            assert all(kind["schema"] for kind in content.values()), one["operationId"]
     text = json.dumps(described)
     for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
         assert reference in described["components"]["schemas"]
+
+
+def test_answers_are_as_openapi_says(client: httpx.Client) -> None:
+    described = client.get("/openapi.json").json()
+    asked: dict[tuple[str, str], dict[str, object]] = {
+        ("post", "/v1/lookup"): {"queries": ["latest", "volume"], "keys": {"symbol": "AB"}},
+        ("post", "/v1/queries/{name}/values"): {"keys": ["AB", "none"], "times": [START_US, "2026-01-05T12:02:00"]},
+        ("post", "/v1/queries"): {"statements": NEW},
+    }
+    checked = 0
+    for path, methods in described["paths"].items():
+        for method, one in methods.items():
+            schema = one["responses"]["200"]["content"].get("application/json", {}).get("schema")
+            if schema is None or path.endswith("/events"):
+                continue
+            name = "latest" if method != "delete" else "busy"
+            group = {"keys": '{"symbol": "AB"}'} if path.endswith("history") else {}
+            response = client.request(
+                method, path.replace("{name}", name), json=asked.get((method, path)), params=group
+            )
+            assert response.status_code == 200, response.text
+            jsonschema.validate(response.json(), schema | {"components": described["components"]})
+            checked += 1
+    assert checked > 12
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])

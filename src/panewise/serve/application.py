@@ -23,7 +23,7 @@ from panewise.language.workload import Workload
 from panewise.planning.explain import explain_data
 from panewise.planning.optimize import optimize
 from panewise.serve.asking import Asking, bound_query, keys_of, stream_of
-from panewise.serve.encoding import Told, age_s, arrow_of, rows_of, time_text
+from panewise.serve.encoding import Told, age_s, arrow_of, arrow_of_values, rows_of, time_text
 from panewise.serve.events import events_of
 from panewise.serve.faults import RequestError, decoded, told
 from panewise.serve.feeds import Feeds, Followed
@@ -34,8 +34,10 @@ from panewise.serve.messages import (
     History,
     HistoryPoint,
     Keys,
+    LiveMessage,
     LookupAnswers,
     LookupRequest,
+    PlanAnswer,
     Pushed,
     QueryInfo,
     QueryList,
@@ -43,6 +45,9 @@ from panewise.serve.messages import (
     Statements,
     StreamInfo,
     Streams,
+    TreeWork,
+    Values,
+    ValuesRequest,
 )
 from panewise.serve.metrics import Metrics
 from panewise.serve.openapi import ARROW, EVENTS, JSON, NDJSON, Endpoint, openapi
@@ -56,6 +61,7 @@ T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 _LOOKUP = msgspec.json.Decoder(LookupRequest)
+_VALUES = msgspec.json.Decoder(ValuesRequest)
 _KEYS = msgspec.json.Decoder(Keys)
 _STATEMENTS = msgspec.json.Decoder(Statements)
 
@@ -137,11 +143,17 @@ class Application:
                 parameters=asked | {"points": "how many windows", "step_s": "how far apart, without SLIDE"},
             ),
             Endpoint(
+                "POST", "/v1/queries/{name}/values", self._values,
+                "Look up many groups as columns, at one time or each at its own.", Values, ValuesRequest,
+                kinds=(JSON, ARROW),
+            ),
+            Endpoint(
                 "POST", "/v1/lookup", self._lookup, "Look up several queries at one state.", LookupAnswers,
                 LookupRequest, kinds=(JSON, ARROW),
             ),
             Endpoint(
-                "GET", "/v1/live", self._live, "Follow answers. Send Last-Event-ID to go on after a message.",
+                "GET", "/v1/live", self._live, "Follow answers by server-sent events.", LiveMessage,
+                headers={"Last-Event-ID": "the id of the last message, to go on after it"},
                 parameters={
                     "query": "a query; several times for several", "keys": asked["keys"],
                     "changed": "true for changed groups only",
@@ -153,11 +165,14 @@ class Application:
                 "POST", "/v1/streams/{name}/events", self._push, "Take in events.", Pushed,
                 parameters={"watermark": "move the watermark to this time, or to `end`"}, takes=(ARROW, NDJSON),
             ),
-            Endpoint("GET", "/v1/plan", self._plan, "The plan, with the work of its trees."),
+            Endpoint("GET", "/v1/plan", self._plan, "The plan, with the work of its trees.", PlanAnswer),
             Endpoint("GET", "/v1/plan.svg", self._picture, "The plan as a picture.", kinds=("image/svg+xml",)),
             Endpoint("GET", "/v1/statistics", self._statistics, "What is held."),
             Endpoint("GET", "/health", self._health, "Whether the server runs.", State),
-            Endpoint("GET", "/ready", self._ready, "Whether its answers are new enough.", State),
+            Endpoint(
+                "GET", "/ready", self._ready, "Whether its answers are new enough.", State,
+                others={503: ("They are too old.", State)},
+            ),
             Endpoint("GET", "/metrics", self._metrics, "Metrics for Prometheus.", kinds=("text/plain",)),
             Endpoint("GET", "/openapi.json", self._openapi, "This description."),
         ]  # fmt: skip
@@ -169,10 +184,18 @@ class Application:
         limit = self._bounded("limit", asked.limit, self.limits.rows, ROWS_SHOWN)
         if not _wants_arrow(request):
             return _json(await self._asking.lookup_json(asked.queries, asked.keys, asked.at, limit))
-        if len(asked.queries) != 1:
-            raise RequestError(406, "Arrow answers one query a request; name one, or accept JSON")
         found = await self._asking.lookup(asked.queries, asked.keys, asked.at)
-        return Response(arrow_of(*found.tables[0], found.position), media_type=ARROW)
+        most = None if asked.limit is None else limit
+        tables = ((query, stream, table.slice(0, most)) for query, stream, table in found.tables)
+        return Response(b"".join(arrow_of(*one, found.position) for one in tables), media_type=ARROW)
+
+    async def _values(self, request: Request) -> Response:
+        name = _name(request)
+        asked = decoded(_VALUES, await body_of(request, self.limits.body_bytes, self.limits.body_s))
+        found = await self._asking.values(name, asked.keys, asked.at, asked.times)
+        if _wants_arrow(request):
+            return Response(arrow_of_values(name, found.query.stream, found.arrays, found.position), media_type=ARROW)
+        return _json(Told(found.position).values(name, found.query.stream, found.arrays))
 
     async def _answers(self, request: Request) -> Response:
         query, asked = _name(request), request.query_params
@@ -209,15 +232,17 @@ class Application:
             if last_us == END_OF_STREAM:
                 last_us = position.newest_us.get(query.stream)
             found: list[HistoryPoint] = []
+            names: tuple[str, ...] = ()
             for at_us in [] if last_us is None else _times(query, last_us, points, step_s):
                 try:
-                    rows = rows_of(reader.lookup(name, taken, at_us).slice(0, 1))
+                    table = reader.lookup(name, taken, at_us).slice(0, 1)
                 except HistoryError:
                     break
+                names, rows = tuple(table.column_names), rows_of(table)
                 shown = time_text(at_us)
                 assert shown is not None
                 found.append(HistoryPoint(shown, rows[0] if rows else None))
-            return History(name, found[::-1])
+            return Told(position).history(name, query.stream, found[::-1], names)
 
         return _json(await self._asking.in_thread(lambda: self.source.read(work, wait=True)))
 
@@ -311,14 +336,14 @@ class Application:
     # The plan, and how the server is
 
     async def _plan(self, request: Request) -> Response:
-        def work() -> dict[str, Any]:
+        def work() -> PlanAnswer:
             _, data, _ = self._plan_of(self.source.workload)
             trees = [
-                {"stream": name, **tree}
+                msgspec.convert({"stream": name, **tree}, TreeWork)
                 for name, stream in self.source.statistics().get("streams", {}).items()
                 for tree in stream["trees"]
             ]
-            return {"plan": data, "work": trees, "text": self.source.explain()}
+            return PlanAnswer(data, trees, self.source.explain())
 
         return _json(await self._asking.in_thread(work))
 

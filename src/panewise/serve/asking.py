@@ -9,14 +9,15 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from panewise.errors import ArgumentError, KeysError, UnknownNameError
+from panewise.errors import ArgumentError, KeysError, QueryKindError, UnknownNameError
 from panewise.language.model import Query
 from panewise.language.row_queries import RowQuery
 from panewise.language.workload import Workload
 from panewise.serve.encoding import Told
 from panewise.serve.limits import Limits
 from panewise.serve.messages import Keys, LookupAnswers
-from panewise.serve.source import AnswerSource, BusyError, Position, Reader
+from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader, arrays_of
+from panewise.windows.clock import to_microseconds
 
 T = TypeVar("T")
 
@@ -34,6 +35,15 @@ class FoundAnswers:
         self.position = position
         self.tables = tables
         """The query, its stream, and what it answers."""
+
+
+class FoundValues:
+    """The arrays of one query, with the state they are of."""
+
+    def __init__(self, position: Position, query: Query, arrays: Arrays) -> None:
+        self.position = position
+        self.query = query
+        self.arrays = arrays
 
 
 class Asking:
@@ -79,6 +89,33 @@ class Asking:
 
         return await self._read(work, is_small=self._is_small(queries, keys))
 
+    async def values(
+        self, query: str, keys: Keys | None, at: int | str | None, times: list[int | str] | None
+    ) -> FoundValues:
+        """Look groups of one query up as arrays, at one time or each at its own."""
+        self._check([query], keys)
+        if times is not None and at is not None:
+            raise ArgumentError("give `at` for all groups or `times` for each of them, not both")
+        if times is not None and len(times) > self.limits.keys:
+            raise ArgumentError(f"at most {self.limits.keys:,} times a request; there are {len(times):,}")
+
+        def work(reader: Reader) -> FoundValues:
+            bound = bound_query(reader.workload, query)
+            if not isinstance(bound, Query):
+                raise QueryKindError(f"query {query} answers with rows; look up its answers")
+            if times is None and bound.group_by and keys is None:
+                raise KeysError(f"query {query} groups by {_listed(bound.group_by)}; name the groups in `keys`")
+            taken = keys_of(bound, keys)
+            if times is not None:
+                arrays = reader.lookup_at(query, taken, [to_microseconds(time, "`times`") for time in times])
+            elif taken is None:
+                arrays = arrays_of(reader.lookup(query, None, at), bound)
+            else:
+                arrays = reader.lookup_many(query, taken, at)
+            return FoundValues(reader.position, bound, arrays)
+
+        return await self._read(work, is_small=False)
+
     def _groups_given(self, reader: Reader, queries: list[str], key: dict[str, object]) -> list[str]:
         """The queries whose GROUP BY a key names whole; for another, its own lookup tells what is missing."""
         known = reader.workload.queries
@@ -117,15 +154,18 @@ class Asking:
             raise ArgumentError("name at least one query")
         if len(queries) > self.limits.queries:
             raise ArgumentError(f"at most {self.limits.queries:,} queries a request; there are {len(queries):,}")
-        for name, values in (keys or {}).items():
-            if isinstance(values, list) and len(values) > self.limits.keys:
-                raise KeysError(f"at most {self.limits.keys:,} keys a request; {name} has {len(values):,}")
+        most = self.limits.keys
+        if isinstance(keys, list) and len(keys) > most:
+            raise KeysError(f"at most {most:,} keys a request; there are {len(keys):,}")
+        for name, values in keys.items() if isinstance(keys, dict) else ():
+            if isinstance(values, list) and len(values) > most:
+                raise KeysError(f"at most {most:,} keys a request; {name} has {len(values):,}")
 
     def _is_small(self, queries: list[str], keys: Keys | None) -> bool:
         """Whether each query is asked for one group, and there are few."""
         if len(queries) > self.limits.small:
             return False
-        if any(isinstance(values, list) and len(values) > 1 for values in (keys or {}).values()):
+        if keys and one_key(keys) is None and not (isinstance(keys, list) and len(keys) == 1):
             return False
         known = self.source.workload.queries
         return all(name in known and (keys or not known[name].group_by) for name in queries)
@@ -148,6 +188,14 @@ def keys_of(query: Query, keys: Keys | None) -> dict[str, object] | None:
     """The keys that a query takes: those of its GROUP BY. One key is a plain value, which is the quick way."""
     if keys is None or not query.group_by:
         return None
+    if isinstance(keys, list):
+        groups = [group if isinstance(group, list) else [group] for group in keys]
+        wrong = next((group for group in groups if len(group) != len(query.group_by)), None)
+        if wrong is not None:
+            raise KeysError(
+                f"query {query.name} groups by {_listed(query.group_by)}; one of `keys` has {len(wrong)} values"
+            )
+        keys = {name: [group[place] for group in groups] for place, name in enumerate(query.group_by)}
     missing = [name for name in query.group_by if name not in keys]
     if missing:
         raise KeysError(f"query {query.name} groups by {', '.join(query.group_by)}; `keys` lacks {_listed(missing)}")
@@ -157,7 +205,11 @@ def keys_of(query: Query, keys: Keys | None) -> dict[str, object] | None:
 
 def one_key(keys: Keys | None) -> dict[str, object] | None:
     """The one key that is asked for, with plain values; None if there are none or several."""
-    if not keys or any(isinstance(values, list) and len(values) != 1 for values in keys.values()):
+    if (
+        not isinstance(keys, dict)
+        or not keys
+        or any(isinstance(values, list) and len(values) != 1 for values in keys.values())
+    ):
         return None
     return {name: values[0] if isinstance(values, list) else values for name, values in keys.items()}
 

@@ -1,25 +1,32 @@
 """Clients of a server, for programs: `Client` waits for answers, `AsyncClient` awaits them.
 
-They have the lookups of an engine: `lookup`, `lookup_one`, `lookup_many`; and what a server has beside them.
+They have the lookups of an engine: `lookup`, `lookup_one`, `lookup_many`, `lookup_at`; and what a server has beside
+them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from types import TracebackType
 from typing import Any
 
 import httpx
+import numpy as np
 import pyarrow as pa
 
 import panewise.errors
-from panewise.errors import PanewiseError, ServerError, StatementError
+from panewise.aggregates.types import Type
+from panewise.engine.ingest import as_column
+from panewise.errors import PanewiseError, ServerError, StatementError, TimeError
 from panewise.serve.encoding import ARROW
+from panewise.serve.source import masked
 
 Time = int | datetime | date | str
-Keys = Mapping[str, Any]
+Keys = Mapping[str, Any] | Sequence[Any]
+"""The groups, as for `Engine.lookup`: from attribute to a value or to several, or a list of tuples."""
+Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
 
 TIMEOUT_S = 30.0
 
@@ -27,10 +34,21 @@ TIMEOUT_S = 30.0
 def _params(keys: Keys | None, at: Time | None) -> dict[str, str]:
     found = {}
     if keys is not None:
-        found["keys"] = json.dumps({name: _plain(values) for name, values in keys.items()})
+        found["keys"] = json.dumps(_plain_keys(keys))
     if at is not None:
         found["at"] = _plain(at) if isinstance(at, (date, str)) else str(at)
     return found
+
+
+def _plain_keys(keys: Keys) -> Any:
+    return {name: _plain(values) for name, values in keys.items()} if isinstance(keys, Mapping) else _plain(list(keys))
+
+
+def _one_group(key: object) -> Keys | None:
+    """The key of `lookup_one`: a value, a tuple in the order of GROUP BY, or a dict; () if there are no groups."""
+    if key == ():
+        return None
+    return key if isinstance(key, Mapping) else [key]
 
 
 def _plain(value: Any) -> Any:
@@ -72,8 +90,19 @@ def _table(response: httpx.Response) -> pa.Table:
     return pa.ipc.open_stream(_checked(response).content).read_all()
 
 
-def _answers(response: httpx.Response) -> dict[str, list[dict[str, Any]]]:
-    return {answer["query"]: answer["rows"] for answer in _checked(response).json()["answers"]}
+def _tables(response: httpx.Response) -> dict[str, pa.Table]:
+    """The tables of a body: an Arrow stream for each query, one after the other."""
+    content = pa.BufferReader(_checked(response).content)
+    tables = {}
+    while content.tell() < content.size():
+        table = pa.ipc.open_stream(content).read_all()
+        tables[table.schema.metadata[b"panewise.query"].decode()] = table
+    return tables
+
+
+def _arrays(response: httpx.Response) -> Arrays:
+    table = _table(response)
+    return {name: masked(table.column(name)) for name in table.column_names}
 
 
 def _one(response: httpx.Response) -> dict[str, Any] | None:
@@ -82,8 +111,19 @@ def _one(response: httpx.Response) -> dict[str, Any] | None:
 
 
 def _several(queries: list[str], keys: Keys | None, at: Time | None) -> dict[str, Any]:
-    given = None if keys is None else {name: _plain(values) for name, values in keys.items()}
-    return {"queries": queries, "keys": given, "at": at if at is None or isinstance(at, int) else _plain(at)}
+    return {"queries": queries, **_asked(keys, at)}
+
+
+def _asked(keys: Keys | None, at: Time | None) -> dict[str, Any]:
+    return {"keys": None if keys is None else _plain_keys(keys), "at": _plain(at)}
+
+
+def _asked_at(keys: Keys | None, times: object) -> dict[str, Any]:
+    try:
+        times_us = as_column(Type.TIMESTAMP, times).cast(pa.int64()).to_pylist()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise TimeError(f"`times` are no times: {error}") from None
+    return {"keys": None if keys is None else _plain_keys(keys), "times": times_us}
 
 
 def _events(table: pa.Table) -> bytes:
@@ -151,15 +191,27 @@ class Client:
         headers = {"accept": ARROW}
         return _table(self._http.get(f"/v1/queries/{query}/answers", params=_params(keys, at), headers=headers))
 
-    def lookup_one(self, query: str, key: Keys | None = None, at: Time | None = None) -> dict[str, Any] | None:
+    def lookup_one(self, query: str, key: object = (), at: Time | None = None) -> dict[str, Any] | None:
         """Answer one group as a dict by column; None if it has no answer."""
-        return _one(self._http.get(f"/v1/queries/{query}/answers", params=_params(key, at) | {"limit": "1"}))
+        asked = _params(_one_group(key), at) | {"limit": "1"}
+        return _one(self._http.get(f"/v1/queries/{query}/answers", params=asked))
 
-    def lookup_many(
+    def lookup_many(self, query: str, keys: Keys, at: Time | None = None) -> Arrays:
+        """Answer many groups as arrays with an element for each key, masked where there is no answer."""
+        headers = {"accept": ARROW}
+        return _arrays(self._http.post(f"/v1/queries/{query}/values", json=_asked(keys, at), headers=headers))
+
+    def lookup_at(self, query: str, keys: Keys | None, times: object) -> Arrays:
+        """Answer many groups as `lookup_many` does, each at its own time."""
+        headers = {"accept": ARROW}
+        return _arrays(self._http.post(f"/v1/queries/{query}/values", json=_asked_at(keys, times), headers=headers))
+
+    def lookup_queries(
         self, queries: list[str], keys: Keys | None = None, at: Time | None = None
-    ) -> dict[str, list[dict[str, Any]]]:
-        """Answer several queries at one state of the stream; the rows of each, by its name."""
-        return _answers(self._http.post("/v1/lookup", json=_several(queries, keys, at)))
+    ) -> dict[str, pa.Table]:
+        """Answer several queries at one state of the stream; the table of each, by its name."""
+        headers = {"accept": ARROW}
+        return _tables(self._http.post("/v1/lookup", json=_several(queries, keys, at), headers=headers))
 
     def push(self, stream: str, events: pa.Table) -> int:
         """Send events to a server with an engine; returns how many came too late."""
@@ -214,15 +266,27 @@ class AsyncClient:
         headers = {"accept": ARROW}
         return _table(await self._http.get(f"/v1/queries/{query}/answers", params=_params(keys, at), headers=headers))
 
-    async def lookup_one(self, query: str, key: Keys | None = None, at: Time | None = None) -> dict[str, Any] | None:
+    async def lookup_one(self, query: str, key: object = (), at: Time | None = None) -> dict[str, Any] | None:
         """As `Client.lookup_one`."""
-        return _one(await self._http.get(f"/v1/queries/{query}/answers", params=_params(key, at) | {"limit": "1"}))
+        asked = _params(_one_group(key), at) | {"limit": "1"}
+        return _one(await self._http.get(f"/v1/queries/{query}/answers", params=asked))
 
-    async def lookup_many(
-        self, queries: list[str], keys: Keys | None = None, at: Time | None = None
-    ) -> dict[str, list[dict[str, Any]]]:
+    async def lookup_many(self, query: str, keys: Keys, at: Time | None = None) -> Arrays:
         """As `Client.lookup_many`."""
-        return _answers(await self._http.post("/v1/lookup", json=_several(queries, keys, at)))
+        headers = {"accept": ARROW}
+        return _arrays(await self._http.post(f"/v1/queries/{query}/values", json=_asked(keys, at), headers=headers))
+
+    async def lookup_at(self, query: str, keys: Keys | None, times: object) -> Arrays:
+        """As `Client.lookup_at`."""
+        headers, asked = {"accept": ARROW}, _asked_at(keys, times)
+        return _arrays(await self._http.post(f"/v1/queries/{query}/values", json=asked, headers=headers))
+
+    async def lookup_queries(
+        self, queries: list[str], keys: Keys | None = None, at: Time | None = None
+    ) -> dict[str, pa.Table]:
+        """As `Client.lookup_queries`."""
+        headers = {"accept": ARROW}
+        return _tables(await self._http.post("/v1/lookup", json=_several(queries, keys, at), headers=headers))
 
     async def push(self, stream: str, events: pa.Table) -> int:
         """As `Client.push`."""

@@ -14,8 +14,8 @@ import pyarrow as pa
 from panewise.engine.answers import INTERVAL_COLUMNS
 from panewise.engine.families import WINDOW_END
 from panewise.engine.wide_columns import WINDOW_START
-from panewise.serve.messages import Answer, Row
-from panewise.serve.source import Position
+from panewise.serve.messages import Answer, History, HistoryPoint, Row, Values
+from panewise.serve.source import Arrays, Position
 from panewise.spark.lookup_together import PlainRow
 from panewise.windows.clock import END_OF_STREAM, to_microseconds
 
@@ -108,6 +108,20 @@ def intervals_of(names: tuple[str, ...]) -> dict[str, tuple[str, str]]:
     return {name: (low, high) for name, (low, high) in bounds.items() if low in there and high in there}
 
 
+def columns_of(arrays: Arrays) -> dict[str, list[Any]]:
+    """Arrays as lists with values that JSON has."""
+    return {name: [_nested(value) for value in array.tolist()] for name, array in arrays.items()}
+
+
+def arrow_of_values(query: str, stream: str, arrays: Arrays, position: Position) -> bytes:
+    """Arrays as an Arrow stream, NULL where they are masked."""
+    columns = {name: pa.array(array.tolist(), _ARROW_TYPES.get(array.dtype.kind)) for name, array in arrays.items()}
+    return arrow_of(query, stream, pa.table(columns), position)
+
+
+_ARROW_TYPES = {"f": pa.float64(), "i": pa.int64(), "b": pa.bool_()}
+
+
 class Told:
     """What each answer of a request tells about a state, made once for all of them."""
 
@@ -126,13 +140,26 @@ class Told:
         """An answer from the plain values of one group; these are exact."""
         return self._answer(query, stream, [_shown(row)] if row is not None and limit else [], int(row is not None), {})
 
-    def _answer(
-        self, query: str, stream: str, rows: list[Row], total_rows: int, intervals: dict[str, tuple[str, str]]
-    ) -> Answer:
+    def values(self, query: str, stream: str, arrays: Arrays) -> Values:
+        """Arrays of many groups."""
+        return Values(query, columns_of(arrays), *self._state(stream))
+
+    def history(self, query: str, stream: str, points: list[HistoryPoint], names: tuple[str, ...]) -> History:
+        """The windows of one group, whose rows have these columns."""
+        intervals = intervals_of(names)
+        return History(query, points, not intervals, intervals, *self._state(stream))
+
+    def _state(self, stream: str) -> tuple[str | None, str | None, float | None, int]:
+        """The watermark, the newest event, its age and the version."""
         if stream not in self._times:
             watermark_us, newest_us = self._position.watermarks_us.get(stream), self._position.newest_us.get(stream)
             self._times[stream] = time_text(watermark_us), time_text(newest_us)
-        watermark, newest = self._times[stream]
+        return *self._times[stream], self._age_s, self._position.version
+
+    def _answer(
+        self, query: str, stream: str, rows: list[Row], total_rows: int, intervals: dict[str, tuple[str, str]]
+    ) -> Answer:
+        watermark, newest, age, version = self._state(stream)
         return Answer(
             query=query,
             rows=rows,
@@ -141,8 +168,8 @@ class Told:
             intervals=intervals,
             watermark=watermark,
             newest_event=newest,
-            age_s=self._age_s,
-            version=self._position.version,
+            age_s=age,
+            version=version,
         )
 
 

@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from panewise.engine.engine import Engine
 from panewise.engine.ingest import read_events
+from panewise.engine.on_demand.keys import asked_times, key_columns
 from panewise.errors import UnknownNameError
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.serve.kept_windows import KeptWindows
-from panewise.serve.source import AnswerSource, BusyError, Position, Reader
+from panewise.serve.rehearsal import rehearse
+from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
 from panewise.spark.lookup_together import PlainRow
 from panewise.windows.clock import to_microseconds
 
@@ -50,6 +52,23 @@ class EngineReader:
         if bound is None or not bound.window.is_sliding:
             return source.engine.lookup(query, at, keys)
         return source.kept[bound.stream].lookup(bound, keys, None if at is None else to_microseconds(at, "`at`"))
+
+    def lookup_many(self, query: str, keys: object, at: int | str | None) -> Arrays:
+        """Answer many groups of a query as arrays."""
+        engine, bound = self._source.engine, self._source.engine.workload.queries[query]
+        if not bound.window.is_sliding:
+            return engine.lookup_many(query, keys, at)
+        stream = engine.workload.streams[bound.stream]
+        size = len(next(iter(key_columns(stream, bound, keys).values())))
+        at_us = None if at is None else to_microseconds(at, "`at`")
+        return self._source.kept[bound.stream].lookup_at(bound, keys, [at_us] * size)
+
+    def lookup_at(self, query: str, keys: object, times: object) -> Arrays:
+        """Answer many groups of a query as arrays, each at its own time."""
+        engine, bound = self._source.engine, self._source.engine.workload.queries[query]
+        if not bound.window.is_sliding:
+            return engine.lookup_at(query, keys, times)
+        return self._source.kept[bound.stream].lookup_at(bound, keys, asked_times(bound, times).tolist())
 
     def lookup_rows(
         self, queries: list[str], key: dict[str, object], at: int | str | None
@@ -116,8 +135,13 @@ class EngineSource(AnswerSource):
             self._move()
         self.changed()
 
+    def start(self) -> None:
+        """Compile what events and lookups need, so that no request waits for it."""
+        rehearse(self.workload, self.workload)
+
     def add(self, statements: str) -> bool:
         """Run statements now."""
+        rehearse(self.check(statements), self.workload)
         with self._lock:
             self.engine.add(statements)
             for name, stream in self.engine.workload.streams.items():

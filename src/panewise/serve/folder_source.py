@@ -25,7 +25,7 @@ from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
 from panewise.serve.faults import LOG
-from panewise.serve.source import AnswerSource, BusyError, Position, Reader
+from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.lookup_together import PlainRow
 from panewise.spark.query_audit import QueryAudit
@@ -62,6 +62,14 @@ class FollowedClient:
     def lookup(self, query: str, keys: object, at: int | str | None) -> pa.Table:
         """Answer a query."""
         return self.client.lookup(query, keys, at)
+
+    def lookup_many(self, query: str, keys: object, at: int | str | None) -> Arrays:
+        """Answer many groups of a query as arrays."""
+        return self.client.lookup_many(query, keys, at)
+
+    def lookup_at(self, query: str, keys: object, times: object) -> Arrays:
+        """Answer many groups of a query as arrays, each at its own time."""
+        return self.client.lookup_at(query, keys, times)
 
     def lookup_rows(
         self, queries: list[str], key: dict[str, object], at: int | str | None

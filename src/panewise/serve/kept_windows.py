@@ -8,16 +8,20 @@ Cost: taking an entry O(1), as tables are made when somebody asks; a lookup O(lo
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.engine.closed_tables import Answers
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.wide_columns import group_columns, query_schema
-from panewise.errors import HistoryError
+from panewise.errors import HistoryError, KeysError
 from panewise.language.model import Query, Stream
+from panewise.serve.source import Arrays, arrays_of
 from panewise.windows import RowWindow
 from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.slots import lengths_of
@@ -85,6 +89,29 @@ class KeptWindows:
         found = self._corrected(query, parts)
         return found if keys is None else _of_keys(self._stream, query, found, keys)
 
+    def lookup_at(self, query: Query, keys: object, times_us: Sequence[int | None]) -> Arrays:
+        """The newest window that had closed at each time, of each group; None is now."""
+        columns = {} if keys is None and not query.group_by else key_columns(self._stream, query, keys)
+        for name, column in columns.items():
+            if len(column) != len(times_us):
+                raise KeysError(
+                    f"query {query.name}: `times` has {len(times_us)} times for {len(column)} keys of {name!r}"
+                )
+        groups = _groups(self._stream, query, columns) if columns else [()] * len(times_us)
+        by_end: dict[int | None, list[int]] = {}
+        for place, time_us in enumerate(times_us):
+            by_end.setdefault(self._end_us(query, time_us), []).append(place)
+        found: Arrays = {}
+        for places in by_end.values():
+            table = self.lookup(query, None, times_us[places[0]])
+            rows = _row_of_group(self._stream, query, table)
+            arrays = arrays_of(table, query, [rows.get(groups[place]) for place in places])
+            for label, array in arrays.items():
+                if label not in found:
+                    found[label] = np.ma.MaskedArray(np.zeros(len(times_us), array.dtype), True)
+                found[label][places] = array
+        return found or arrays_of(query_schema(self._stream, query).empty_table(), query, ())
+
     def _end_us(self, query: Query, at_us: int | None) -> int | None:
         """Where the window ends that a lookup shows."""
         if self._watermark_us is None:
@@ -108,9 +135,7 @@ class KeptWindows:
         table = pa.concat_tables(parts)
         if ENDED not in table.column_names:
             return table
-        names = list(group_columns(self._stream, query).values())
-        groups = zip(*(table.column(name).to_pylist() for name in names)) if names else [()] * table.num_rows
-        last = {group: place for place, group in enumerate(groups)}
+        last = _row_of_group(self._stream, query, table)
         kept = table.take(pa.array(sorted(last.values()), pa.int64()))
         return kept.filter(pc.invert(pc.fill_null(kept.column(ENDED), False))).drop_columns([ENDED])
 
@@ -123,6 +148,22 @@ def _last_end(entry: _Entry, query: Query, until_us: int) -> int | None:
     return found
 
 
+Group = tuple[Any, ...]
+
+
+def _groups(stream: Stream, query: Query, columns: Mapping[str, pa.Array]) -> list[Group]:
+    """The groups of columns of keys, as a table of answers shows them."""
+    schema, names = query_schema(stream, query), group_columns(stream, query)
+    given = (pa.array(columns[name]).cast(schema.field(shown).type).to_pylist() for name, shown in names.items())
+    return list(zip(*given))
+
+
+def _row_of_group(stream: Stream, query: Query, table: pa.Table) -> dict[Group, int]:
+    names = list(group_columns(stream, query).values())
+    groups = zip(*(table.column(name).to_pylist() for name in names)) if names else [()] * table.num_rows
+    return {group: place for place, group in enumerate(groups)}
+
+
 def _of_keys(stream: Stream, query: Query, table: pa.Table, keys: object) -> pa.Table:
     """The rows of some groups."""
     columns = key_columns(stream, query, keys)
@@ -133,7 +174,6 @@ def _of_keys(stream: Stream, query: Query, table: pa.Table, keys: object) -> pa.
             shown = table.column(names[attribute])
             table = table.filter(pc.is_in(shown, value_set=pa.array(wanted).cast(shown.type)))
         return table
-    given = (pa.array(columns[name]).cast(table.column(shown).type) for name, shown in names.items())
-    wanted_groups = set(zip(*(column.to_pylist() for column in given)))
+    wanted_groups = set(_groups(stream, query, columns))
     groups = zip(*(table.column(shown).to_pylist() for shown in names.values()))
     return table.filter(pa.array([group in wanted_groups for group in groups], pa.bool_()))

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 Key = str | int | float | bool | None
-Keys = dict[str, Key | list[Key]]
-"""From a GROUP BY attribute to a value, or to several. A value for all keys may stand alone."""
+Keys = dict[str, Key | list[Key]] | list[Key | list[Key]]
+"""From a GROUP BY attribute to a value, or to several; a value for all keys may stand alone. Or a list of groups: each
+is a value, or a list of values in the order of GROUP BY."""
 Row = dict[str, Any]
 
 
@@ -41,6 +42,29 @@ class Answer(msgspec.Struct, omit_defaults=False):
     version: int
     ended: list[Row] | None = None
     """In live answers of changed groups: the groups that have no answer any more."""
+
+
+class ValuesRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Groups of one query to look up as columns: all at one time, or each at its own."""
+
+    keys: Keys | None = None
+    """The groups; leave it out for a query without GROUP BY."""
+    at: int | str | None = None
+    """The time of all answers: ISO 8601, or microseconds since 1970."""
+    times: list[int | str] | None = None
+    """A time for each group, in place of `at`."""
+
+
+class Values(msgspec.Struct):
+    """What one query answers, as columns with an element for each group that was asked, in their order."""
+
+    query: str
+    columns: dict[str, list[Any]]
+    """By the names of SELECT. An element is null if its answer is NULL, or its group has none."""
+    watermark: str | None
+    newest_event: str | None
+    age_s: float | None
+    version: int
 
 
 class LookupAnswers(msgspec.Struct):
@@ -134,6 +158,43 @@ class History(msgspec.Struct):
 
     query: str
     points: list[HistoryPoint]
+    exact: bool
+    intervals: dict[str, tuple[str, str]]
+    """As in `Answer`."""
+    watermark: str | None
+    newest_event: str | None
+    age_s: float | None
+    version: int
+
+
+class TreeWork(msgspec.Struct):
+    """The work of one execution tree of an engine, predicted and done."""
+
+    stream: str
+    queries: int
+    group_by: list[str]
+    groups: int
+    fed: int
+    folded: int
+    predicted_fed: float
+    predicted_folded: float
+
+
+class PlanAnswer(msgspec.Struct):
+    """The plan: as data, the work of its trees, and in words."""
+
+    plan: dict[str, Any]
+    work: list[TreeWork]
+    """Of an engine; the trees of a job work on Spark, and its metrics tell."""
+    text: str
+
+
+class LiveMessage(msgspec.Struct):
+    """What a message of live answers has as its data."""
+
+    complete: bool
+    """True if it has all groups, false if only those that changed."""
+    answers: list[Answer]
 
 
 class State(msgspec.Struct):

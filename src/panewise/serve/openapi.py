@@ -33,6 +33,10 @@ class Endpoint:
     body: type | None = None
     parameters: dict[str, str] = field(default_factory=dict)
     """Of the address's query: the name, and what it means."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Of the request, likewise."""
+    others: dict[int, tuple[str, type]] = field(default_factory=dict)
+    """Further statuses that are no errors of the request: what they mean, and the message."""
     kinds: Sequence[str] = (JSON,)
     """The media types that it can answer with."""
     takes: Sequence[str] = (JSON,)
@@ -40,9 +44,21 @@ class Endpoint:
     status: int = 200
 
 
+_TYPES: dict[str, Any] = {
+    **{name: {"type": "integer", "minimum": 0} for name in ("limit", "offset", "points", "step_s")},
+    **{name: {"type": "boolean", "default": False} for name in ("descending", "check", "changed")},
+    "query": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+}
+"""The types of parameters; the others are text."""
+_REQUIRED = ("query",)
+
+
 def openapi(operations: Sequence[Endpoint], *, has_token: bool) -> dict[str, Any]:
     """The description of all operations."""
-    types = [Failure, *(one for operation in operations for one in (operation.answer, operation.body) if one)]
+    types: list[type] = [Failure]
+    for operation in operations:
+        types += [one for one in (operation.answer, operation.body) if one is not None]
+        types += [message for _, message in operation.others.values()]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(types, schemas))
     paths: dict[str, Any] = {}
@@ -66,14 +82,17 @@ def openapi(operations: Sequence[Endpoint], *, has_token: bool) -> dict[str, Any
 
 
 def _described(operation: Endpoint, schema_of: dict[type, Any]) -> dict[str, Any]:
-    content: dict[str, Any] = {kind: {} for kind in operation.kinds}
-    if operation.answer is not None:
-        content[JSON] = {"schema": schema_of[operation.answer]}
+    content = {kind: {"schema": _schema(kind, operation.answer, schema_of)} for kind in operation.kinds}
+    others = {
+        str(status): {"description": text, "content": {JSON: {"schema": schema_of[message]}}}
+        for status, (text, message) in operation.others.items()
+    }
     said: dict[str, Any] = {
         "summary": operation.summary,
         "operationId": operation.run.__name__.strip("_"),
         "responses": {
             str(operation.status): {"description": "Done.", "content": content},
+            **others,
             "default": {"description": "What is wrong.", "content": {JSON: {"schema": schema_of[Failure]}}},
         },
     }
@@ -81,15 +100,36 @@ def _described(operation: Endpoint, schema_of: dict[type, Any]) -> dict[str, Any
     said["parameters"] = [
         *({"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names),
         *(
-            {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+            {
+                "name": name,
+                "in": "query",
+                "description": text,
+                "required": name in _REQUIRED,
+                "schema": _TYPES.get(name, {"type": "string"}),
+            }
             for name, text in operation.parameters.items()
+        ),
+        *(
+            {"name": name, "in": "header", "description": text, "schema": {"type": "string"}}
+            for name, text in operation.headers.items()
         ),
     ]
     if operation.body is not None:
         said["requestBody"] = {"required": True, "content": {JSON: {"schema": schema_of[operation.body]}}}
     elif tuple(operation.takes) != (JSON,):
-        said["requestBody"] = {"required": True, "content": {kind: {} for kind in operation.takes}}
+        content = {kind: {"schema": _schema(kind, None, schema_of)} for kind in operation.takes}
+        said["requestBody"] = {"required": True, "content": content}
     return said
+
+
+def _schema(kind: str, message: type | None, schema_of: dict[type, Any]) -> Any:
+    """What a body of a media type is. The data of a server-sent event is JSON in text."""
+    if kind == JSON:
+        return {"type": "object"} if message is None else schema_of[message]
+    described: dict[str, Any] = {"type": "string", "contentMediaType": kind}
+    if kind == EVENTS and message is not None:
+        described = {"type": "string", "contentMediaType": JSON, "contentSchema": schema_of[message]}
+    return described
 
 
 __all__ = ["ARROW", "EVENTS", "JSON", "NDJSON", "Endpoint", "openapi"]

@@ -6,17 +6,22 @@ Its reader answers lookups and is for one thread at a time. Its position can be 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
+from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.errors import CommandError
+from panewise.language.model import Query
 from panewise.language.workload import Workload
 from panewise.spark.lookup_together import PlainRow
 
 T = TypeVar("T")
+Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
+"""By the names of SELECT, an element for each group that was asked; masked if it has no answer."""
 Changed = Callable[[], None]
 """Called after the source has something new, from any thread."""
 
@@ -62,6 +67,32 @@ class Reader(Protocol):
         self, queries: list[str], key: dict[str, object], at: int | str | None
     ) -> dict[str, PlainRow | None]:
         """Answer one group of those queries that can be answered together, as plain values; times are microseconds."""
+
+    def lookup_many(self, query: str, keys: object, at: int | str | None) -> Arrays:
+        """Answer many groups as `LookupClient.lookup_many` does."""
+
+    def lookup_at(self, query: str, keys: object, times: object) -> Arrays:
+        """Answer many groups, each at its own time, as `LookupClient.lookup_at` does."""
+
+
+def arrays_of(table: pa.Table, query: Query, rows: Sequence[int | None] = (0,)) -> Arrays:
+    """The answers of some rows of a query's table, in that order; masked for None, and for a row that is not there."""
+    places = pa.array([None if row is None or row >= table.num_rows else row for row in rows], pa.int64())
+    return {label: masked(table.column(label).take(places)) for label, _ in labelled_aggregates(query)}
+
+
+def masked(column: pa.ChunkedArray) -> np.ma.MaskedArray[Any, Any]:
+    """A column of a table as an array; times are microseconds."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    is_plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
+    is_null = np.asarray(column.is_null())
+    if not is_plain:
+        found = np.empty(len(column), np.object_)
+        found[:] = column.to_pylist()
+        return np.ma.MaskedArray(found, is_null)
+    empty = pa.scalar(False if pa.types.is_boolean(column.type) else 0, column.type)
+    return np.ma.MaskedArray(column.fill_null(empty).to_numpy(), is_null)
 
 
 class AnswerSource(ABC):
