@@ -22,6 +22,7 @@ from panewise.engine.ingest import to_batch
 from panewise.engine.projection import project
 from panewise.language.model import Stream
 from panewise.language.workload import Workload
+from panewise.planning.cost import DEFAULT_TOLERANCE
 from panewise.spark import combine, packed_job, processor
 from panewise.spark.buckets import bucket_ids
 from panewise.spark.counts import COMBINED, COUNTS, NO_TIME, Sizes
@@ -58,6 +59,7 @@ class SimulatedSpark:
         lookups: bool = False,
         quotas: Quotas | None = None,
         wide_by: By | None = None,
+        tolerance: float = DEFAULT_TOLERANCE,
         buckets: int = 3,
         workers: int = 2,
     ) -> None:
@@ -68,6 +70,7 @@ class SimulatedSpark:
         self._lookups = lookups
         self.quotas = quotas
         self._wide_by = wide_by
+        self._tolerance = tolerance
         self._ids = bucket_ids(2, buckets)
         self._workers = [Worker() for _ in range(workers)]
         self.committed: dict[int, State] = {}
@@ -92,6 +95,7 @@ class SimulatedSpark:
             changed_only=self._changed_only,
             quotas=self.quotas,
             wide_by=self._wide_by,
+            tolerance=self._tolerance,
         )
         if self._lookups:
             write_job(self.folder, job)

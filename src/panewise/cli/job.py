@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from panewise.cli.job_table import JobError as JobError
 from panewise.cli.job_table import Table, read_table
 from panewise.language.model import UNBOUNDED_US
+from panewise.planning.sharing.names import METHODS
 from panewise.spark.quotas import Quotas
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 """Formats of files in a folder: they need a path, and Spark reads them with the schema of the stream."""
 _TABLES = (
     *("queries", "name", "mode", "layout", "by", "source", "sink", "stream", "control", "lookups", "set_aside"),
-    *("metrics", "log", "spark"),
+    *("planning", "metrics", "log", "spark"),
 )
 _SINK_KEYS = ("format", "path", "mode", "encode", "key", "headers", "options")
 LOG_LEVELS = ("off", "error", "warn", "info", "debug")
@@ -127,6 +128,16 @@ class LogSettings:
 
 
 @dataclass(frozen=True)
+class PlanningSettings:
+    """How queries are planned: the arguments of `answers` with these names, None where the file says nothing."""
+
+    rate: float | None = None
+    groups: Mapping[str, int] | None = None
+    method: str | None = None
+    tolerance: float | None = None
+
+
+@dataclass(frozen=True)
 class JobFile:
     """A job file. `sources` has one entry under "" if the file does not name its stream."""
 
@@ -150,6 +161,7 @@ class JobFile:
     """The folder that the workers share with lookups; statements that came are kept there too."""
     set_aside: SetAside | None = None
     """Where events go that are set aside; None if they are only counted."""
+    planning: PlanningSettings = PlanningSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -213,6 +225,7 @@ def _job(root: Table) -> JobFile:
         quotas=_quotas(root),
         lookups=_lookups(root),
         set_aside=_set_aside(root),
+        planning=_planning(root.table("planning")),
         metrics=_metrics(root.table("metrics")),
         log=_log(root.table("log")),
         spark=_spark(root.table("spark")),
@@ -439,6 +452,18 @@ def _lookups(root: Table) -> str | None:
     table.expect_keys(("folder",))
     table.required_text("folder", '"out/lookups"')
     return str(table.local_path("folder"))
+
+
+def _planning(table: Table) -> PlanningSettings:
+    table.expect_keys(("rate", "groups", "method", "tolerance"))
+    groups = table.table("groups")
+    given = {name: groups.whole_number(name, low=1) for name in groups.content}
+    return PlanningSettings(
+        rate=table.number("rate", low=0, is_open=True),
+        groups={name: count for name, count in given.items() if count is not None} or None,
+        method=table.choice("method", METHODS),
+        tolerance=table.number("tolerance", low=0),
+    )
 
 
 def _metrics(table: Table) -> MetricsSettings:

@@ -82,6 +82,16 @@ class Table:
             raise self.fail(key, f"must be a whole number {bounds}, got {value!r}")
         return int(value)
 
+    def number(self, key: str, *, low: float, is_open: bool = False) -> float | None:
+        """A number of at least `low`, or above it if that is open; None if the key is absent."""
+        value = self.content.get(key)
+        if value is None:
+            return None
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        if not fits or not (value > low or (value == low and not is_open)):
+            raise self.fail(key, f"must be a number {'above' if is_open else 'of at least'} {low:g}, got {value!r}")
+        return float(value)
+
     def flag(self, key: str) -> bool | None:
         """True or false, or None if the key is absent."""
         value = self.content.get(key)

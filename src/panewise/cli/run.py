@@ -102,6 +102,10 @@ def _options(spark: SparkSession, job: JobFile) -> dict[str, Any]:
         "control": None if job.control is None else read_control(spark, job, job.control),
         "folder": job.lookups,
         "quotas": job.quotas,
+        "rate": job.planning.rate,
+        "groups": job.planning.groups,
+        "method": job.planning.method,
+        "tolerance": job.planning.tolerance,
     }
     return {name: value for name, value in given.items() if value is not None}
 

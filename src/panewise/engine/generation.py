@@ -25,6 +25,7 @@ from panewise.engine.projection import project
 from panewise.engine.slot_store import SlotStore
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
+from panewise.planning.drift import cost_at_work
 from panewise.planning.optimize import fit, grow, plan_stream
 from panewise.planning.trees import Clock, PlannedQuery, PlanShape, StreamPlan, Tree
 from panewise.windows import Window
@@ -235,13 +236,7 @@ class Generation:
     def cost(self) -> float:
         """Operations per second of the trees with their active queries, and of the bases that feed them."""
         bases = {base.number: base for base in self.plan.bases}
-        fed = {state.tree.base for state in self.trees}
-        trees = sum(
-            self.prices.feeding(bases[state.tree.base])
-            + self.prices.folding(state.tree, sum(self.prices.visits_for(*lengths_of(one)) for one in state.windows))
-            for state in self.trees
-        )
-        return trees + sum(self.prices.base(bases[number]) for number in fed)
+        return cost_at_work(self.prices, ((bases[s.tree.base], s.tree, s.windows) for s in self.trees))
 
     def has(self, clock: Clock) -> bool:
         """Whether some tree counts by this clock."""

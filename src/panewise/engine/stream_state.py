@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,7 @@ from panewise.engine.within import TimeGrams
 from panewise.errors import PanewiseError, WatermarkError
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
+from panewise.planning.drift import is_beyond, is_due
 from panewise.planning.having import plan_having
 from panewise.planning.memory import too_many_answers
 from panewise.planning.optimize import plan_stream
@@ -39,10 +39,6 @@ from panewise.windows.slots import oldest_slot_needed
 
 Ints = npt.NDArray[np.int64]
 
-FEW_QUERIES = 64
-"""With up to this many queries, a plan is compared with a fresh one after every change."""
-CHECKED_SHARE = 0.05
-"""With more, it is compared once so many of those above have changed: planning takes longer than a change."""
 MOST_GENERATIONS = 4
 """With more generations than this, all queries are planned together again."""
 
@@ -374,16 +370,13 @@ class StreamState:
     def check_plan(self) -> None:
         """Plan all queries anew if the plan at work costs more than the tolerance allows.
 
-        A plan of many queries is compared with a fresh one after as many changes as `CHECKED_SHARE` of them.
+        A plan of many queries is compared with a fresh one after a share of them has changed.
         """
-        active = len(self.reports_after_us)
-        is_due = self.changes_unchecked > (active - FEW_QUERIES) * CHECKED_SHARE
-        if not self.changes_unchecked or not is_due or any(generation.waits for generation in self.generations):
+        is_due_now = is_due(self.prices, self.changes_unchecked, len(self.reports_after_us))
+        if not is_due_now or any(generation.waits for generation in self.generations):
             return
         self.changes_unchecked = 0
-        if self.prices.tolerance == inf or len(self.reports_after_us) < 2:
-            return
-        if self.cost > self.fresh_cost * (1 + self.prices.tolerance):
+        if is_beyond(self.prices, self.cost, self.fresh_cost):
             self._plan_anew()
 
     def _plan_anew(self) -> None:

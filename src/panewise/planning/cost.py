@@ -8,7 +8,7 @@ one combine for each window at any overlap.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import expm1, inf, prod
 from numbers import Real
@@ -17,6 +17,7 @@ from panewise.errors import ArgumentError
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.names import WEAVE_SHARE, check_method
 from panewise.planning.trees import DEFAULT_RATE, Base, Clock, PlanContent, StreamPlan, Tree
+from panewise.windows import Window
 from panewise.windows.slots import lengths_of
 
 ASSUMED_VALUES = 100
@@ -76,7 +77,11 @@ class Prices:
 
     def tree(self, tree: Tree, base: Base) -> float:
         """Operations per second of a tree."""
-        return self.feeding(base) + self.folding(tree, self.visits(tree))
+        return self.serving(tree, base, tree.windows)
+
+    def serving(self, tree: Tree, base: Base, windows: Iterable[Window]) -> float:
+        """Operations per second of a tree that answers some windows."""
+        return self.feeding(base) + self.folding(tree, sum(self.visits_for(*lengths_of(one)) for one in windows))
 
     def feeding(self, base: Base) -> float:
         """Operations per second of putting a base's partials into the fragments of one tree."""

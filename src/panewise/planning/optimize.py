@@ -274,6 +274,16 @@ def grow(plan: StreamPlan, queries: Iterable[Query], prices: Prices | None = Non
     return replace(plan, trees=tuple(trees)), left
 
 
+def weave(plan: StreamPlan, base: Base, queries: Iterable[PlannedQuery], prices: Prices, first_tree: int) -> list[Tree]:
+    """Trees for queries that a base can feed, as if all of them had come at once."""
+    families: dict[tuple[str, ...], _AlikeQueries] = {}
+    for planned in queries:
+        group_by = tuple(sorted(planned.query.group_by))
+        families.setdefault(group_by, _AlikeQueries(base.clock, group_by, [])).queries.append(planned)
+    parts = [part for family in families.values() for part in _shared(family, base, prices)]
+    return [_tree(part, base, number, plan.input_types) for number, part in enumerate(parts, first_tree)]
+
+
 def _held(plan: StreamPlan, part: Base | Tree, query: Query) -> PlannedQuery | None:
     """A query planned with a plan's columns, or None when a base or a tree lacks something that it needs."""
     if _clock(query) is not part.clock or not set(query.group_by) <= set(part.group_by):

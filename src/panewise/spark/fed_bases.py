@@ -12,6 +12,7 @@ from functools import cached_property
 
 from panewise.planning.trees import Base, PlannedQuery, StreamPlan, Tree
 from panewise.spark.stand_ins import StandIn
+from panewise.windows import Window
 from panewise.windows.slots import lengths_of
 
 
@@ -33,6 +34,11 @@ class FedTree:
         """A new tree with all its queries."""
         queries = {planned.query.name: planned for planned in tree.queries}
         return FedTree(tree, queries, dict.fromkeys(queries, held_from_us), dict.fromkeys(queries, reports_after_us))
+
+    @property
+    def windows(self) -> frozenset[Window]:
+        """The different windows of its queries."""
+        return frozenset(planned.query.window for planned in self.queries.values())
 
     def with_query(self, planned: PlannedQuery, held_from_us: int | None, reports_after_us: int | None) -> FedTree:
         """The tree with one query more."""

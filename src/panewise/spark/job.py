@@ -6,12 +6,14 @@ and of the change alone, so every worker that has seen the same changes has the 
 same answers as the first time.
 
 A new query joins a tree that holds all it needs, or opens a tree on a base that does. Both start from the partials that
-the base's log still has. Other new queries are planned together onto new bases, which begin with the next batch.
+the base's log still has. When the plan costs more than a fresh one by more than the tolerance, trees are woven anew
+from the same log. Other new queries are planned together onto new bases, which begin with the next batch.
 Queries over PARTITION BY ... ROWS have row bases of their own.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,12 +25,15 @@ from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, Pan
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
-from panewise.planning.cost import Prices
+from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
+from panewise.planning.drift import is_beyond, is_due
 from panewise.planning.optimize import fit, grow, plan_stream
+from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
 from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
 from panewise.spark.quotas import Quotas, added_queries
+from panewise.spark.replanning import cost_of_bases, sliding_queries, woven_anew
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
 from panewise.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
 from panewise.windows import TimeWindow
@@ -88,6 +93,12 @@ class Job:
     changes: int = 0
     since_us: int | None = None
     """The watermark when the last change came. The job before it reported what ended up to then."""
+    unchecked: Mapping[str, int] = field(default_factory=dict)
+    """How many sliding queries of each stream came and went since its plan was compared with a fresh one."""
+    replans: int = 0
+    """How often trees were woven anew."""
+    replanned_batch: int | None = None
+    """The batch whose statements were the last to make that necessary."""
 
     @staticmethod
     def of(
@@ -96,6 +107,8 @@ class Job:
         *,
         rate: float = DEFAULT_RATE,
         groups: Mapping[str, int] | None = None,
+        method: str = WEAVE_SHARE,
+        tolerance: float = DEFAULT_TOLERANCE,
         is_live: bool = False,
         is_batch: bool = False,
         changed_only: bool = False,
@@ -111,9 +124,9 @@ class Job:
         if wide_by is not None:
             others = LongLayout(schema) if is_live else None
             layout = WideLayout.of(workload, wide_by, changed_only=changed_only, others=others)
-        prices = Prices(rate, groups=dict(groups or {}), in_bulk=True)
+        prices = Prices(rate, groups=dict(groups or {}), in_bulk=True, method=method, tolerance=tolerance)
         by_slots = {name: query for name, query in workload.queries.items() if not is_over_rows(query)}
-        plan, stand_ins = plan_with_stand_ins(Workload(workload.streams, by_slots), rate, groups)
+        plan, stand_ins = plan_with_stand_ins(Workload(workload.streams, by_slots), prices)
         bases = {
             base.number: FedBase(
                 stream,
@@ -201,7 +214,7 @@ class Job:
                 self.quotas.check(workload, after)
                 if self.quotas.slots is not None and added_queries(workload, after):
                     accepted = [one for one in judged if one.error is None]
-                    planned = self.after(replace(change, statements=(*accepted, statement)))
+                    planned = self._changed(replace(change, statements=(*accepted, statement)))
                     self.quotas.check_slots(planned.held_slots)
             except PanewiseError as error:
                 judged.append(replace(statement, error=str(error)))
@@ -216,7 +229,41 @@ class Job:
         return sum(max(base.retention_us, base.lookback_us) // base.base.granularity for base in self.bases.values())
 
     def after(self, change: Change) -> Job:
-        """The job for the batches after a change."""
+        """The job for the batches after a change, with trees woven anew where they cost too much."""
+        job = self._changed(change)
+        for stream in job.workload.streams:
+            job = job._within_tolerance(stream, change)
+        return job
+
+    def _within_tolerance(self, stream: str, change: Change) -> Job:
+        """The job, with the trees of a stream woven anew if the plan costs more than the tolerance allows."""
+        bases = self._bases_of(stream)
+        queries = sliding_queries(bases.values())
+        if not is_due(self.prices, self.unchecked.get(stream, 0), len(queries)):
+            return self
+        job = replace(self, unchecked={**self.unchecked, stream: 0})
+        cost, fresh_cost = self.costs(stream)
+        if not is_beyond(self.prices, cost, fresh_cost):
+            return job
+        woven = woven_anew(bases, self.prices)
+        if cost_of_bases(woven.values(), self.prices) >= cost:
+            return job
+        return replace(job, bases={**self.bases, **woven}, replans=self.replans + 1, replanned_batch=change.batch)
+
+    def costs(self, stream: str) -> tuple[float, float]:
+        """Operations per second of a stream's sliding queries as they are planned now, and in a fresh plan.
+
+        Cost: planning.
+        """
+        bases = self._bases_of(stream).values()
+        fresh = plan_stream(self.workload.streams[stream], sliding_queries(bases), self.prices)
+        return cost_of_bases(bases, self.prices), self.prices.stream(fresh)
+
+    def _bases_of(self, stream: str) -> dict[int, FedBase]:
+        return {number: live for number, live in self.bases.items() if live.plan.stream.name == stream}
+
+    def _changed(self, change: Change) -> Job:
+        """The job after a change, with the trees that were there and further ones."""
         workload = self.workload
         for statement in change.statements:
             if statement.error is None:
@@ -226,12 +273,16 @@ class Job:
         bases = {number: live.aged(change.watermark_us) for number, live in self.bases.items()}
         bases = {number: live.without(gone) for number, live in bases.items()}
         since_us = self.since_us if change.watermark_us is None else change.watermark_us
+        counts = Counter(query.stream for name, query in before.items() if name in gone and query.window.is_sliding)
+        counts.update(self.unchecked)
         job = replace(self, workload=workload, bases=bases, changes=self.changes + 1, since_us=since_us)
         for stream in workload.streams.values():
             fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
             over_rows = [query for query in fresh if is_over_rows(query)]
             asked = [query for query in fresh if not query.window.is_sliding and query not in over_rows]
-            job = job._with_queries(stream, [query for query in fresh if query.window.is_sliding], change)
+            sliding = [query for query in fresh if query.window.is_sliding]
+            counts[stream.name] += len(sliding)
+            job = job._with_queries(stream, sliding, change)
             job = job._with_lookups(stream, asked, change)
             job = job._with_row_queries(stream, over_rows, gone, change)
         # Only now, so that a query that replaces another starts with what that one held.
@@ -240,6 +291,7 @@ class Job:
             job,
             bases={number: live for number, live in needed.items() if live.trees or live.stand_ins},
             row_bases={number: base for number, base in job.row_bases.items() if base.queries},
+            unchecked=dict(counts),
         )
 
     def _with_queries(self, stream: Stream, queries: list[Query], change: Change) -> Job:

@@ -8,6 +8,8 @@ from pathlib import Path
 from panewise.errors import FolderError, SlotLogError, StatementError
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
+from panewise.planning.cost import DEFAULT_TOLERANCE
+from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Change, Job
 from panewise.spark.quotas import Quotas
@@ -67,6 +69,8 @@ class FolderJobs:
                 there["buckets"],
                 rate=there["rate"],
                 groups=there["groups"],
+                method=there.get("method", WEAVE_SHARE),
+                tolerance=there.get("tolerance", DEFAULT_TOLERANCE),
                 is_live=there["is_live"],
                 is_batch=there.get("is_batch", False),
                 changed_only=there["identity"]["changed_only"],

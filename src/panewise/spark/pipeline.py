@@ -22,6 +22,8 @@ from pyspark.sql import functions as F
 from panewise.errors import ArgumentError, SparkSetupError
 from panewise.language.model import Stream
 from panewise.language.workload import Workload
+from panewise.planning.cost import DEFAULT_TOLERANCE
+from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.batch_log import BatchLog
 from panewise.spark.bucket import Bucket
@@ -53,6 +55,8 @@ def answers(
     *,
     rate: float = DEFAULT_RATE,
     groups: Mapping[str, int] | None = None,
+    method: str = WEAVE_SHARE,
+    tolerance: float = DEFAULT_TOLERANCE,
     changed_only: bool = False,
     control: DataFrame | None = None,
     folder: str | PathLike[str] | None = None,
@@ -70,6 +74,8 @@ def answers(
         workload: The streams and queries.
         rate: Events a second that queries are planned for.
         groups: About how many values attributes have, by name.
+        method: Which method decides what windows share a tree, as for `panewise.optimize`.
+        tolerance: As queries come and go, the plan may cost this share more than a fresh one before it is made anew.
         changed_only: Report only groups whose answers differ from those of the window before.
         control: A streaming DataFrame of statements that add and drop queries while the job runs. It has a text column
             `statement` (or one column only), a column `position` if the order within a batch matters, and a column
@@ -91,7 +97,7 @@ def answers(
 
     Cost: one pass over the events for all queries, and a shuffle of one partial per slot, key and task.
     """
-    asked = AnswerOptions(rate, groups, changed_only, control, folder, buckets, quotas)
+    asked = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas)
     packed, layout = packed_answers(events, workload, asked)
     (schema,) = layout.schemas.values()
     return packed.mapInArrow(unpack_partitions(schema), answers_type(schema))
@@ -103,6 +109,8 @@ class AnswerOptions:
 
     rate: float
     groups: Mapping[str, int] | None
+    method: str
+    tolerance: float
     changed_only: bool
     control: DataFrame | None
     folder: str | PathLike[str] | None
@@ -140,6 +148,8 @@ def packed_answers(
         ids,
         rate=asked.rate,
         groups=asked.groups,
+        method=asked.method,
+        tolerance=asked.tolerance,
         is_live=control is not None,
         is_batch=not streaming,
         changed_only=asked.changed_only,

@@ -30,6 +30,8 @@ import numpy as np
 
 from panewise.errors import FolderError, SlotLogError, UnusableFolderError
 from panewise.language.workload import print_workload
+from panewise.planning.cost import DEFAULT_TOLERANCE
+from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.spark.identity import identity_of, what_differs
 from panewise.spark.manifest import write_manifest
 from panewise.spark.packing import PackedPart, pack_parts
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from panewise.spark.job import Job
 
 JOB_FILE = "job.json"
-_UNSAID = {"is_batch": False}
+_UNSAID = {"is_batch": False, "method": WEAVE_SHARE, "tolerance": DEFAULT_TOLERANCE}
 """The value if the file of an older Panewise does not have one."""
 PROBE_BYTES = 1 << 16
 SLOTS = "slots"
@@ -300,6 +302,8 @@ def _describe(job: Job) -> dict[str, Any]:
         "statements": print_workload(job.workload),
         "rate": job.prices.rate,
         "groups": dict(job.prices.groups),
+        "method": job.prices.method,
+        "tolerance": job.prices.tolerance,
         "buckets": list(job.bucket_ids),
         "is_live": job.is_live,
         "is_batch": job.is_batch,

@@ -8,7 +8,6 @@ sure that the bases hold what a lookup needs. Sliding queries are planned as if 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -39,15 +38,14 @@ class StandIn:
         return self.query.window
 
 
-def plan_with_stand_ins(
-    workload: Workload, rate: float, groups: Mapping[str, int] | None
-) -> tuple[Plan, dict[int, tuple[StandIn, ...]]]:
+def plan_with_stand_ins(workload: Workload, prices: Prices) -> tuple[Plan, dict[int, tuple[StandIn, ...]]]:
     """A plan whose trees answer the sliding queries and whose bases serve all queries; and each base's stand-ins."""
     sliding = {name: query for name, query in workload.queries.items() if query.window.is_sliding}
-    plan = optimize(Workload(workload.streams, sliding), rate=rate, groups=groups, in_bulk=True)
+    plan = optimize(
+        Workload(workload.streams, sliding), rate=prices.rate, groups=prices.groups, in_bulk=True, method=prices.method
+    )
     if len(sliding) == len(workload.queries):
         return plan, {}
-    prices = Prices(rate, groups=groups or {}, in_bulk=True)
     streams: dict[str, StreamPlan] = {}
     stand_ins: dict[int, list[StandIn]] = {}
     trees = bases = 0

@@ -23,6 +23,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
 from panewise.language.workload import Workload
 from panewise.notebook import names
+from panewise.planning.cost import DEFAULT_TOLERANCE
+from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.layouts import By, Layout, check_by, table_names
 from panewise.spark.pipeline import AnswerOptions, packed_answers
@@ -94,6 +96,8 @@ def tables(
     by: By = "family",
     rate: float = DEFAULT_RATE,
     groups: Mapping[str, int] | None = None,
+    method: str = WEAVE_SHARE,
+    tolerance: float = DEFAULT_TOLERANCE,
     changed_only: bool = False,
     control: DataFrame | None = None,
     folder: str | PathLike[str] | None = None,
@@ -113,6 +117,8 @@ def tables(
             a table per query.
         rate: As for `answers`.
         groups: As for `answers`.
+        method: As for `answers`.
+        tolerance: As for `answers`.
         changed_only: As for `answers`.
         control: As for `answers`; only with `by="query"`. The queries of the workload have a table each. Answers of
             queries that come later, or come back changed, are in the table `long`, as `answers` has them.
@@ -134,7 +140,7 @@ def tables(
     if not table_names(workload, by, is_live=control is not None):
         raise ArgumentError("no query of the workload has SLIDE, so there is no table; look answers up, or add SLIDE")
     until_us = END_OF_STREAM if until is None else to_microseconds(until, "`until`", or_end=True)
-    asked = AnswerOptions(rate, groups, changed_only, control, folder, buckets, quotas, until_us)
+    asked = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas, until_us)
     packed, layout = packed_answers(events, workload, asked, by)
     if (packed.sparkSession.conf.get("spark.sql.caseSensitive") or "false").lower() != "true":
         _check_case(layout)

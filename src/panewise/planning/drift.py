@@ -1,0 +1,40 @@
+"""Drift: how far a plan may move away from a fresh one as queries come and go (Guirguis et al., section 5.2).
+
+The engine and Spark ask here, so both decide alike. Nothing depends on clocks or on who asks: the same changes give the
+same decisions, also in a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from panewise.planning.cost import Prices
+from panewise.planning.trees import Base, Tree
+from panewise.windows import Window
+
+FEW_QUERIES = 64
+"""With up to this many queries, a plan is compared with a fresh one after every change."""
+CHECKED_SHARE = 0.05
+"""With more, it is compared once so many of those above have changed: planning takes longer than a change."""
+
+
+def is_due(prices: Prices, changes: int, queries: int) -> bool:
+    """Whether to compare the plan of some queries with a fresh one, after so many changes."""
+    if not changes or queries < 2 or prices.tolerance == inf:
+        return False
+    return changes > (queries - FEW_QUERIES) * CHECKED_SHARE
+
+
+def is_beyond(prices: Prices, cost: float, fresh_cost: float) -> bool:
+    """Whether a plan costs more than the tolerance allows."""
+    return cost > fresh_cost * (1 + prices.tolerance)
+
+
+def cost_at_work(prices: Prices, trees: Iterable[tuple[Base, Tree, Iterable[Window]]]) -> float:
+    """Operations per second of trees, each with its base and the windows of its queries, and of those bases."""
+    cost, bases = 0.0, {}
+    for base, tree, windows in trees:
+        bases[base.number] = base
+        cost += prices.serving(tree, base, windows)
+    return cost + sum(map(prices.base, bases.values()))

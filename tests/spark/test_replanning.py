@@ -1,0 +1,107 @@
+"""On Spark, a plan stays near the cost of a fresh one while queries come and go, and no window loses its past."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import oracle
+from tests.answers import to_answers
+from tests.spark.simulated import SimulatedSpark
+
+import panewise
+from panewise.errors import PanewiseError
+from panewise.spark.job import Job
+from panewise.spark.lookup_folder import FolderJobs
+
+US = 1_000_000
+ORIGIN_US = 1_356_998_400_000_000
+STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;"
+
+
+LENGTHS = [40, 30, 24, 20, 15, 12, 10, 8, 6, 5, 4, 3, 2]
+"""From long to short: no tree has the edges of the next query."""
+
+
+def tumbling(seconds: int, name: str = "") -> str:
+    window = f"[RANGE {seconds} SECONDS SLIDE {seconds} SECONDS]"
+    return f"CREATE QUERY {name or f'q{seconds}'} AS SELECT k, SUM(x), MAX(x) FROM s {window} GROUP BY k;"
+
+
+def events(first: int, last: int) -> list[dict[str, Any]]:
+    return [
+        {"t": ORIGIN_US + second * US, "k": key, "x": sign * second}
+        for second in range(first, last)
+        for key, sign in (("a", 1), ("b", -1))
+    ]
+
+
+def trees_of(job: Job) -> list[tuple[int, set[str]]]:
+    return [(tree.tree.number, set(tree.queries)) for live in job.bases.values() for tree in live.trees]
+
+
+@pytest.mark.parametrize("changed_only", [False, True])
+def test_trees_are_woven_anew_and_no_window_loses_its_past(tmp_path: Path, changed_only: bool) -> None:
+    workload = panewise.read(STREAM + tumbling(60))
+    spark = SimulatedSpark(workload, tmp_path, live=True, lookups=True, changed_only=changed_only)
+    for place, seconds in enumerate(LENGTHS):
+        spark.run_batch({"s": events(7 * place, 7 * place + 7)}, [tumbling(seconds)])
+    drops = [f"DROP QUERY q{seconds};" for seconds in LENGTHS if seconds % 4]
+    spark.run_batch({"s": events(91, 147)}, drops)
+    spark.run_batch({"s": events(147, 330)})
+    spark.run_batch({"s": events(330, 331)})
+    job = spark.packed.at(spark.batch)
+    cost, fresh_cost = job.costs("s")
+    assert job.replans > 1
+    assert cost <= 1.2 * fresh_cost
+
+    # A replay, here by one who reads the folder, decides alike.
+    replayed = FolderJobs(tmp_path).current()
+    assert trees_of(replayed) == trees_of(job)
+    assert (replayed.replans, replayed.replanned_batch) == (job.replans, job.replanned_batch)
+
+    every = panewise.read(STREAM + "".join(map(tumbling, [60, *LENGTHS])))
+    found = to_answers(spark.table(), every)
+    accepted, watermark_us = events(0, 330), ORIGIN_US + 329 * US
+    for live in job.bases.values():
+        for tree in live.trees:
+            for name, planned in tree.queries.items():
+                after_us, exact_us = tree.reports_after_us[name], tree.exact_from_us[name]
+                expected = [
+                    one
+                    for one in oracle.closed_answers(planned.query, "t", accepted, watermark_us, after_us)
+                    if exact_us is None or one.window_start >= exact_us
+                ]
+                mine = [one for one in found if one.query == name]
+                # Sums differ from window to window here, so changes are all answers.
+                assert sorted(map(repr, mine)) == sorted(map(repr, expected))
+                assert len(mine) > 10
+
+
+def test_a_thousand_changes_in_one_batch(tmp_path: Path) -> None:
+    spark = SimulatedSpark(panewise.read(STREAM + tumbling(60)), tmp_path, live=True)
+    spark.run_batch({"s": events(0, 5)})
+    statements = [tumbling(LENGTHS[n % 13], f"q{n}") for n in range(600)] + [f"DROP QUERY q{n};" for n in range(400)]
+    spark.run_batch({"s": events(5, 10)}, statements)
+    spark.run_batch({"s": events(10, 15)})
+    job = spark.packed.at(spark.batch)
+    # q60 was there before, so its statement was refused; its DROP took the old one away.
+    assert spark.counts["rejected_statements"] == 1
+    assert set(job.workload.queries) == {f"q{n}" for n in range(400, 600)}
+    cost, fresh_cost = job.costs("s")
+    assert cost <= 1.2 * fresh_cost
+
+
+def test_bad_input_is_refused_and_an_infinite_tolerance_plans_nothing_anew(tmp_path: Path) -> None:
+    workload = panewise.read(STREAM + tumbling(60))
+    with pytest.raises(PanewiseError, match="unknown method of sharing 'weave'"):
+        Job.of(workload, [0], method="weave")
+    with pytest.raises(PanewiseError, match="tolerance is a share of a plan's cost, at least 0"):
+        Job.of(workload, [0], tolerance=-1)
+    spark = SimulatedSpark(workload, tmp_path, live=True, tolerance=math.inf)
+    spark.run_batch({"s": events(0, 5)}, ["DROP QUERY nothing;", *map(tumbling, LENGTHS)])
+    spark.run_batch({"s": events(5, 9)})
+    job = spark.packed.at(spark.batch)
+    assert (spark.counts["rejected_statements"], job.replans, job.replanned_batch) == (1, 0, None)
