@@ -150,6 +150,10 @@ class SparkSetupError(PanewiseError):
     """Spark cannot start, or its settings, its version or its DataFrames do not fit what was asked."""
 
 
+class TooManyRowsError(PanewiseError):
+    """A window of an ORDER BY without LIMIT has more rows than was allowed."""
+
+
 class NotOnSparkError(PanewiseError):
     """A query or a statement that Spark does not answer: the message says who does."""
 

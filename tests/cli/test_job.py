@@ -340,10 +340,6 @@ def test_wide_tables_without_a_sink_for_all(tmp_path: Path) -> None:
         (WIDE.replace("wide", "wied"), r'layout: must be "long" or "wide", got "wied"; did you mean wide\?'),
         (WIDE + 'by = "families"', r'by: must be "family" or "query", got "families"; did you mean family\?'),
         (WIDE.replace('layout = "wide"', 'by = "query"'), 'by: is for wide tables; write layout = "wide" as well'),
-        (
-            WIDE.replace("wide", "long") + '[sink.a]\nformat = "orc"\npath = "a"',
-            r'\[sink\] a: unknown key.*; a sink for each table needs layout = "wide"',
-        ),
         (WIDE + '[sink.a]\nformat = "orc"', r"\[sink.a\] path: is missing; format orc writes files"),
         (WIDE + '[sink.a]\nformta = "orc"', r"\[sink.a\] formta: unknown key; did you mean format\?"),
         (

@@ -118,3 +118,32 @@ def test_each_wide_table_needs_a_sink(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(JOB + f"layout='wide'\n[sink.{TABLE}]\nformat='orc'\npath='o'")
     with pytest.raises(JobError, match=r"\[sink.quotes_every_1_hour\]: is missing; table quotes_every_1_hour needs"):
         check_job(read_job(tmp_path / "job.toml"))
+
+
+ROW_QUERIES = """
+CREATE QUERY busiest AS SELECT TOP_K(volume, 3) FROM trades [RANGE 1 HOUR SLIDE 5 MINUTES];
+CREATE QUERY all_prices AS SELECT price FROM quotes [RANGE 1 HOUR SLIDE 5 MINUTES] ORDER BY price;
+"""
+SINKS = "".join(f"[sink.{name}]\nformat='orc'\npath='{name}'\n" for name in ("busiest", "all_prices"))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("most_rows = 9\n[sink]\nformat='orc'\npath='o'\n" + SINKS, None),
+        ("most_rows = 9\nlayout = 'wide'\n[sink]\nformat='orc'\npath='o'\n", None),
+        ("most_rows = 9\n" + SINKS, r"\[sink\]: is missing; it says where the answers of the aggregates go"),
+        ("most_rows = 9\n", r"\[sink.busiest\]: is missing; query busiest answers with rows, which need a sink of"),
+        (SINKS, "query all_prices: ORDER BY without LIMIT .*; write LIMIT, or give most_rows="),
+        ("most_rows = 0\n" + SINKS, "most_rows"),
+        ("most_rows = 9\n[sink.busyest]\nformat='orc'\npath='o'", r"\[sink.busyest\]: is of no .* mean busiest\?"),
+    ],
+)
+def test_each_row_query_needs_a_sink(tmp_path: Path, more: str, message: str | None) -> None:
+    (tmp_path / "queries.sql").write_text(STATEMENTS + ROW_QUERIES)
+    (tmp_path / "job.toml").write_text(JOB + more)
+    if message is None:
+        assert len(check_job(read_job(tmp_path / "job.toml")).row_queries) == 2
+        return
+    with pytest.raises(PanewiseError, match=message):
+        check_job(read_job(tmp_path / "job.toml"))

@@ -474,3 +474,43 @@ def test_wide_tables_of_a_batch_have_their_sinks(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "rows in 2 tables" in done.stdout
     assert sorted(map(str, wide_rows(folder))) == sorted(map(str, expected(last_end=65)))
+
+
+ROW_QUERIES = """
+CREATE QUERY sensors AS SELECT HISTOGRAM(sensor) FROM readings [RANGE 10 MINUTES SLIDE 5 MINUTES];
+CREATE QUERY greatest AS
+  SELECT sensor, value FROM readings [RANGE 10 MINUTES SLIDE 5 MINUTES] ORDER BY value DESC LIMIT 2;
+"""
+ROW_SINKS = """
+[sink.sensors]
+format = "parquet"
+path = "out/sensors"
+[sink.greatest]
+format = "parquet"
+path = "out/greatest"
+"""
+
+
+def test_row_queries_have_sinks_beside_the_answers(folder: Path) -> None:
+    """A stream that is run again when the last file is there; everything is written once, by one query."""
+    (folder / "queries.sql").write_text(WORKLOAD + ROW_QUERIES)
+    last = folder / "data" / "2.parquet"
+    last.rename(folder / "2.parquet")
+    first = panewise_run(folder, "stream", tables=ROW_SINKS)
+    assert first.returncode == 0, first.stderr
+    assert "4 queries as a stream" in first.stdout
+    (folder / "2.parquet").rename(last)
+    again = panewise_run(folder, "stream", tables=ROW_SINKS)
+    assert again.returncode == 0, again.stderr
+    assert answers(folder) == expected(last_end=55)
+    ends = range(5, 56, 5)
+    sensors = [
+        (row["window_end"].minute, row["value"], row["count"])
+        for row in pq.read_table(folder / "out" / "sensors").to_pylist()
+    ]
+    assert sorted(sensors) == [(end, sensor, 300 if end > 5 else 150) for end in ends for sensor in "ab"]
+    greatest = [
+        (row["window_end"].minute, row["position"], row["sensor"], row["value"])
+        for row in pq.read_table(folder / "out" / "greatest").to_pylist()
+    ]
+    assert sorted(greatest) == [(end, position, "b", 59.0) for end in ends for position in (1, 2)]

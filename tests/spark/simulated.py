@@ -20,6 +20,7 @@ from tests.spark.streaming import Event, public_table
 
 from panewise.engine.ingest import to_batch
 from panewise.engine.projection import project
+from panewise.language.evaluate import evaluate
 from panewise.language.model import Stream
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE
@@ -33,9 +34,13 @@ from panewise.spark.pipeline import answer_bucket, pack_job
 from panewise.spark.processor import CONTROL, BucketProcessor
 from panewise.spark.projection import row_column
 from panewise.spark.quotas import Quotas
+from panewise.spark.row_merges import merge_partitions
 from panewise.spark.slot_log import write_job
+from panewise.spark.tuple_bases import cell_column
 
 State = dict[str, Any]
+Packed = tuple[str, int, bytes]
+"""The table of packed rows, their part, and the rows."""
 
 
 class Worker:
@@ -60,6 +65,7 @@ class SimulatedSpark:
         quotas: Quotas | None = None,
         wide_by: By | None = None,
         tolerance: float = DEFAULT_TOLERANCE,
+        most_rows: int | None = None,
         buckets: int = 3,
         workers: int = 2,
     ) -> None:
@@ -71,6 +77,7 @@ class SimulatedSpark:
         self.quotas = quotas
         self._wide_by = wide_by
         self._tolerance = tolerance
+        self._most_rows = most_rows
         self._ids = bucket_ids(2, buckets)
         self._workers = [Worker() for _ in range(workers)]
         self.committed: dict[int, State] = {}
@@ -96,6 +103,7 @@ class SimulatedSpark:
             quotas=self.quotas,
             wide_by=self._wide_by,
             tolerance=self._tolerance,
+            most_rows=self._most_rows,
         )
         if self._lookups:
             write_job(self.folder, job)
@@ -104,7 +112,7 @@ class SimulatedSpark:
         self._processor = BucketProcessor(self.packed, f"run {self.batch}", str(self.folder) if self._lookups else None)
         self._workers = [Worker() for _ in self._workers]
         self.schema = job.answers_schema
-        self.schemas = job.layout.schemas
+        self.schemas, self.merges = job.schemas, job.merges
 
     @property
     def watermark_ms(self) -> int:
@@ -125,17 +133,25 @@ class SimulatedSpark:
 
     def run_as_batch_job(self, events: dict[str, Sequence[Event]]) -> None:
         """Run the workload as a batch job over all events, each bucket as Spark's `applyInArrow` would call for it."""
-        job = Job.of(self.workload, self._ids, is_batch=True, changed_only=self._changed_only, wide_by=self._wide_by)
+        job = Job.of(
+            self.workload,
+            self._ids,
+            is_batch=True,
+            changed_only=self._changed_only,
+            wide_by=self._wide_by,
+            most_rows=self._most_rows,
+        )
+        self.schemas, self.merges = job.schemas, job.merges
         write_job(self.folder, job)
         self.packed, self._combining = pack_job(job, None)
         rows = list(self._rows(events))
         answer = answer_bucket(self.packed, str(self.folder))
-        found: list[tuple[str, pa.RecordBatch]] = []
+        found: list[Packed] = []
         for bucket in self._ids:
             mine = [row.asDict() for row in rows if row.bucket == bucket]
             if mine:
                 found += [
-                    (out["table_name"], unpack(out["content"]))
+                    (out["table_name"], out["part"], out["content"])
                     for batch in answer(iter([pa.RecordBatch.from_pylist(mine)]))
                     for out in batch.to_pylist()
                     if out["content"] is not None
@@ -174,14 +190,23 @@ class SimulatedSpark:
         self.batch += 1
         return self.brought.get(LONG, self.schema.empty_table())
 
-    def _take(self, answers: list[tuple[str, pa.RecordBatch]]) -> None:
+    def _take(self, answers: list[Packed]) -> None:
         """Take what a batch brings."""
-        self.answers += [rows for table, rows in answers if table == LONG]
+        self.answers += [unpack(content) for table, _, content in answers if table == LONG]
         self.brought = {
-            name: pa.Table.from_batches([rows.cast(schema) for table, rows in answers if table == name], schema)
+            name: pa.Table.from_batches([rows.cast(schema) for rows in self._rows_of(name, answers)], schema)
             for name, schema in self.schemas.items()
         }
-        assert {table for table, _ in answers} <= self.schemas.keys()
+        assert {table for table, _, _ in answers} <= self.schemas.keys()
+
+    def _rows_of(self, table: str, answers: list[Packed]) -> list[pa.RecordBatch]:
+        """The rows of a table, those of all buckets merged where they must be."""
+        mine = [(part, content) for name, part, content in answers if name == table]
+        if table not in self.merges:
+            return [unpack(content) for _, content in mine]
+        arrays = [pa.array([part for part, _ in mine], pa.int32()), pa.array([some for _, some in mine], pa.binary())]
+        packed = pa.RecordBatch.from_arrays(arrays, ["part", "content"])
+        return list(merge_partitions(self.merges[table])([packed]))
 
     def table(self) -> pa.Table:
         """All answers so far."""
@@ -189,9 +214,9 @@ class SimulatedSpark:
 
     def _attempt(
         self, events: dict[str, Sequence[Event]], statements: Sequence[str], shift: int
-    ) -> tuple[dict[int, State], list[tuple[str, pa.RecordBatch]], dict[str, int]]:
+    ) -> tuple[dict[int, State], list[Packed], dict[str, int]]:
         state = copy.deepcopy(self.committed)
-        answers: list[tuple[str, pa.RecordBatch]] = []
+        answers: list[Packed] = []
         counts = dict.fromkeys(COUNTS, 0)
         with (
             mock.patch.object(combine, "batch_id", return_value=self.batch),
@@ -204,7 +229,7 @@ class SimulatedSpark:
                 with mock.patch.object(processor, "_CACHE", worker.cache):
                     for out in self._call(bucket, mine, state):
                         if out.content is not None:
-                            answers.append((out.table_name, unpack(out.content)))
+                            answers.append((out.table_name, out.part, out.content))
                         if out.sizes is not None:
                             self.sizes[out.bucket] = Sizes.of(out.sizes)
                         for name in COUNTS:
@@ -251,6 +276,9 @@ class SimulatedSpark:
             columns |= {name: projected.column(name) for name in projected.schema.names}
         attributes = job.row_attributes_of(stream.name)
         columns |= {row_column(attributes, name): batch.column(name) for name in attributes}
+        values = {name: batch.column(name) for name in stream.attributes}
+        for place, cell in enumerate(job.tuples.cells_of(stream.name)):
+            columns[cell_column(place)] = evaluate(cell, values, stream.attributes, length=batch.num_rows)
         return pa.RecordBatch.from_pydict(columns)
 
     def _control(self, statements: Sequence[str]) -> Iterator[Row]:

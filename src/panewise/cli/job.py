@@ -37,7 +37,7 @@ FILE_FORMATS = ("parquet", "json", "csv", "orc", "text", "avro", "xml")
 """Formats of files in a folder: they need a path, and Spark reads them with the schema of the stream."""
 _TABLES = (
     *("queries", "name", "mode", "layout", "by", "source", "sink", "stream", "control", "lookups", "set_aside"),
-    *("planning", "metrics", "log", "spark"),
+    *("planning", "metrics", "log", "spark", "most_rows"),
 )
 _SINK_KEYS = ("format", "path", "mode", "encode", "key", "headers", "options")
 LOG_LEVELS = ("off", "error", "warn", "info", "debug")
@@ -147,11 +147,14 @@ class JobFile:
     mode: str
     sources: Mapping[str, EventSource]
     sink: Sink | None = Sink()
-    """The sink of the answers; of wide tables, that of each table without one of its own, None if there is none."""
+    """The sink of the answers; of wide tables, that of each table without one of its own. None if only single tables
+    have sinks."""
     wide_by: By | None = None
     """What has a wide table of its own; None for one long table."""
     sinks: Mapping[str, Sink] = field(default_factory=dict)
-    """The sinks of single wide tables."""
+    """The sinks of single wide tables, and of row queries."""
+    most_rows: int | None = None
+    """The most rows that a window of an ORDER BY without LIMIT may have."""
     stream: StreamSettings = StreamSettings()
     control: EventSource | None = None
     """The source of statements that change the queries while the stream runs."""
@@ -220,6 +223,7 @@ def _job(root: Table) -> JobFile:
         sink=_sink(root),
         wide_by=_wide_by(root),
         sinks=_sinks_of_tables(root),
+        most_rows=root.whole_number("most_rows", low=1),
         stream=_stream(root),
         control=_control(root),
         quotas=_quotas(root),
@@ -284,25 +288,25 @@ def _wide_by(root: Table) -> By | None:
 
 def _sink(root: Table) -> Sink | None:
     table = root.table("sink")
-    if _wide_by(root) is None:
-        named = any(isinstance(value, dict) and key != "options" for key, value in table.content.items())
-        table.expect_keys(_SINK_KEYS, '; a sink for each table needs layout = "wide"' if named else "")
-        return _sink_of(root, table)
     table = _for_all_tables(table)
     if not table.content and root.table("sink").content:
         return None
     table.expect_keys(_SINK_KEYS)
+    if _wide_by(root) is None:
+        return _sink_of(root, table)
     return _sink_of_tables(root, table, needs_path=False)
 
 
 def _sinks_of_tables(root: Table) -> dict[str, Sink]:
-    """The sinks of single tables. A key that one leaves out is that of [sink], with the table's name after the path."""
-    if _wide_by(root) is None:
-        return {}
+    """The sinks of single tables. A key that one leaves out is that of [sink], with the table's name after the path.
+
+    Beside one long table, they are of row queries, and take nothing from [sink].
+    """
     table = root.table("sink")
-    common = _for_all_tables(table)
+    single = [name for name in table.content if name not in _for_all_tables(table).content]
+    common = Table(root.file, "sink", {}) if _wide_by(root) is None else _for_all_tables(table)
     sinks = {}
-    for name in (name for name in table.content if name not in common.content):
+    for name in single:
         mine = table.table(name)
         mine.expect_keys(_SINK_KEYS)
         options = {**common.table("options").content, **mine.table("options").content}

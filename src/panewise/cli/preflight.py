@@ -11,7 +11,7 @@ from panewise.cli.nearest import did_you_mean
 from panewise.cli.workload import read_workload
 from panewise.language.workload import Workload
 from panewise.spark.job import check_workload
-from panewise.spark.layouts import table_names
+from panewise.spark.layouts import LONG, table_names
 
 
 def check_job(job: JobFile) -> Workload:
@@ -19,7 +19,7 @@ def check_job(job: JobFile) -> Workload:
     if not job.queries.is_file():
         raise JobError(job.file, "queries", f"there is no file {job.queries}")
     workload = read_workload(job.queries)
-    if not workload.queries:
+    if not workload.queries and not workload.row_queries:
         raise JobError(job.file, "queries", f"{job.queries} has no query; write a CREATE QUERY statement")
     _check_sources_match_streams(job, workload)
     for stream, source in job.sources.items():
@@ -28,19 +28,25 @@ def check_job(job: JobFile) -> Workload:
         _check_path(job, "[control]", job.control)
     _check_read_twice(job)
     workload = _with_watermarks(job, workload)
-    check_workload(workload, lookups=job.lookups is not None)
+    check_workload(workload, lookups=job.lookups is not None, rows=True, most_rows=job.most_rows)
+    if job.control is not None and workload.row_queries:
+        name = next(iter(workload.row_queries))
+        message = f"query {name} answers with rows, and such queries cannot come and go; give them a job of their own"
+        raise JobError(job.file, "[control]", message)
     _check_sinks(job, workload)
     return workload
 
 
 def _check_sinks(job: JobFile, workload: Workload) -> None:
-    """Raise if a sink is of no wide table, or a table has no sink."""
-    if job.wide_by is None:
-        return
-    tables = table_names(workload, job.wide_by, is_live=job.control is not None)
-    if not tables:
+    """Raise if a sink is of no table, or a table has no sink."""
+    tables = table_names(workload, job.wide_by or LONG, is_live=job.control is not None)
+    if not tables and job.wide_by is not None:
         raise JobError(job.file, "layout", f"no query of {job.queries.name} has SLIDE, so there is no wide table")
     for name in job.sinks:
+        if job.wide_by is None and name not in workload.row_queries:
+            hint = did_you_mean(name, workload.row_queries)
+            message = f"is of no query that answers with rows{hint}; a sink for each table of answers needs"
+            raise JobError(job.file, f"[sink.{name}]", f'{message} layout = "wide"')
         if name not in tables:
             raise JobError(
                 job.file, f"[sink.{name}]", f"{job.queries.name} gives no table {name}{did_you_mean(name, tables)}"
@@ -50,9 +56,11 @@ def _check_sinks(job: JobFile, workload: Workload) -> None:
 
 
 def sink_of_table(job: JobFile, table: str) -> Sink:
-    """The sink of a wide table: its own, or that of all tables in a folder of its own."""
+    """The sink of a table: its own, or that of all wide tables in a folder of its own, or of the long table [sink]."""
     if table in job.sinks:
         return job.sinks[table]
+    if job.wide_by is None:
+        return _sink_of_answers(job, table)
     if job.sink is None:
         raise JobError(
             job.file,
@@ -65,6 +73,17 @@ def sink_of_table(job: JobFile, table: str) -> Sink:
         raise JobError(
             job.file, "[sink] path", f"is missing; format {job.sink.format} writes files, and table {table} has no path"
         )
+    return job.sink
+
+
+def _sink_of_answers(job: JobFile, table: str) -> Sink:
+    """The sink of the long table. Rows do not fit into it, so row queries have sinks of their own."""
+    if table != LONG:
+        raise JobError(
+            job.file, f"[sink.{table}]", f"is missing; query {table} answers with rows, which need a sink of their own"
+        )
+    if job.sink is None:
+        raise JobError(job.file, "[sink]", "is missing; it says where the answers of the aggregates go")
     return job.sink
 
 

@@ -30,6 +30,7 @@ from panewise.language.workload import Workload
 from panewise.notebook import counted
 from panewise.spark import Tables
 from panewise.spark.java import ensure_java
+from panewise.spark.layouts import LONG
 from panewise.spark.metrics_file import MetricsFile
 from panewise.spark.progress_listener import MetricsSink
 from panewise.spark.prometheus import PrometheusEndpoint
@@ -45,7 +46,7 @@ def run_job(file: Path, console: Console, *, verbose: bool = False, as_json: boo
     lines = JsonLines(sys.stdout) if as_json else None
     if lines is not None and _writes_to_console(job):
         raise JobError(job.file, "[sink] format", "answers on the console would mix with --json; write them elsewhere")
-    queries = len(workload.queries)
+    queries = len(workload.queries) + len(workload.row_queries)
     console.print(ensure_java().message, style="dim", highlight=False, soft_wrap=True)
     with _metrics_sinks(job, console) as sinks, nullcontext() if verbose else told_once():
         try:
@@ -61,10 +62,11 @@ def run_job(file: Path, console: Console, *, verbose: bool = False, as_json: boo
                 events = read_events(spark, job, workload, malformed)
                 options = _options(spark, job)
                 answers: DataFrame | Tables
-                if job.wide_by is None:
+                if job.wide_by is None and not workload.row_queries:
                     answers = panewise_spark.answers(events, workload, **options)
                 else:
-                    answers = panewise_spark.tables(events, workload, by=job.wide_by, **options)
+                    by = job.wide_by or LONG
+                    answers = panewise_spark.tables(events, workload, by=by, most_rows=job.most_rows, **options)
                 aside = _set_aside(spark, job, workload)
                 if job.is_stream:
                     _run_stream(job, answers, aside, console, lines, sinks)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from panewise.spark.prometheus import PrometheusEndpoint
     from panewise.spark.quotas import Quotas
     from panewise.spark.settings import SETTINGS
-    from panewise.spark.table_frames import DeltaSink, FileSink, TableBatch, Tables, tables
+    from panewise.spark.table_frames import DeltaSink, FileSink, TableBatch, Tables, rows, tables
     from panewise.spark.training_frames import training_set
     from panewise.spark.worker_python import choose_worker_python
 
@@ -42,6 +42,7 @@ _HOMES = {
     "check_workload": "panewise.spark.job",
     "choose_worker_python": "panewise.spark.worker_python",
     "ensure_java": "panewise.spark.java",
+    "rows": "panewise.spark.table_frames",
     "set_aside": "panewise.spark.aside_rows",
     "tables": "panewise.spark.table_frames",
     "training_set": "panewise.spark.training_frames",
@@ -55,6 +56,7 @@ _NEED_PYSPARK = frozenset(
         "TableBatch",
         "Tables",
         "answers",
+        "rows",
         "set_aside",
         "tables",
         "training_set",
@@ -78,6 +80,7 @@ __all__ = [
     "check_workload",
     "choose_worker_python",
     "ensure_java",
+    "rows",
     "set_aside",
     "tables",
     "training_set",

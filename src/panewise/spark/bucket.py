@@ -26,6 +26,7 @@ from panewise.language.model import Query
 from panewise.spark.fed_bases import FedBase, FedTree
 from panewise.spark.job import Job
 from panewise.spark.packing import PackedPart, pack
+from panewise.spark.tuple_bucket import TupleBucket
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.slots import lengths_of
 
@@ -63,6 +64,8 @@ class Bucket:
         """Windows that end up to here are answered, here or elsewhere. What they needed may still be in memory."""
         self.overflown: dict[str, int] = {}
         """How many of the answers that were given last do not fit in 64 bits, by query."""
+        self.tuples = TupleBucket(job.tuples, len(job.bucket_ids))
+        """Its row queries."""
         self._spent_ns: Counter[TreeName] = Counter()
         self._shares_ns: Counter[str] = Counter()
 
@@ -83,11 +86,16 @@ class Bucket:
 
     @property
     def live_rows(self) -> int:
-        """How many partials the trees hold."""
-        return sum(state.store.live_rows for state in self._trees.values())
+        """How many partials the trees hold, and how many tuples wait."""
+        return sum(state.store.live_rows for state in self._trees.values()) + self.tuples.live_rows
 
     def append(self, parts: Iterable[PackedPart]) -> None:
-        """Take in partials: each feeds all trees of its base. Partials of a base that is gone are ignored."""
+        """Take in partials: each feeds all trees of its base. Partials of a base that is gone are ignored.
+
+        Tuples feed the row queries.
+        """
+        parts = list(parts)
+        self.tuples.append(parts)
         for part in parts:
             if part.base in self._job.bases:
                 live = self._job.bases[part.base]
@@ -136,6 +144,7 @@ class Bucket:
         self.closed_us = max(known, default=None)
         self._changes = None
         self._let_go()
+        self.tuples.resume(self.closed_us)
 
     def _let_go(self) -> None:
         """Drop the partials that no window ending after the last one answered covers."""
@@ -236,8 +245,9 @@ class Bucket:
         return [*families, *([name] for name in state.queries if name not in in_families)]
 
     def newest_us(self, parts: Iterable[PackedPart]) -> dict[int, int]:
-        """For each base of some partials that still exists, when its newest slot begins."""
-        newest: dict[int, int] = {}
+        """For each base of some partials or tuples that still exists, when its newest slot begins."""
+        parts = list(parts)
+        newest = self.tuples.newest_us(parts)
         for part in parts:
             live = self._job.bases.get(part.base)
             if live is not None:
@@ -251,13 +261,15 @@ class Bucket:
             return False
         bases = self._job.bases
         return all(
-            base not in bases or start_us + bases[base].retention_us <= closed_us
+            (base not in bases or start_us + bases[base].retention_us <= closed_us)
+            and not self.tuples.needs(base, start_us, closed_us)
             for base, start_us in newest_us.items()
         )
 
     def next_end_us(self) -> int | None:
-        """The next end of a window of some tree that holds partials; None if no tree holds any."""
-        ends = []
+        """The next end of a window of some tree that holds partials, or of row queries; None if nothing is held."""
+        of_tuples = self.tuples.next_end_us()
+        ends = [] if of_tuples is None else [of_tuples]
         for state in self._trees.values():
             if not state.store.live_rows:
                 continue

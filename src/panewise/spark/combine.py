@@ -1,6 +1,6 @@
 """Combine on Spark: batches of projected events into packed partials, one row per (bucket, base). Stateless.
 
-Queries over rows need events themselves, which are packed as rows.
+Queries over rows need events themselves, which are packed as rows, and row queries need tuples.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from panewise.engine.combine import Combiner
 from panewise.engine.ingest import outside_span
-from panewise.engine.projection import project
+from panewise.engine.projection import holds, project
 from panewise.kernels.ordering import order_words
 from panewise.planning.trees import Base, StreamPlan
 from panewise.spark.buckets import Ints, bucket_places, places_of
@@ -25,6 +25,7 @@ from panewise.spark.packing import pack
 from panewise.spark.processor import COUNTED
 from panewise.spark.projection import row_column
 from panewise.spark.row_bases import RowBase
+from panewise.spark.tuple_bases import TupleBase, cell_column
 
 PACKED = f"bucket INT, base INT, partials BINARY, {COMBINED_COLUMNS}, newest_us BIGINT, newest TIMESTAMP"
 """A row of packed partials, or of counts. Spark's watermark follows from `newest`, the time of the newest event."""
@@ -77,6 +78,8 @@ class _Combining:
         self._job = job
         self._plans = job.plans_of(stream)
         self._row_bases = job.row_bases_of(stream)
+        self._tuple_bases = job.tuples.bases_of(stream)
+        self._cells = {cell: place for place, cell in enumerate(job.tuples.cells_of(stream))}
         self._row_attributes = job.row_attributes_of(stream)
         self._counted = COUNTED - list(job.workload.streams).index(stream)
         self._is_projected = is_projected
@@ -101,6 +104,8 @@ class _Combining:
             rows += self._packed_partials(plan, bases, batch)
         for base in self._row_bases if batch.num_rows else ():
             rows += self._packed_rows(base, batch)
+        for tuples in self._tuple_bases if batch.num_rows else ():
+            rows += self._packed_tuples(tuples, batch)
         newest_us = pc.max(batch.column("time")).as_py() if batch.num_rows else NO_TIME
         first = np.arange(len(rows)) == 0
         counts = {
@@ -141,6 +146,15 @@ class _Combining:
         keys = [(rows.column(name), base.stream.attributes[name]) for name in base.together_by]
         places = places_of(base.number, keys, rows.num_rows, len(self._job.bucket_ids))
         yield from self._by_bucket(base.number, rows, places)
+
+    def _packed_tuples(self, base: TupleBase, batch: pa.RecordBatch) -> Iterator[tuple[int, int, bytes]]:
+        """The tuples of a base, split by bucket."""
+        if base.where is not None:
+            batch = batch.filter(pa.array(holds(batch.column(cell_column(self._cells[base.where])))))
+        cells = [batch.column(cell_column(self._cells[cell])) for cell in base.cells]
+        tuples = base.tuples(np.asarray(batch.column("time")), cells)
+        places = base.places(tuples, len(self._job.bucket_ids))
+        yield from self._by_bucket(base.number, tuples, places)
 
     def _attribute(self, base: RowBase, name: str, batch: pa.RecordBatch) -> pa.Array:
         """The column of an attribute that a row base needs."""

@@ -36,11 +36,12 @@ COUNTS = ("late_events", "corrected_events", "rejected_statements", "overflown_a
 COMBINED_COLUMNS = ", ".join(f"{name} BIGINT" for name in COMBINED)
 
 OUTPUT = (
-    "table_name STRING, query_id STRING, content BINARY, answers BIGINT, overflown STRING, bucket INT, sizes STRING, "
+    "table_name STRING, query_id STRING, content BINARY, part INT, answers BIGINT, overflown STRING, bucket INT, "
+    + "sizes STRING, "
     + ", ".join(f"{name} BIGINT" for name in COUNTS)
 )
-"""The table of packed answers, the streaming query that made them, the answers themselves and their number, those of
-them that do not fit by query (`overflown_text`), the bucket, its sizes as text, counts."""
+"""The table of packed answers, the streaming query that made them, the answers themselves, their part and number,
+those of them that do not fit by query (`overflown_text`), the bucket, its sizes as text, counts."""
 
 OVERFLOWN = "overflown"
 """The observed metric of the answers that do not fit: lines by `overflown_text`, one for each bucket."""
@@ -58,6 +59,7 @@ class PackedTable(NamedTuple):
     table: str
     content: bytes
     answers: int
+    part: int = 0
 
 
 class Sizes(NamedTuple):
@@ -99,11 +101,11 @@ def output_rows(
     # The bucket is in each row: of a column with gaps, pandas would make floating numbers.
     nothing: dict[str, Value] = {"overflown": None, "bucket": bucket, "sizes": None, **dict.fromkeys(COUNTS, 0)}
     rows: list[dict[str, Value]] = [
-        {"table_name": table, "query_id": query_id, "content": content, "answers": answers, **nothing}
-        for table, content, answers in packed
+        {"table_name": table, "query_id": query_id, "content": content, "part": part, "answers": answers, **nothing}
+        for table, content, answers, part in packed
     ]
     if not rows and (sizes is not None or any(counts.values())):
-        rows.append({"table_name": None, "query_id": query_id, "content": None, "answers": 0, **nothing})
+        rows.append({"table_name": None, "query_id": query_id, "content": None, "part": 0, "answers": 0, **nothing})
     if rows:
         rows[0] |= {"overflown": overflown, "sizes": sizes, **counts}
     return rows

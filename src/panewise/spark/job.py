@@ -8,7 +8,7 @@ same answers as the first time.
 A new query joins a tree that holds all it needs, or opens a tree on a base that does. Both start from the partials that
 the base's log still has. When the plan costs more than a fresh one by more than the tolerance, trees are woven anew
 from the same log. Other new queries are planned together onto new bases, which begin with the next batch.
-Queries over PARTITION BY ... ROWS have row bases of their own.
+Queries over PARTITION BY ... ROWS have row bases of their own, and row queries have tuple bases.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from functools import cached_property
 import pyarrow as pa
 
 from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS, answers_schema, public_type
+from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply
+from panewise.language.row_queries import SortedQuery, TopKQuery
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
 from panewise.planning.drift import is_beyond, is_due
@@ -35,7 +37,9 @@ from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
 from panewise.spark.quotas import Quotas, added_queries
 from panewise.spark.replanning import cost_of_bases, sliding_queries, woven_anew
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
+from panewise.spark.row_merges import Merge, SortedMerge, TopKMerge
 from panewise.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
+from panewise.spark.tuple_bases import HeadBase, TuplePlan, check_row_query
 from panewise.windows import TimeWindow
 from panewise.windows.slots import lengths_of
 
@@ -86,6 +90,10 @@ class Job:
     next_base: int
     row_bases: Mapping[int, RowBase] = field(default_factory=dict)
     """By numbers that no base has."""
+    tuples: TuplePlan = field(default_factory=TuplePlan)
+    """The row queries, and their bases by numbers that no other base has."""
+    most_rows: int | None = None
+    """The most rows that a window of an ORDER BY without LIMIT may have."""
     is_live: bool = False
     is_batch: bool = False
     changed_only: bool = False
@@ -114,6 +122,7 @@ class Job:
         changed_only: bool = False,
         quotas: Quotas | None = None,
         wide_by: By | None = None,
+        most_rows: int | None = None,
     ) -> Job:
         """Plan a workload for some buckets. If queries may come and go, every attribute has a column in the answers.
 
@@ -150,13 +159,15 @@ class Job:
             is_batch=is_batch,
             changed_only=changed_only,
             quotas=quotas or Quotas(),
+            most_rows=most_rows,
         )
         for stream in workload.streams.values():
             over_rows = [query for query in workload.queries_of(stream.name) if is_over_rows(query)]
             for query in over_rows:
                 check_structure(stream, query, prices)
             job = job._with_row_bases(stream, over_rows, None)
-        return job
+        tuples = TuplePlan.of(workload.row_queries, workload.streams, job.next_base)
+        return replace(job, tuples=tuples, next_base=job.next_base + len(tuples.bases))
 
     def for_combining(self) -> Job:
         """The job for the combine step, if queries stay: without trees, so that it is small even with many queries."""
@@ -174,7 +185,34 @@ class Job:
             first.setdefault(live.plan.stream.name, number)
         for number, base in sorted(self.row_bases.items()):
             first.setdefault(base.stream.name, number)
+        for number, tuples in sorted(self.tuples.bases.items()):
+            first.setdefault(tuples.stream.name, number)
         return frozenset(first.values())
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The columns of every table: those of the layout, and one for each row query."""
+        rows = {name: schema_of(query, self.workload.streams) for name, query in self.tuples.queries.items()}
+        reports = any(query.window.is_sliding for query in self.workload.queries.values())
+        answers = self.layout.schemas if self.is_live or reports or not rows else {}
+        clash = sorted(rows.keys() & answers.keys())
+        if clash:
+            raise NamesClashError(f"query {clash[0]} has the name of another table of the answers; rename it")
+        return {**answers, **rows}
+
+    @property
+    def merges(self) -> dict[str, Merge]:
+        """How the rows of a window are merged from all buckets, for each table where they must be."""
+        found: dict[str, Merge] = {}
+        for name, query in self.tuples.queries.items():
+            if isinstance(query, TopKQuery):
+                found[name] = TopKMerge(query, self.workload.streams[query.stream])
+            elif isinstance(query, SortedQuery):
+                (stream,) = self.tuples.over_tuples[name].streams
+                base = next(base for base in self.tuples.bases.values() if base.name == stream)
+                assert isinstance(base, HeadBase)
+                found[name] = SortedMerge(query, base, None if query.limit is not None else self.most_rows)
+        return found
 
     def plans_of(self, stream: str) -> list[tuple[StreamPlan, list[Base]]]:
         """The plans over a stream, each with those of its bases that some query needs."""
@@ -379,19 +417,29 @@ def live_schema(workload: Workload) -> pa.Schema:
     return pa.schema([*fields, *(pa.field(name, pa.float64()) for name in INTERVAL_COLUMNS)])
 
 
-def check_workload(workload: Workload, *, lookups: bool = False) -> None:
+def check_workload(
+    workload: Workload, *, lookups: bool = False, rows: bool = False, most_rows: int | None = None
+) -> None:
     """Raise if Spark cannot answer some query, before anything starts.
 
-    Queries without SLIDE need `lookups`: a folder for lookups.
+    Queries without SLIDE need `lookups`: a folder for lookups. Row queries need `rows`: tables of their own. An ORDER
+    BY without LIMIT needs `most_rows`.
     """
-    if workload.row_queries:
+    if workload.row_queries and not rows:
         names = ", ".join(workload.row_queries)
         raise NotOnSparkError(
-            f"the row queries run in the engine only, and Spark answers aggregates: {names}; "
-            f"DROP them from the workload, and answer them with panewise.Engine"
+            f"these queries answer with rows, which have columns of their own and no place in the table of answers: "
+            f"{names}; read them with panewise.spark.rows or panewise.spark.tables"
         )
-    if not workload.queries:
+    if not workload.queries and not workload.row_queries:
         raise ArgumentError("the workload has no query; add a CREATE QUERY statement")
+    for row_query in workload.row_queries.values():
+        check_row_query(row_query)
+        if isinstance(row_query, SortedQuery) and row_query.limit is None and most_rows is None:
+            raise NotOnSparkError(
+                f"query {row_query.name}: ORDER BY without LIMIT brings all rows of a window to one place on Spark; "
+                f"write LIMIT, or give most_rows=, the most rows that a window may have"
+            )
     for query in workload.queries.values():
         check_query(query, lookups=lookups)
 
@@ -444,7 +492,9 @@ def _applied(before: Workload, text: str, prices: Prices) -> Workload:
     if workload.streams.keys() != before.streams.keys():
         raise NotOnSparkError("a running job reads the streams that it began with; CREATE STREAM needs a new job")
     if workload.row_queries:
-        raise NotOnSparkError("row queries run in the engine only, and Spark answers aggregates; use panewise.Engine")
+        raise NotOnSparkError(
+            "row queries do not come through a control stream; give them a job of their own, or use panewise.Engine"
+        )
     for query in workload.queries.values():
         if before.queries.get(query.name) is not query:
             check_live_query(workload, query, prices)

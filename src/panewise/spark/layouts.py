@@ -27,7 +27,10 @@ from panewise.language.workload import Workload
 By = Literal["family", "query"]
 """What has a wide table of its own."""
 
-LONG = "long"
+AnyBy = Literal["family", "query", "long"]
+"""The same, or one long table for all answers."""
+
+LONG: Literal["long"] = "long"
 """The name of the long table."""
 
 ROWS_AT_ONCE = 1 << 18
@@ -40,6 +43,8 @@ class TableRows(NamedTuple):
     table: str
     rows: pa.RecordBatch
     answers: int
+    part: int = 0
+    """The same for all rows that are merged with these, from whatever bucket they come."""
 
 
 class Layout(ABC):
@@ -163,15 +168,19 @@ class WideLayout(Layout):
         return {query.name: (name, query) for name, table in self.tables.items() for query in table.queries}
 
 
-def table_names(workload: Workload, by: By, *, is_live: bool = False) -> list[str]:
-    """The names of the wide tables of a workload; if queries come and go, with that of the long table for others."""
-    return [*_shown(workload, by), *([LONG] if is_live else [])]
+def table_names(workload: Workload, by: AnyBy, *, is_live: bool = False) -> list[str]:
+    """The names of the tables of a workload; if queries come and go, with that of the long table for others."""
+    if by == "long":
+        shown = [LONG] if is_live or _sliding(workload) else []
+    else:
+        shown = [*_shown(workload, by), *([LONG] if is_live else [])]
+    return [*shown, *workload.row_queries]
 
 
 def check_by(by: str, *, is_live: bool) -> None:
     """Raise if wide tables cannot be made so."""
-    if by not in get_args(By):
-        raise ArgumentError(f"by is one of {', '.join(map(repr, get_args(By)))}, not {by!r}")
+    if by not in get_args(AnyBy):
+        raise ArgumentError(f"by is one of {', '.join(map(repr, get_args(AnyBy)))}, not {by!r}")
     if is_live and by == "family":
         raise ArgumentError(
             "queries that come and go are not joined into families; give by='query' with a control stream (queries "
@@ -188,5 +197,9 @@ def answers_of(parts: Iterable[QueryAnswers]) -> Counter[str]:
 
 
 def _shown(workload: Workload, by: By) -> dict[str, Query] | dict[str, Family]:
-    sliding = {name: query for name, query in workload.queries.items() if query.window.is_sliding}
+    sliding = _sliding(workload)
     return families_of(sliding.values()) if by == "family" else sliding
+
+
+def _sliding(workload: Workload) -> dict[str, Query]:
+    return {name: query for name, query in workload.queries.items() if query.window.is_sliding}

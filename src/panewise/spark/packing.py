@@ -37,7 +37,7 @@ def unpack(content: bytes | pa.Buffer) -> pa.RecordBatch:
 
 def pack_table(rows: TableRows) -> PackedTable:
     """Rows of a table, packed."""
-    return PackedTable(rows.table, pack(rows.rows), rows.answers)
+    return PackedTable(rows.table, pack(rows.rows), rows.answers, rows.part)
 
 
 class PackedPart(NamedTuple):

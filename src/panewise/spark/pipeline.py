@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from panewise.errors import ArgumentError, SparkSetupError
+from panewise.errors import ArgumentError, NotOnSparkError, SparkSetupError
 from panewise.language.model import Stream
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE
@@ -34,7 +34,7 @@ from panewise.spark.cost_accumulator import costs_of
 from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_workload
-from panewise.spark.layouts import By, Layout
+from panewise.spark.layouts import By
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import PackedPart, pack_table
 from panewise.spark.processor import CONTROL, BucketProcessor
@@ -42,6 +42,7 @@ from panewise.spark.projection import project, whole
 from panewise.spark.quotas import Quotas
 from panewise.spark.settings import STATE_STORE
 from panewise.spark.slot_log import write_job
+from panewise.spark.tuple_bucket import arrived_tuples
 from panewise.spark.unpack import answers_type, unpack_partitions
 from panewise.spark.versions import in_arrow, with_state
 from panewise.windows.clock import END_OF_STREAM
@@ -98,8 +99,8 @@ def answers(
     Cost: one pass over the events for all queries, and a shuffle of one partial per slot, key and task.
     """
     asked = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas)
-    packed, layout = packed_answers(events, workload, asked)
-    (schema,) = layout.schemas.values()
+    packed, job = packed_answers(events, workload, asked)
+    (schema,) = job.schemas.values()
     return packed.mapInArrow(unpack_partitions(schema), answers_type(schema))
 
 
@@ -118,14 +119,23 @@ class AnswerOptions:
     quotas: Quotas | None
     until_us: int = END_OF_STREAM
     """Windows of a batch that end later are left out."""
+    rows: bool = False
+    """Whether row queries are answered, in tables of their own."""
+    most_rows: int | None = None
+    """The most rows that a window of an ORDER BY without LIMIT may have."""
 
 
 def packed_answers(
     events: DataFrame | Mapping[str, DataFrame], workload: Workload, asked: AnswerOptions, wide_by: By | None = None
-) -> tuple[DataFrame, Layout]:
-    """A DataFrame of packed answers, in the columns of `OUTPUT`, and the tables that they belong to."""
+) -> tuple[DataFrame, Job]:
+    """A DataFrame of packed answers, in the columns of `OUTPUT`, and the job that has the tables of them."""
     control, folder = asked.control, asked.folder
-    check_workload(workload, lookups=folder is not None)
+    check_workload(workload, lookups=folder is not None, rows=asked.rows, most_rows=asked.most_rows)
+    if control is not None and workload.row_queries:
+        raise NotOnSparkError(
+            f"query {next(iter(workload.row_queries))} answers with rows, and a job with a control stream answers "
+            f"aggregates only; give the row queries a job of their own"
+        )
     frames = by_stream(events, workload, every=control is not None)
     any_frame = next(iter(frames.values()))
     session = any_frame.sparkSession
@@ -155,6 +165,7 @@ def packed_answers(
         changed_only=asked.changed_only,
         quotas=asked.quotas,
         wide_by=wide_by,
+        most_rows=asked.most_rows,
     )
     if shared is not None:
         write_job(shared, job)
@@ -178,7 +189,7 @@ def packed_answers(
         F.concat_ws("\n", F.collect_list("overflown")).alias(OVERFLOWN),
         *(F.max(F.when(F.col("bucket") == number, F.col("sizes"))).alias(f"{BUCKET}{number}") for number in ids),
     )
-    return observed, job.layout
+    return observed, job
 
 
 def pack_job(job: Job, statements_in: str | None) -> tuple[PackedJob, PackedJob]:
@@ -191,7 +202,8 @@ def _partials(events: DataFrame, stream: Stream, job: Job, combining: PackedJob)
     """One stream's events as packed partials."""
     if combining.statements_in is None:
         plan = next((plan for plan, _ in job.plans_of(stream.name)), None)
-        projected = project(events, stream, plan, job.row_attributes_of(stream.name))
+        rows, cells = job.row_attributes_of(stream.name), job.tuples.cells_of(stream.name)
+        projected = project(events, stream, plan, rows, cells)
     else:
         projected = whole(events, stream)
     packed = projected.mapInArrow(combine_partitions(combining, stream.name), PACKED)
@@ -241,7 +253,9 @@ def _statements(control: DataFrame, ids: list[int]) -> DataFrame:
 
 def by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *, every: bool) -> dict[str, DataFrame]:
     """The DataFrame of each stream that some query reads, or of every stream."""
-    needed = list(dict.fromkeys(query.stream for query in workload.queries.values()))
+    read = [query.stream for query in workload.queries.values()]
+    read += [name for query in workload.row_queries.values() for name in query.streams]
+    needed = list(dict.fromkeys(read))
     if every:
         needed = list(workload.streams)
     if isinstance(events, Mapping):
@@ -273,19 +287,24 @@ def answer_bucket(
                 if base > CONTROL
             ]
             bucket.append(parts)
+            made = output_rows(map(pack_table, arrived_tuples(job.tuples, parts, None).passed), {})
+            yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
             if log is not None:
-                log.append(batch.column("bucket")[0].as_py(), parts)
+                others = [part for part in parts if part.base not in job.tuples.bases]
+                log.append(batch.column("bucket")[0].as_py(), others)
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())
         for closed in bucket.closing(until_us):
             made = output_rows(map(pack_table, job.layout.rows(closed)), {})
             yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
+        for rows in bucket.tuples.closing(until_us):
+            yield pa.RecordBatch.from_pylist(output_rows([pack_table(rows)], {}), OUTPUT_ARROW)
         counts["overflown_answers"] = sum(bucket.overflown.values())
         if log is not None:
             log.write()
         counts["fed"], counts["folded"] = bucket.work
-        rows = output_rows([], counts, overflown=overflown_text(bucket.overflown))
-        yield pa.RecordBatch.from_pylist(rows, OUTPUT_ARROW)
+        made = output_rows([], counts, overflown=overflown_text(bucket.overflown))
+        yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
 
     return answer
 
@@ -295,6 +314,7 @@ OUTPUT_ARROW = pa.schema(
         ("table_name", pa.string()),
         ("query_id", pa.string()),
         ("content", pa.binary()),
+        ("part", pa.int32()),
         ("answers", pa.int64()),
         ("overflown", pa.string()),
         ("bucket", pa.int32()),

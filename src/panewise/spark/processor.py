@@ -12,7 +12,8 @@ wrote last for lookups. If the shared folder lacks these, it was moved or change
 With a control stream, each bucket keeps the newest time of every stream and derives the watermark from these: Spark's
 own watermark may stand still for a batch after a crash, and a statement that comes just then would mean something else.
 
-Rows for queries over PARTITION BY ... ROWS pass through to the row log and leave no state.
+Tuples for row queries have entries of their own in the log. Rows for queries over PARTITION BY ... ROWS pass through to
+the row log and leave no state.
 
 If the shared folder cannot be written, answers go on. What the folder lacks stays in the log of the state, rows too,
 until it can be written again; then all of it becomes one file. If that grows beyond `HELD_BYTES`, only what open
@@ -299,6 +300,7 @@ class BucketProcessor(StatefulProcessor):
         from panewise.spark.packing import PackedPart, pack_parts, pack_table
         from panewise.spark.row_bases import arrived_rows
         from panewise.spark.slot_log import Entry
+        from panewise.spark.tuple_bucket import arrived_tuples
 
         batch = batch_id()
         job = self._packed.at(batch)
@@ -320,7 +322,9 @@ class BucketProcessor(StatefulProcessor):
         parts = [PackedPart.of(*part) for part in arrivals.parts]
         arrived = bucket.arrived((part for part in parts if part.base in job.bases), watermark_us)
         rows, late_rows = arrived_rows(job, parts, watermark_us)
-        counts["late_events"], counts["corrected_events"] = arrived.late_events + late_rows, arrived.corrected_events
+        tuples = arrived_tuples(job.tuples, parts, watermark_us, job.counting_bases)
+        counts["late_events"] = arrived.late_events + late_rows + tuples.late_events
+        counts["corrected_events"] = arrived.corrected_events
         next_entry = progress.next_entry
         content = pack_parts(arrived.kept)
         if arrived.kept:
@@ -329,16 +333,26 @@ class BucketProcessor(StatefulProcessor):
             local_entries.put(key.token, content)
             cached.append(key, content, arrived.timely, arrived.correcting)
             next_entry += 1
+        if tuples.kept:
+            # An entry of its own: lookups read the other one as it is.
+            next_entry = self._keep_tuples(cached, tuples.kept, next_entry)
         counts["feed_ns"] = perf_counter_ns() - began
         began = perf_counter_ns()
-        packed: list[PackedTable] = []
-        reported: Counter[str] = Counter()
+        packed: list[PackedTable] = [pack_table(rows) for rows in tuples.passed]
+        reported = Counter({rows.table: rows.answers for rows in tuples.passed})
         for closed in () if watermark_us is None else bucket.closing(watermark_us):
             reported += answers_of(closed.reported)
             made = list(job.layout.rows(closed))
             counts["close_ns"] += perf_counter_ns() - began
             began = perf_counter_ns()
             packed += map(pack_table, made)
+            counts["pack_ns"] += perf_counter_ns() - began
+            began = perf_counter_ns()
+        for made_rows in () if watermark_us is None else bucket.tuples.closing(watermark_us):
+            reported[made_rows.table] += made_rows.answers
+            counts["close_ns"] += perf_counter_ns() - began
+            began = perf_counter_ns()
+            packed.append(pack_table(made_rows))
             counts["pack_ns"] += perf_counter_ns() - began
             began = perf_counter_ns()
         # Statements of this batch hold in the next one, and may close windows earlier than today's queries.
@@ -369,6 +383,16 @@ class BucketProcessor(StatefulProcessor):
         sizes = _sizes(cached, notes.behind).text(is_timer=not arrivals.has_rows)
         output = output_rows(packed, counts, query_id=query_id(), overflown=overflown, bucket=bucket_id, sizes=sizes)
         yield from (Row(**row) for row in output)
+
+    def _keep_tuples(self, cached: CachedBucket, parts: list[PackedPart], number: int) -> int:
+        """Write the tuples of a batch to the log, and take them in; returns the number of the next entry."""
+        from panewise.spark.packing import pack_parts
+
+        key, content = EntryKey(number, uuid4().hex), pack_parts(parts)
+        self._log.updateValue(key, (content,))
+        local_entries.put(key.token, content)
+        cached.append(key, content, parts)
+        return number + 1
 
     def _read_progress(self) -> Progress:
         stored = self._progress.get()

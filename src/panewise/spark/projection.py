@@ -14,9 +14,11 @@ from panewise.aggregates.types import Type
 from panewise.errors import EventsError, NamesClashError
 from panewise.language.expressions import Expression, attributes_of
 from panewise.language.model import UNBOUNDED_US, Stream
+from panewise.language.typecheck import type_of
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan
 from panewise.spark.columns import SPARK_TYPES, named, to_column, to_condition
 from panewise.spark.counts import TOO_FAR_AHEAD_US
+from panewise.spark.tuple_bases import cell_column
 from panewise.windows.clock import LAST_US, UNITS_US
 
 DEFAULT_FUTURE_BOUND_US = 3_600_000_000
@@ -33,17 +35,25 @@ _FITTING: dict[Type, tuple[type[T.DataType], ...]] = {
 }
 
 
-def project(events: DataFrame, stream: Stream, plan: StreamPlan | None, rows: Sequence[str] = ()) -> DataFrame:
+def project(
+    events: DataFrame,
+    stream: Stream,
+    plan: StreamPlan | None,
+    rows: Sequence[str] = (),
+    cells: Sequence[Expression] = (),
+) -> DataFrame:
     """`time`, the keys, `shard_0`, ..., `input_0`, ...: everything of an event that some tree needs, and no more.
 
-    For queries over rows it has the attributes that they read, named by `row_column`. A stream with only such queries
-    has no plan.
+    For queries over rows it has the attributes that they read, named by `row_column`, and for row queries their cells,
+    named by `cell_column`. A stream with only such queries has no plan.
     """
     time = "panewise_time"
     while time in stream.attributes:
         time += "_"
-    timed = _typed(events, stream, plan, rows, time)
+    read = [*rows, *(name for cell in cells for name in attributes_of(cell))]
+    timed = _typed(events, stream, plan, read, time)
     columns = [F.col(time).alias("time"), *(named(name).alias(row_column(rows, name)) for name in rows)]
+    columns += [_cell(cell, stream).alias(cell_column(place)) for place, cell in enumerate(cells)]
     if plan is None:
         return timed.select(*columns)
     columns += [named(key).alias(plan.key_column(key)) for key in plan.keys]
@@ -52,6 +62,11 @@ def project(events: DataFrame, stream: Stream, plan: StreamPlan | None, rows: Se
         value = to_column(column.expression, stream.attributes).cast(SPARK_TYPES[column.type])
         columns.append(value.alias(f"input_{place}"))
     return timed.select(*columns)
+
+
+def _cell(cell: Expression, stream: Stream) -> Column:
+    kind = type_of(cell, stream.attributes)
+    return to_condition(cell, stream.attributes) if kind is None else to_column(cell, stream.attributes)
 
 
 def row_column(rows: Sequence[str], name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from os import PathLike, fspath
 from typing import Any
@@ -26,9 +26,11 @@ from panewise.notebook import names
 from panewise.planning.cost import DEFAULT_TOLERANCE
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
-from panewise.spark.layouts import By, Layout, check_by, table_names
+from panewise.spark.job import Job
+from panewise.spark.layouts import AnyBy, check_by, table_names
 from panewise.spark.pipeline import AnswerOptions, packed_answers
 from panewise.spark.quotas import Quotas
+from panewise.spark.row_merges import Merge, merge_partitions
 from panewise.spark.unpack import answers_type, unpack_partitions
 from panewise.windows.clock import END_OF_STREAM, to_microseconds
 
@@ -93,7 +95,7 @@ def tables(
     events: DataFrame | Mapping[str, DataFrame],
     workload: Workload,
     *,
-    by: By = "family",
+    by: AnyBy = "family",
     rate: float = DEFAULT_RATE,
     groups: Mapping[str, int] | None = None,
     method: str = WEAVE_SHARE,
@@ -104,17 +106,20 @@ def tables(
     buckets: int | None = None,
     quotas: Quotas | None = None,
     until: int | datetime | date | str | None = None,
+    most_rows: int | None = None,
 ) -> Tables:
     """Answer a workload over its streams, with a wide DataFrame for each family or query.
 
     The tables have the columns and types that `Answers.families` and `Answers.tables` of the engine have. With
     `changed_only`, or if a stream says ON LATE CORRECT, the column `ended` marks groups that no longer have an answer.
+    Each row query has a table too, as `rows` gives it.
 
     Args:
         events: As for `answers`.
         workload: As for `answers`.
         by: "family" for a table per family: queries with the same stream, GROUP BY and slide, side by side. "query" for
-            a table per query.
+            a table per query. "long" for one table `long` of all answers, as `answers` has it; it is for jobs that
+            have row queries beside aggregates.
         rate: As for `answers`.
         groups: As for `answers`.
         method: As for `answers`.
@@ -126,6 +131,7 @@ def tables(
         buckets: As for `answers`.
         quotas: As for `answers`.
         until: For a batch: the time up to which events are complete. Windows that end later are left out.
+        most_rows: As for `rows`.
 
     Returns:
         The DataFrames by name. Those of a batch share one computation, which is persisted when the first of them is
@@ -140,18 +146,64 @@ def tables(
     if not table_names(workload, by, is_live=control is not None):
         raise ArgumentError("no query of the workload has SLIDE, so there is no table; look answers up, or add SLIDE")
     until_us = END_OF_STREAM if until is None else to_microseconds(until, "`until`", or_end=True)
-    asked = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas, until_us)
-    packed, layout = packed_answers(events, workload, asked, by)
-    if (packed.sparkSession.conf.get("spark.sql.caseSensitive") or "false").lower() != "true":
-        _check_case(layout)
+    planned = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas)
+    asked = replace(planned, until_us=until_us, rows=True, most_rows=most_rows)
+    packed, job = packed_answers(events, workload, asked, None if by == "long" else by)
     if until is not None and packed.isStreaming:
         raise ArgumentError("until is for a batch; a stream answers windows when its watermark closes them")
-    return Tables(packed, layout.schemas)
+    return _tables(packed, job)
 
 
-def _check_case(layout: Layout) -> None:
+def rows(
+    events: DataFrame | Mapping[str, DataFrame],
+    workload: Workload,
+    *,
+    buckets: int | None = None,
+    until: int | datetime | date | str | None = None,
+    most_rows: int | None = None,
+) -> Tables:
+    """Answer the row queries of a workload, with a DataFrame for each: `rows(events, workload)["top_symbols"]`.
+
+    The DataFrames have the columns and types that `Engine.rows` gives, in no order. Spark knows no order of arrival, so
+    in ORDER BY, rows of equal key and time go by the values of the attributes that the query reads.
+
+    Args:
+        events: As for `answers`.
+        workload: The streams and row queries; queries of aggregates are left to `answers` and `tables`.
+        buckets: As for `answers`.
+        until: As for `tables`.
+        most_rows: The most rows that a window of an ORDER BY without LIMIT may have. Such a query needs it, as all rows
+            of a window come to one place; a window with more is an error.
+
+    Returns:
+        The DataFrames by name, as those of `tables`: of a batch from one computation, of a stream to be written with
+        `Tables.write_stream` by one streaming query.
+
+    Raises:
+        PanewiseError: As for `answers`; or there is no row query, a window counts the rows of a whole stream, a query
+            holds its rows INTO a window, or `most_rows` is missing.
+
+    Cost: one pass over the events for all queries, and a shuffle of one tuple per slot, value and task for HISTOGRAM,
+    TOP_K and INTERSECT, of k events per slot and task for ORDER BY ... LIMIT k, and of every event that a join or a
+    selection reads.
+    """
+    if not workload.row_queries:
+        raise ArgumentError("no query of the workload answers with rows; use answers or tables for aggregates")
+    if most_rows is not None and most_rows < 1:
+        raise ArgumentError(f"most_rows must be at least 1, got {most_rows}")
+    only_rows = Workload(workload.streams, row_queries=workload.row_queries)
+    return tables(events, only_rows, buckets=buckets, until=until, most_rows=most_rows)
+
+
+def _tables(packed: DataFrame, job: Job) -> Tables:
+    if (packed.sparkSession.conf.get("spark.sql.caseSensitive") or "false").lower() != "true":
+        _check_case(job.schemas)
+    return Tables(packed, job.schemas, job.merges)
+
+
+def _check_case(schemas: Mapping[str, pa.Schema]) -> None:
     """Refuse names that are one name to Spark."""
-    for table, schema in layout.schemas.items():
+    for table, schema in schemas.items():
         counts = Counter(name.lower() for name in schema.names)
         clash = [name for name in schema.names if counts[name.lower()] > 1]
         if clash:
@@ -172,15 +224,18 @@ class Tables(Mapping[str, DataFrame]):
     every sink of Spark then keeps its own promises.
     """
 
-    def __init__(self, packed: DataFrame, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(
+        self, packed: DataFrame, schemas: Mapping[str, pa.Schema], merges: Mapping[str, Merge] | None = None
+    ) -> None:
         self._schemas = dict(schemas)
+        self._merges = dict(merges or {})
         self._is_streaming = packed.isStreaming
         self._packed = packed if self._is_streaming else packed.persist()
 
     def __getitem__(self, name: str) -> DataFrame:
         """A table; of a stream, for a query of its own."""
         self._check(name)
-        return _unpacked(self._packed, name, self._schemas[name])
+        return _unpacked(self._packed, name, self._schemas[name], self._merges.get(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._schemas)
@@ -222,16 +277,17 @@ class Tables(Mapping[str, DataFrame]):
         if not self._is_streaming:
             raise ArgumentError("the events are a batch, and write_stream is for streams; write each DataFrame itself")
         writers = self._writers(write)
-        schemas = self._schemas
+        schemas, merges = self._schemas, self._merges
 
         def split(batch: DataFrame, number: int) -> None:
             # Persisted, as each use of it would run the stream's state once more.
-            kept = batch.where("content IS NOT NULL").select("table_name", "query_id", "content").persist()
+            kept = batch.where("content IS NOT NULL").select("table_name", "query_id", "content", "part").persist()
             try:
                 found: dict[str, str] = dict(kept.select("table_name", "query_id").collect())
                 for table, writer in writers.items():
                     if table in found and writer is not None:
-                        writer(TableBatch(table, _unpacked(kept, table, schemas[table]), number, found[table]))
+                        rows = _unpacked(kept, table, schemas[table], merges.get(table))
+                        writer(TableBatch(table, rows, number, found[table]))
             finally:
                 kept.unpersist()
 
@@ -260,6 +316,10 @@ def _check_writer(writer: Any, what: str) -> None:
         raise ArgumentError(f"{what} is a function of a TableBatch, a FileSink or a DeltaSink, not {writer!r}")
 
 
-def _unpacked(packed: DataFrame, table: str, schema: pa.Schema) -> DataFrame:
-    content = packed.where(F.col("table_name") == table).select("content")
+def _unpacked(packed: DataFrame, table: str, schema: pa.Schema, merge: Merge | None) -> DataFrame:
+    mine = packed.where(F.col("table_name") == table)
+    if merge is not None:
+        together = mine.select("part", "content").repartition("part")
+        return together.mapInArrow(merge_partitions(merge), answers_type(schema))
+    content = mine.select("content")
     return content.mapInArrow(unpack_partitions(schema), answers_type(schema))

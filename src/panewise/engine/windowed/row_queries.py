@@ -158,20 +158,9 @@ class RowQueries:
         return next(operator for operator in self.operators if name in operator.outputs)
 
     def _build(self, query: RowQuery) -> Operator:
-        streams = self._streams
-        match query:
-            case SelectionQuery():
-                return SelectionOperator(query, self._unseen_from_us(query.stream))
-            case HistogramQuery() | TopKQuery():
-                return HistogramOperator(query, streams, self._open(query.streams))
-            case SortedQuery():
-                return SortedOperator(query, streams, self._open(query.streams))
-            case IntersectionQuery():
-                return IntersectionOperator(query, streams, self._open(query.streams))
-            case JoinQuery():
-                return JoinOperator(query, streams, self._open(query.streams))
-            case _:
-                raise TypeError(f"unknown kind of row query: {query!r}")
+        if isinstance(query, SelectionQuery):
+            return SelectionOperator(query, self._unseen_from_us(query.stream))
+        return build_operator(query, self._streams, self._open(query.streams))
 
     def _open(self, streams: Iterable[str]) -> Feeds:
         """The feeds of streams; a new one sees the events from now on."""
@@ -204,6 +193,21 @@ class RowQueries:
             return min(before_end)
         # At the end of all streams: no earlier than any lookup before it.
         return max((state.now_us for state in states if state.now_us is not None), default=None)
+
+
+def build_operator(query: RowQuery, streams: Mapping[str, Stream], feeds: Feeds) -> Operator:
+    """The operator that answers a query over final events, which `feeds` bring."""
+    match query:
+        case HistogramQuery() | TopKQuery():
+            return HistogramOperator(query, streams, feeds)
+        case SortedQuery():
+            return SortedOperator(query, streams, feeds)
+        case IntersectionQuery():
+            return IntersectionOperator(query, streams, feeds)
+        case JoinQuery():
+            return JoinOperator(query, streams, feeds)
+        case _:
+            raise TypeError(f"unknown kind of row query: {query!r}")
 
 
 def _describe_feed(feed: Feed, keep: Keep) -> dict[str, Any]:

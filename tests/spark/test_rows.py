@@ -1,0 +1,329 @@
+"""Row queries on Spark agree with their oracle: as a stream cut into random batches, and as a batch.
+
+Random programs run over `tests.spark.simulated`; at the end is Spark itself.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from tests import windowed_oracle as oracle
+from tests.engine.windowed.test_conformance import DOUBLES, EVERY_OPERATOR, as_rows, events, expected
+from tests.spark.simulated import SimulatedSpark
+from tests.spark.streaming import Event, public_table, read_stream, write_batches
+
+import panewise
+from panewise import spark as panewise_spark
+from panewise.errors import ArgumentError, NotOnSparkError, TooManyRowsError
+from panewise.language.expressions import attributes_of
+from panewise.language.model import Stream
+from panewise.language.row_queries import RowQuery, SortedQuery
+from panewise.language.workload import Workload
+from panewise.spark import FileSink, TableBatch
+from panewise.spark.table_frames import BATCH_COLUMN
+from panewise.spark.tuple_bases import TuplePlan
+
+STREAMS = """
+CREATE STREAM a (t TIMESTAMP, k BIGINT, x DOUBLE, s STRING, b BOOLEAN) TIMESTAMP BY t WATERMARK 10 MILLISECONDS;
+CREATE STREAM c (u TIMESTAMP, k BIGINT, x DOUBLE, s STRING) TIMESTAMP BY u WATERMARK 5 MILLISECONDS;
+"""
+ORIGIN_US = 1_000_000_000
+MS = 1_000
+LONGEST_SLOT_US = 8 * MS
+
+EVERY_QUERY = {
+    "histogram": "SELECT HISTOGRAM(s) FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS]",
+    "ranges": "SELECT HISTOGRAM(x, 0.75) FROM a [RANGE 6 MILLISECONDS SLIDE 3 MILLISECONDS] WHERE k > 0",
+    "top": "SELECT TOP_K(k, 2) FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS]",
+    "shared": "SELECT s FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS] INTERSECT "
+    "SELECT s FROM c [RANGE 4 MILLISECONDS SLIDE 2 MILLISECONDS]",
+    "head": "SELECT s, x, k * 2 AS twice FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS] ORDER BY x DESC LIMIT 3",
+    "whole": "SELECT s, t AS at FROM a [RANGE 6 MILLISECONDS SLIDE 4 MILLISECONDS] ORDER BY k",
+    "pairs": "SELECT l.k, r.x, l.s FROM a [RANGE 7 MILLISECONDS] AS l JOIN c [RANGE 3 MILLISECONDS] AS r ON l.k = r.k "
+    "WHERE r.x > 0",
+    "some": "SELECT k, x * 2 AS double, t AS at FROM a WHERE s = 'a' OR b",
+}
+EVERY_TEXT = STREAMS + "".join(f"CREATE QUERY {name} AS {select};\n" for name, select in EVERY_QUERY.items())
+
+
+def on_spark(select: str) -> str:
+    """A random query of the engine's tests, without what Spark refuses."""
+    return re.sub(r"INTO \[[^]]*\]", "", select).replace("MICROSECOND", "MILLISECOND")
+
+
+QUERIES = st.one_of(*EVERY_OPERATOR.values()).map(on_spark).filter(lambda select: "ROWS" not in select)
+
+
+@st.composite
+def batches_of(draw: st.DrawFn, streams: dict[str, Stream]) -> list[dict[str, list[Event]]]:
+    """Batches of events, some of them far ahead and some far behind."""
+    found, around = [], ORIGIN_US // MS
+    for _ in range(draw(st.integers(1, 5))):
+        batch = {}
+        for name, stream in streams.items():
+            rows = draw(st.lists(events(stream, around, DOUBLES), min_size=1, max_size=6))
+            for row in rows:
+                is_late = draw(st.integers(0, 9)) == 0
+                row[stream.timestamp] = row[stream.timestamp] * MS + draw(st.integers(0, 2)) - is_late * 900 * MS
+            batch[name] = rows
+        found.append(batch)
+        around += draw(st.integers(0, 25))
+    return found
+
+
+def in_order_of_content(query: RowQuery, stream: Stream, rows: list[Event]) -> list[Event]:
+    """Events as ORDER BY sees them on Spark: those of one time by what the query reads."""
+    if not isinstance(query, SortedQuery):
+        return rows
+    read = {name for column in query.columns for name in attributes_of(column.expression)} | {query.by}
+    names = [name for name in stream.attributes if name in read]
+    return sorted(rows, key=lambda row: (row[stream.timestamp], *(_place(row[name]) for name in names)))
+
+
+def _place(value: Any) -> tuple[int, Any]:
+    if value is None:
+        return 2, 0
+    if isinstance(value, float) and math.isnan(value):
+        return 1, 0
+    return 0, value.encode() if isinstance(value, str) else value
+
+
+def check(workload: Workload, found: dict[str, list[Event]], accepted: dict[str, list[Event]], until: int) -> None:
+    """The rows so far are those of the oracle, each once."""
+    stamps = {name: stream.timestamp for name, stream in workload.streams.items()}
+    for name, query in workload.row_queries.items():
+        ordered = {
+            stream: in_order_of_content(query, workload.streams[stream], rows) for stream, rows in accepted.items()
+        }
+        wanted = oracle.rows_of(query, oracle.Input(stamps, ordered, dict.fromkeys(stamps, until), {}))
+        assert _counted(found[name]) == _counted(expected(wanted)), name
+
+
+def _counted(rows: list[Event]) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row.items()) for row in rows)
+
+
+def on_time(stream: Stream, rows: list[Event], watermark_us: int | None) -> tuple[list[Event], list[Event]]:
+    """The events that are late for no query, and those that are late for all; others are left out."""
+    if watermark_us is None:
+        return rows, []
+    times = [(row, row[stream.timestamp]) for row in rows]
+    late = [row for row, time_us in times if time_us < watermark_us - LONGEST_SLOT_US]
+    return [row for row, time_us in times if time_us >= watermark_us], late
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_random_programs(data: st.DataObject) -> None:
+    selects = data.draw(st.lists(QUERIES, min_size=1, max_size=4))
+    text = STREAMS + "".join(f"CREATE QUERY q{place} AS {select};\n" for place, select in enumerate(selects))
+    workload = panewise.read(text)
+    accepted: dict[str, list[Event]] = {name: [] for name in workload.streams}
+    found: dict[str, list[Event]] = {name: [] for name in workload.row_queries}
+    with TemporaryDirectory() as folder:
+        spark = SimulatedSpark(workload, Path(folder), wide_by="query", most_rows=1000)
+        for batch in [*data.draw(batches_of(dict(workload.streams))), {}]:
+            watermark_us = spark.watermark_of_spark_us
+            arriving = {}
+            for name, rows in batch.items():
+                timely, late = on_time(workload.streams[name], rows, watermark_us)
+                accepted[name] += timely
+                arriving[name] = [*timely, *late]
+            arriving = {name: rows for name, rows in arriving.items() if rows}
+            spark.run_batch(arriving, attempts=data.draw(st.integers(1, 2)), shift=data.draw(st.integers(0, 1)))
+            for name in found:
+                found[name] += as_rows(spark.brought[name])
+            if data.draw(st.integers(0, 3)) == 0:
+                spark.start()
+        check(workload, found, accepted, spark.watermark_of_spark_us or 0)
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_random_batch_jobs(data: st.DataObject) -> None:
+    selects = data.draw(st.lists(QUERIES, min_size=1, max_size=4))
+    text = STREAMS + "".join(f"CREATE QUERY q{place} AS {select};\n" for place, select in enumerate(selects))
+    workload = panewise.read(text)
+    batches = data.draw(batches_of(dict(workload.streams)))
+    rows = {name: [row for batch in batches for row in batch[name]] for name in workload.streams}
+    with TemporaryDirectory() as folder:
+        spark = SimulatedSpark(workload, Path(folder), wide_by="query", most_rows=1000)
+        spark.run_as_batch_job(rows)
+        check(workload, {name: as_rows(spark.brought[name]) for name in workload.row_queries}, rows, oracle.END)
+
+
+def drawn_batches(seed: int, workload: Workload, count: int) -> tuple[list[dict[str, list[Event]]], int]:
+    """Batches of every stream, whose late events are late for all queries; and the watermark after them."""
+    dice = random.Random(seed)
+    newest: dict[str, int] = {}
+    found = []
+    watermark_us = None
+    for number in range(count):
+        batch = {}
+        for name, stream in workload.streams.items():
+            rows = [_event(dice, stream, ORIGIN_US + 20 * MS * number) for _ in range(30)]
+            timely, late = on_time(stream, rows, watermark_us)
+            batch[name] = [*timely, *late]
+            newest[name] = max([row[stream.timestamp] for row in rows] + [newest.get(name, 0)])
+        found.append(batch)
+        watermark_us = min((newest[name] - stream.watermark_us) // MS * MS for name, stream in workload.streams.items())
+    assert watermark_us is not None
+    return found, watermark_us
+
+
+def _event(dice: random.Random, stream: Stream, around_us: int) -> Event:
+    late = dice.random() < 0.05
+    values: dict[str, Any] = {
+        stream.timestamp: around_us + dice.randrange(20 * MS) - 500 * MS * late,
+        "k": dice.choice([None, 0, 1, 2, 3]),
+        "x": dice.choice([None, math.nan, -0.0, 0.5, 1.25, 2.0]),
+        "s": dice.choice([None, "", "a", "b", "é"]),
+        "b": dice.choice([None, True, False]),
+    }
+    return {name: values[name] for name in stream.attributes}
+
+
+def accepted_of(workload: Workload, batches: list[dict[str, list[Event]]]) -> dict[str, list[Event]]:
+    """The events that are not late; before the first watermark none is."""
+    return {
+        name: [
+            row
+            for number, batch in enumerate(batches)
+            for row in batch[name]
+            if number == 0 or row[stream.timestamp] >= ORIGIN_US
+        ]
+        for name, stream in workload.streams.items()
+    }
+
+
+@pytest.mark.spark
+def test_a_batch_on_spark(spark: SparkSession) -> None:
+    workload = panewise.read(EVERY_TEXT)
+    (batch,), _ = drawn_batches(1, workload, 1)
+    frames = {name: spark.createDataFrame(public_table(workload.streams[name], rows)) for name, rows in batch.items()}
+    with panewise_spark.rows(frames, workload, most_rows=1000) as rows:
+        assert list(rows) == list(EVERY_QUERY)
+        found = {name: as_rows(frame.toArrow()) for name, frame in rows.items()}
+        assert all(found.values())
+        check(workload, found, batch, oracle.END)
+        engine = panewise.Engine(workload)
+        assert {name: engine.rows(name).schema.names for name in rows} == {n: f.columns for n, f in rows.items()}
+
+
+@pytest.mark.spark
+def test_a_stream_on_spark_that_is_started_again(spark: SparkSession, tmp_path: Path) -> None:
+    workload = panewise.read(EVERY_TEXT)
+    batches, watermark_us = drawn_batches(2, workload, 4)
+    sinks = {name: FileSink(tmp_path / "rows" / name) for name in EVERY_QUERY}
+    fails = {"once": False}
+
+    def write_top(batch: TableBatch) -> None:
+        """Fails once after it has written: the batch is then repeated."""
+        sinks["top"](batch)
+        if fails.pop("once", False):
+            raise ValueError("the sink failed")
+
+    for first, last, is_cut in ((0, 2, False), (2, 4, True), (4, 4, False)):
+        for name, stream in workload.streams.items():
+            some = [batch[name] for batch in batches[first:last]]
+            write_batches(tmp_path / name, stream, some, first)
+        frames = {name: read_stream(spark, tmp_path / name, stream) for name, stream in workload.streams.items()}
+        rows = panewise_spark.rows(frames, workload, most_rows=1000)
+        fails["once"] = is_cut
+        writer = rows.write_stream({**sinks, "top": write_top}).option("checkpointLocation", str(tmp_path / "progress"))
+        query = writer.trigger(availableNow=True).start()
+        if is_cut:
+            with pytest.raises(StreamingQueryException):
+                query.awaitTermination()
+        else:
+            query.awaitTermination()
+    found = {}
+    for name, frame in rows.items():
+        written = spark.read.schema(frame.schema).parquet(str(tmp_path / "rows" / name))
+        found[name] = as_rows(written.drop(BATCH_COLUMN).toArrow())
+    assert all(found.values())
+    check(workload, found, accepted_of(workload, batches), watermark_us)
+
+
+@pytest.mark.spark
+def test_one_query_of_a_stream_by_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """A streaming DataFrame of merged rows can go to any sink of Spark."""
+    workload = panewise.read(STREAMS + f"CREATE QUERY head AS {EVERY_QUERY['head']};")
+    batches, _ = drawn_batches(3, workload, 3)
+    stream = workload.streams["a"]
+    write_batches(tmp_path / "a", stream, [batch["a"] for batch in batches])
+    rows = panewise_spark.rows(read_stream(spark, tmp_path / "a", stream), workload)
+    query = rows["head"].writeStream.format("memory").queryName("head").trigger(availableNow=True).start()
+    query.awaitTermination()
+    newest_us = max(row["t"] for batch in batches for row in batch["a"])
+    accepted = accepted_of(workload, batches)
+    until = (newest_us - stream.watermark_us) // MS * MS
+    check(workload, {"head": as_rows(spark.table("head").toArrow())}, accepted, until)
+
+
+def test_events_that_share_tuples_travel_once() -> None:
+    text = STREAMS + (
+        "CREATE QUERY a1 AS SELECT HISTOGRAM(k) FROM a [RANGE 9 SECONDS SLIDE 3 SECONDS];"
+        "CREATE QUERY a2 AS SELECT TOP_K(k, 3) FROM a [RANGE 8 SECONDS SLIDE 2 SECONDS];"
+        "CREATE QUERY a3 AS SELECT k FROM a [RANGE 8 SECONDS SLIDE 2 SECONDS] INTERSECT "
+        "SELECT k FROM a [RANGE 4 SECONDS SLIDE 2 SECONDS] WHERE x > 0;"
+        "CREATE QUERY h1 AS SELECT s FROM a [RANGE 8 SECONDS SLIDE 2 SECONDS] ORDER BY x LIMIT 3;"
+        "CREATE QUERY h2 AS SELECT s FROM a [RANGE 9 SECONDS SLIDE 3 SECONDS] ORDER BY x LIMIT 5;"
+        "CREATE QUERY j1 AS SELECT l.k, r.x FROM a [RANGE 1 SECOND] AS l JOIN a [RANGE 9 SECONDS] AS r ON l.k = r.k;"
+    )
+    workload = panewise.read(text)
+    plan = TuplePlan.of(workload.row_queries, workload.streams, 7)
+    kinds = [(type(base).__name__, base.slot_us, base.kept_us) for base in plan.bases.values()]
+    second = 1_000_000
+    assert kinds == [
+        ("ValueBase", second, 9 * second),
+        ("ValueBase", 2 * second, 4 * second),
+        ("HeadBase", second, 9 * second),
+        ("KeyBase", 1, 9 * second),
+    ]
+    assert list(plan.bases) == [7, 8, 9, 10]
+    assert len(plan.cells_of("a")) == 4
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [
+        ("SELECT HISTOGRAM(k) FROM a [ROWS 6 SLIDE 2]", "needs the stream's total order.*use a RANGE window"),
+        ("SELECT l.k FROM a [ROWS 6] AS l JOIN c [RANGE 1 SECOND] AS r ON l.k = r.k", "needs the stream's total order"),
+        ("SELECT k FROM a INTO [RANGE 1 SECOND]", "leave out INTO"),
+        ("SELECT k FROM a [RANGE 1 SECOND SLIDE 1 SECOND] ORDER BY k", "write LIMIT, or give most_rows="),
+    ],
+)
+def test_what_spark_cannot_answer(select: str, message: str) -> None:
+    workload = panewise.read(f"{STREAMS} CREATE QUERY q AS {select};")
+    with pytest.raises(NotOnSparkError, match=message):
+        panewise_spark.check_workload(workload, rows=True)
+
+
+def test_wrong_arguments() -> None:
+    workload = panewise.read(EVERY_TEXT)
+    with pytest.raises(NotOnSparkError, match=r"read them with panewise\.spark\.rows"):
+        panewise_spark.check_workload(workload)
+    with pytest.raises(ArgumentError, match="most_rows must be at least 1"):
+        panewise_spark.rows({}, workload, most_rows=0)
+    with pytest.raises(ArgumentError, match="no query of the workload answers with rows"):
+        panewise_spark.rows({}, panewise.read(STREAMS))
+
+
+def test_more_rows_than_allowed_is_an_error(tmp_path: Path) -> None:
+    workload = panewise.read(STREAMS + f"CREATE QUERY whole AS {EVERY_QUERY['whole']};")
+    (batch,), _ = drawn_batches(1, workload, 1)
+    spark = SimulatedSpark(workload, tmp_path, wide_by="query", most_rows=2)
+    with pytest.raises(TooManyRowsError, match=r"query whole: the window that ends at .* write LIMIT"):
+        spark.run_as_batch_job(batch)
