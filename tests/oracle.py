@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 Value = bool | int | float | str | None
 Event = Mapping[str, Any]  # of Value, but then every use of a value would need a cast
@@ -59,22 +61,47 @@ def closed_answers(
 def _closed_time_windows(
     query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
 ) -> list[Answer]:
-    """Window k covers [k * slide, k * slide + range) and closes when the watermark reaches its end."""
-    range_us, slide_us = query.window.left_us, query.window.slide_us
+    """A window closes when the watermark reaches its end."""
     covered: dict[int, list[Event]] = defaultdict(list)
     for event in _by_time(events, timestamp):
-        time = event[timestamp]
-        first, last = (time - range_us) // slide_us + 1, time // slide_us
-        for k in range(first, last + 1):
+        for k in _instances_at(query.window, event[timestamp]):
             covered[k].append(event)
     answers = []
     for k in sorted(covered):
-        start, end = k * slide_us, k * slide_us + range_us
+        start, end = _bounds(query.window, k)
         closed = watermark is None or end <= watermark
         closed_before = previous is not None and end <= previous
         if closed and not closed_before:
             answers += _answers_of_window(query, covered[k], start, end)
     return answers
+
+
+def _instances_at(window: Any, time: int) -> list[int]:
+    """The instances that cover a time, looked for a few slides beyond where they can be."""
+    nearby = range((time - window.left_us) // window.slide_us - 3, time // window.slide_us + 4)
+    return [k for k in nearby if _bounds(window, k)[0] <= time < _bounds(window, k)[1]]
+
+
+def _bounds(window: Any, k: int) -> tuple[int, int]:
+    """Where window k starts and ends: plain, in the local time of a zone, or growing within a period."""
+    range_us, slide_us, offset_us = window.left_us, window.slide_us, window.offset_us
+    if window.zone is not None:
+        return _utc(window.zone, k * slide_us + offset_us), _utc(window.zone, k * slide_us + offset_us + range_us)
+    if window.grows:
+        return k * slide_us // range_us * range_us + offset_us, (k + 1) * slide_us + offset_us
+    return k * slide_us + offset_us, k * slide_us + offset_us + range_us
+
+
+def newest_end(window: Any, watermark: int) -> int:
+    """The end of the newest window that has closed at a watermark."""
+    nearby = range((watermark - window.left_us) // window.slide_us - 3, watermark // window.slide_us + 4)
+    return max(end for _, end in (_bounds(window, k) for k in nearby) if end <= watermark)
+
+
+def _utc(zone: str, local_us: int) -> int:
+    """The time at which clocks of a zone first show so many microseconds since 1970."""
+    local = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(microseconds=local_us)
+    return (local.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def _closed_row_windows(

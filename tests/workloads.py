@@ -262,7 +262,11 @@ def draw_window(dice: Dice, stream: Stream, kind: str, group_by: Sequence[str]) 
 
     match kind:
         case "range slide":
-            return TimeWindow(length(12), slide_us=length(6))
+            slide = length(6)
+            offset = dice.integer(0, (slide - 1) // unit) * unit
+            if one_in(dice, 6):
+                return TimeWindow(slide * dice.integer(1, 4), slide_us=slide, offset_us=offset, grows=True)
+            return TimeWindow(length(12), slide_us=slide, offset_us=offset if one_in(dice, 4) else 0)
         case "range":
             return TimeWindow(length(12))
         case "range between":

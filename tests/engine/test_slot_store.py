@@ -13,7 +13,7 @@ from panewise.engine.combine import Combiner
 from panewise.engine.ingest import to_batch
 from panewise.engine.projection import project
 from panewise.engine.slot_store import SlotStore
-from panewise.windows.slots import oldest_slot_needed
+from panewise.windows.instances import oldest_slot_needed
 
 
 @st.composite

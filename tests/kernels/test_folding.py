@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from panewise.kernels.folding import fold_extreme, fold_sum_int, fold_sum_pairs, prefix_sums
-from panewise.kernels.instances import closed_instances
+from panewise.kernels.instances import closed_instances, listed_instances
 
 floats = st.floats(allow_nan=True, allow_infinity=True, width=64)
 ints = st.integers(-(2**63), 2**63 - 1)
@@ -91,20 +91,31 @@ def test_extremes_of_integers(case, greatest: bool) -> None:
     st.integers(1, 10),
     st.integers(-30, 30),
     st.integers(-1, 40),
+    st.integers(0, 9),
+    st.integers(0, 3),
 )
-def test_closed_instances_are_those_that_cover_a_row(rows, length, slide, first, more) -> None:
+def test_closed_instances_are_those_that_cover_a_row(rows, length, slide, first, more, offset, grown) -> None:
     rows = sorted(rows)
     keys = np.array([key for key, _ in rows], np.int64)
     slots = np.array([slot for _, slot in rows], np.int64)
     last = first + more
     segments = np.append(np.flatnonzero(np.diff(keys, prepend=-1)), len(keys))
-    count = closed_instances(slots, segments, length, slide, first, last, np.empty((4, 0), np.int64))
+    period = grown * slide
+    length = slide if period else length
+    parts = (slots, segments, length, slide, offset, period, first, last)
+    count = closed_instances(*parts, np.empty((4, 0), np.int64))
     found = np.zeros((4, count), np.int64)
-    assert closed_instances(slots, segments, length, slide, first, last, found) == count
+    assert closed_instances(*parts, found) == count
+    ks = np.arange(first, last + 1)
+    starts = (ks * slide // period * period if period else ks * slide) + offset
+    ends = ks * slide + length + offset
     expected = [
-        (key, k, [place for place, (owner, slot) in enumerate(rows) if owner == key and 0 <= slot - k * slide < length])
+        (key, int(k), [place for place, (owner, slot) in enumerate(rows) if owner == key and start <= slot < end])
         for key in sorted(set(keys.tolist()))
-        for k in range(first, last + 1)
+        for k, start, end in zip(ks, starts, ends)
     ]
     expected = [row for row in expected if row[2]]
+    listed = np.zeros((4, count), np.int64)
+    assert listed_instances(slots, segments, starts, ends, first, listed) == count
+    assert listed.tolist() == found.tolist()
     assert [(int(keys[begin]), int(k), list(range(low, high))) for begin, k, low, high in found.T] == expected

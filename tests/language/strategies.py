@@ -46,6 +46,7 @@ from panewise.language.row_queries import (
 from panewise.language.typecheck import type_of
 from panewise.language.words import INDEXES, RINGS
 from panewise.windows import RowWindow, TimeWindow, Window
+from panewise.windows.window import DAY_US
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -175,7 +176,15 @@ def windows(draw: st.DrawFn, granularity_us: int | None = None, keys: Sequence[s
         left = unit * draw(st.one_of(count.filter(lambda n: n * unit <= 2**60), st.integers(1, 200)))
         form = draw(st.sampled_from(["on demand", "sliding", "historical"]))
         if form == "sliding":
-            return TimeWindow(left, slide_us=unit * draw(st.integers(1, 10**6)))
+            slide = draw(st.integers(1, 10**6))
+            offset = unit * draw(st.just(0) | st.integers(0, slide - 1))
+            match draw(st.sampled_from(["plain", "plain", "grows", "zone"])):
+                case "grows":
+                    return TimeWindow(unit * slide * 3, slide_us=unit * slide, offset_us=offset, grows=True)
+                case "zone" if 1_800_000_000 % unit == 0:
+                    zone = draw(st.sampled_from(["Europe/Berlin", "Asia/Kolkata"]))
+                    return TimeWindow(2 * DAY_US, slide_us=7 * DAY_US, offset_us=offset % DAY_US, zone=zone)
+            return TimeWindow(left, slide_us=unit * slide, offset_us=offset)
         return TimeWindow(left, unit * draw(st.integers(0, left // unit - 1)) if form == "historical" else 0)
     rows = draw(count)
     form = draw(st.sampled_from(["on demand", "sliding", "historical"]))

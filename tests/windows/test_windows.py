@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from panewise.windows import RowWindow, TimeWindow
 from panewise.windows.clock import show_time, to_microseconds
 from panewise.windows.edges import composite_edges, edges_of
-from panewise.windows.slots import granularity_of, instances_closed, oldest_slot_needed
+from panewise.windows.instances import instances_closed, oldest_slot_needed
+from panewise.windows.slots import granularity_of
 
 lengths = st.integers(1, 40)
 sliding = st.builds(lambda r, s: TimeWindow(r, slide_us=s), lengths, lengths)

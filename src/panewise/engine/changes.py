@@ -22,7 +22,7 @@ from panewise.engine.tables import KeyTable
 from panewise.language.model import Query, Stream
 from panewise.windows import Window
 from panewise.windows.clock import END_OF_STREAM
-from panewise.windows.slots import lengths_of
+from panewise.windows.instances import ends_of, last_ending, starts_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -38,14 +38,12 @@ Bounds = Callable[[Window, Ints], tuple[Ints, Ints]]
 
 def time_bounds(window: Window, instances: Ints) -> tuple[Ints, Ints]:
     """Where some instances of a window over time start and end."""
-    length, slide = lengths_of(window)
-    return instances * slide, instances * slide + length
+    return starts_of(window, instances), ends_of(window, instances)
 
 
 def last_instance(window: Window, closed: int) -> int:
     """The newest instance of a sliding window that ends up to a time or a position; at the end of the stream all do."""
-    length, slide = lengths_of(window)
-    return FOREVER if closed == END_OF_STREAM else (closed - length) // slide
+    return FOREVER if closed == END_OF_STREAM else last_ending(window, closed)
 
 
 class Changes:

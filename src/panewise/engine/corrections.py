@@ -24,7 +24,7 @@ from panewise.engine.families import Family
 from panewise.engine.generation import TreeState
 from panewise.engine.reported import no_words, withdrawn, words_of
 from panewise.language.model import Query
-from panewise.windows.slots import lengths_of
+from panewise.windows.instances import end_numbers, with_end_numbers
 
 Ints = npt.NDArray[np.int64]
 
@@ -70,8 +70,7 @@ def answers_beside(
 
 def _same_ends(part: QueryAnswers, query: Query, after_us: int | None) -> _Places:
     """The windows of a query that end where some answers' do, of the same groups, if the query reported them."""
-    mine, slide = lengths_of(part.query.window)
-    instances = part.instances + (mine - lengths_of(query.window)[0]) // slide
+    instances = with_end_numbers(query.window, end_numbers(part.query.window, part.instances))
     rows = np.arange(len(part)) if after_us is None else np.flatnonzero(part.ends_us > after_us)
     return _Places(query, part.groups, part.keys[rows], instances[rows])
 

@@ -13,7 +13,7 @@ from panewise.engine.generation import TreeState
 from panewise.engine.slot_store import Extent
 from panewise.planning.trees import PlannedQuery
 from panewise.windows.clock import END_OF_STREAM
-from panewise.windows.slots import lengths_of
+from panewise.windows.slots import lengths_of, most_lengths_of
 
 CELLS = 4_000_000
 """About how many answers are made at once."""
@@ -32,7 +32,7 @@ def cuts_of(trees: Sequence[TreeState], after_us: int | None, until_us: int) -> 
     if not held:
         return [until_us]
     first_us = min(extent.first for _, extent in held)
-    last_us = max(extent.last + max(lengths_of(window)[0] for window in state.windows) for state, extent in held)
+    last_us = max(extent.last + max(most_lengths_of(window)[0] for window in state.windows) for state, extent in held)
     first_us = first_us if after_us is None else max(first_us, after_us)
     last_us = last_us if until_us == END_OF_STREAM else min(last_us, until_us)
     cells_a_us = sum(_cells_a_us(planned, extent) for state, extent in held for planned in state.queries.values())

@@ -1,7 +1,7 @@
 """Families: queries whose answers fit into one table, a row per window end and group.
 
 Queries belong together if they read the same stream, group by the same attributes and report at the same instants (or
-positions): their slides are equal, and so are their ranges modulo the slide.
+positions): their slides are equal, and so are the ends of their windows modulo the slide, in the same time zone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from panewise.language.literals import print_duration
 from panewise.language.model import Query, SelectItem
 from panewise.language.printer import label_of
 from panewise.windows import RowWindow, Window
+from panewise.windows.instances import same_ends
 from panewise.windows.slots import lengths_of
 
 WINDOW_END = "window_end"
@@ -46,9 +47,7 @@ def families_of(queries: Iterable[Query]) -> dict[str, Family]:
     """The families of some sliding queries, by name, in the order of their first queries."""
     found: dict[object, list[Query]] = {}
     for query in queries:
-        length, slide = lengths_of(query.window)
-        is_rows = isinstance(query.window, RowWindow)
-        key = query.stream, frozenset(query.group_by), is_rows, slide, length % slide
+        key = query.stream, frozenset(query.group_by), same_ends(query.window)
         found.setdefault(key, []).append(query)
     families: dict[str, Family] = {}
     for members in found.values():
@@ -62,13 +61,15 @@ def _name_of(query: Query) -> str:
 
     A phase is part of it only if the windows do not end at multiples of their slide.
     """
-    length, slide = lengths_of(query.window)
+    _, slide, phase, zone = same_ends(query.window)
     words = [query.stream]
     if query.group_by:
         words.append("by_" + "_and_".join(query.group_by))
     words.append("every_" + _length_text(query.window, slide))
-    if length % slide:
-        words.append("from_" + _length_text(query.window, length % slide))
+    if phase:
+        words.append("from_" + _length_text(query.window, phase))
+    if zone is not None:
+        words.append("in_" + zone)
     return re.sub(r"\W", "_", "_".join(words))
 
 

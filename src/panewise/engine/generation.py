@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.asked import Asked
-from panewise.engine.changes import last_instance
+from panewise.engine.changes import last_instance, time_bounds
 from panewise.engine.closed import ClosedWindows
 from panewise.engine.combine import Combiner
 from panewise.engine.projection import project
@@ -30,7 +30,7 @@ from panewise.planning.optimize import fit, grow, plan_stream
 from panewise.planning.trees import Clock, PlannedQuery, PlanShape, StreamPlan, Tree
 from panewise.windows import Window
 from panewise.windows.clock import END_OF_STREAM
-from panewise.windows.slots import lengths_of, oldest_slot_needed
+from panewise.windows.instances import oldest_slot_needed, starts_of
 
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.unsignedinteger[Any]]
@@ -143,11 +143,11 @@ class TreeState:
         """
         for closed in (store or self.store).close(self.asked, after, until, may_pass=may_pass, keys=keys):
             exact_from = self.exact_from[closed.planned.query.name]
-            slide = lengths_of(closed.planned.query.window)[1]
-            if exact_from is None or closed.fold.first_instance * slide >= exact_from:
+            window = closed.planned.query.window
+            if exact_from is None or starts_of(window, closed.fold.first_instance) >= exact_from:
                 yield closed
                 continue
-            seen = closed.from_rows(np.flatnonzero(closed.instances * slide >= exact_from))
+            seen = closed.from_rows(np.flatnonzero(starts_of(window, closed.instances) >= exact_from))
             if len(seen):
                 yield seen
 
@@ -352,9 +352,7 @@ def time_answers(
     for closed in decided(closing if seen is None else only_touched(closing, seen, together, until_us)):
         if closed.fold is not fold:
             fold = closed.fold
-            length, slide = lengths_of(closed.planned.query.window)
-            starts = closed.instances * slide
-            ends = starts + length
+            starts, ends = time_bounds(closed.planned.query.window, closed.instances)
         answers[closed.planned.query.name] = closed.answers(starts, ends)
     # Closing goes by predicate; answers go by query.
     if answers:

@@ -10,6 +10,7 @@ from panewise.language.literals import print_duration
 from panewise.language.model import Query
 from panewise.windows import RowWindow, TimeWindow
 from panewise.windows.clock import END_OF_STREAM, show_time
+from panewise.windows.instances import ends_of, last_ending, last_starting, starts_of
 from panewise.windows.slots import lengths_of
 
 
@@ -90,16 +91,16 @@ def _ends(state: StreamState, queries: list[Query]) -> Iterator[tuple[int, str]]
     for query in queries:
         if not isinstance(query.window, TimeWindow):
             continue
-        length, slide = lengths_of(query.window)
+        window = query.window
         after_us = state.oldest_us if state.closed_us is None else max(state.oldest_us, state.closed_us)
         exact_from = state.exact_from(query.name)
         if exact_from is not None:
             # Windows that the query has not seen whole are not reported.
-            first_start = -(-exact_from // slide) * slide
-            after_us = max(after_us, first_start + length - 1)
-        end_us = ((after_us - length) // slide + 1) * slide + length
-        if end_us - length <= state.newest_us:
-            yield end_us, query.name
+            first_whole = last_starting(window, exact_from - 1) + 1
+            after_us = max(after_us, ends_of(window, first_whole) - 1)
+        upcoming = last_ending(window, after_us) + 1
+        if starts_of(window, upcoming) <= state.newest_us:
+            yield ends_of(window, upcoming), query.name
 
 
 def _rows_missing(state: StreamState, queries: list[Query]) -> Iterator[tuple[int, str]]:

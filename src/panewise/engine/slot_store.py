@@ -38,10 +38,11 @@ from panewise.engine.rows import Multisets, Rows
 from panewise.engine.runs import Runs
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
-from panewise.kernels.instances import closed_instances
+from panewise.kernels.instances import closed_instances, listed_instances
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan, Tree
-from panewise.windows import Window
-from panewise.windows.slots import instances_closed, lengths_in_slots, lengths_of
+from panewise.windows import TimeWindow, Window
+from panewise.windows.instances import ends_of, instances_closed, last_ending, last_starting, starts_of
+from panewise.windows.slots import lengths_in_slots
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -221,7 +222,7 @@ class SlotStore:
                 folds = self._few_folds(predicate, edges, by_window, may_move, reading)
             for window, fold in folds:
                 if not fold.is_empty:
-                    start = fold.last_instance * lengths_of(window)[1]
+                    start = starts_of(window, fold.last_instance)
                     self.last_start = start if self.last_start is None else max(start, self.last_start)
                     queries = by_window[window].may_pass(fold) if may_pass else by_window[window].queries
                     yield from (ClosedWindows(planned, fold) for planned in queries)
@@ -281,11 +282,11 @@ class SlotStore:
 
     def _covering(self, closing: Closing) -> Closing:
         """The ending instances that may cover a row: those before the first slot or after the last one cannot."""
-        lowest, highest = self._runs.lowest_slot, self._runs.highest_slot
+        lowest, highest, unit = self._runs.lowest_slot, self._runs.highest_slot, self.tree.granularity
         covering: Closing = {}
         for window, (first, last) in closing.items():
-            length, slide = lengths_in_slots(window, self.tree.granularity)
-            first, last = max(first, (lowest - length) // slide + 1), min(last, highest // slide)
+            first = max(first, last_ending(window, lowest * unit) + 1)
+            last = min(last, last_starting(window, highest * unit))
             if first <= last:
                 covering[window] = first, last
         return covering
@@ -296,10 +297,15 @@ class SlotStore:
             return None
         edges: Edges = {}
         for window, (first, last) in closing.items():
-            length, slide = lengths_in_slots(window, self.tree.granularity)
             for instance in range(first, last + 1):
-                edges.setdefault(instance * slide + length, {})[window] = instance, instance * slide
+                start, end = self._slots_of(window, instance)
+                edges.setdefault(end, {})[window] = instance, start
         return edges if len(edges) <= MOST_EDGES else None
+
+    def _slots_of(self, window: Window, instance: int) -> tuple[int, int]:
+        """The first slot of an instance, and the slot after its last."""
+        unit = self.tree.granularity
+        return starts_of(window, instance) // unit, ends_of(window, instance) // unit
 
     def _follow(self, predicate: int | None, closing: Closing, *, is_few: bool) -> set[Window]:
         """Note how windows close, and return those that may move: they close for the first time, and not in bulk."""
@@ -410,10 +416,9 @@ class SlotStore:
             self.folded += len(view.slots)
             return Fold(view, keys, np.zeros_like(keys), view.segments[:-1], view.segments[1:], self.plan, groups)
 
-        slide = lengths_in_slots(window, self.tree.granularity)[1]
         for instance, start, end in instances:
             self.folded += moving.move(start, end, source, len(self._keys)) + moving.present_keys
-            moving.next_start = start + slide
+            moving.next_start = self._slots_of(window, instance + 1)[0]
             folds.append(MovingFold.of(moving, instance, self.plan, groups, fold_of_keys))
             if len(instances) > 1:
                 folds[-1].keep(asked.aggregates)
@@ -458,22 +463,20 @@ class SlotStore:
         """The rows of some keys that some instances cover."""
         covered = []
         for window, (first, last) in closing.items():
-            length, slide = lengths_in_slots(window, self.tree.granularity)
-            covered.append((first * slide, last * slide + length))
+            covered.append((self._slots_of(window, first)[0], self._slots_of(window, last)[1]))
         source = PredicateRows(self._runs, None if predicate is None else self._holds(predicate))
         first, end = min(start for start, _ in covered), max(end for _, end in covered)
         return source.of_keys(keys, first, end, self.tree.components, self._to_rows([]))
 
     def _fold(self, view: View, window: Window, first: int, last: int) -> Folded:
         """The instances first .. last of a window, each with its range of the view's rows."""
-        length, slide = lengths_in_slots(window, self.tree.granularity)
         # Enough room in most cases: one instance a key when few close, one a row when many do.
         room = min(len(view.slots), (len(view.segments) - 1) * (last - first + 1))
         found = np.empty((4, room), np.int64)
-        count = closed_instances(view.slots, view.segments, length, slide, first, last, found)
+        count = self._find_instances(view, window, first, last, found)
         if count > room:
             found = np.empty((4, count), np.int64)
-            closed_instances(view.slots, view.segments, length, slide, first, last, found)
+            self._find_instances(view, window, first, last, found)
         owner, instances, low, high = found[:, :count]
         if count:
             # Ranges of one key overlap: two stacks visit each row once, and each instance once more.
@@ -481,6 +484,21 @@ class SlotStore:
             self.folded += int((high - np.maximum(low, behind)).sum()) + count
         groups = Groups(self.tree.group_by, self._keys)
         return RepeatedFold.of(Fold(view, view.keys[owner], instances, low, high, self.plan, groups))
+
+    def _find_instances(self, view: View, window: Window, first: int, last: int, found: Ints) -> int:
+        """The instances that cover rows, as the kernels list them."""
+        unit = self.tree.granularity
+        if isinstance(window, TimeWindow) and window.zone is not None:
+            # No two days of a zone need to be equally long. They are few, so their bounds are listed.
+            instances = np.arange(first, last + 1)
+            starts, ends = starts_of(window, instances) // unit, ends_of(window, instances) // unit
+            return listed_instances(view.slots, view.segments, starts, ends, first, found)
+        length, slide = lengths_in_slots(window, unit)
+        offset, period = 0, 0
+        if isinstance(window, TimeWindow):
+            offset = window.offset_us // unit
+            length, period = (slide, length) if window.grows else (length, 0)
+        return closed_instances(view.slots, view.segments, length, slide, offset, period, first, last, found)
 
     def _holds(self, predicate: int) -> Bools:
         """Which shards satisfy a predicate."""

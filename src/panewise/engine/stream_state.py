@@ -35,7 +35,7 @@ from panewise.planning.structure_choice import Rates, choose_structure, within_p
 from panewise.planning.trees import Clock
 from panewise.windows import RowWindow, Window
 from panewise.windows.clock import END_OF_STREAM, show_time
-from panewise.windows.slots import oldest_slot_needed
+from panewise.windows.instances import oldest_slot_needed
 
 Ints = npt.NDArray[np.int64]
 

@@ -33,7 +33,8 @@ from panewise.engine.wide_columns import (
 )
 from panewise.errors import NamesClashError
 from panewise.language.model import Query, Stream
-from panewise.windows.slots import lengths_of
+from panewise.windows import Window
+from panewise.windows.instances import end_numbers
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -300,12 +301,12 @@ class _Rows:
         return np.where(self._ranks[ends] == wanted, ends, -1)
 
 
-_Windows = tuple[int, int, int]
+_Windows = tuple[int, int, Window]
 
 
 def _windows_of(part: QueryAnswers) -> _Windows:
     """What parts have in common that are about the same windows and groups; those of one fold share their arrays."""
-    return id(part.keys), id(part.instances), lengths_of(part.query.window)[0]
+    return id(part.keys), id(part.instances), part.query.window
 
 
 class _SharedKeys:
@@ -357,8 +358,7 @@ class _SharedKeys:
 
 def _end_numbers(part: QueryAnswers) -> Ints:
     """The number of each answer's end: neighbouring ends of a family have neighbouring numbers."""
-    length, slide = lengths_of(part.query.window)
-    return part.instances + length // slide
+    return end_numbers(part.query.window, part.instances)
 
 
 class _LookupRows:

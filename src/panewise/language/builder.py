@@ -65,6 +65,7 @@ from panewise.language.statements import (
     WindowClause,
 )
 from panewise.language.window_clauses import (
+    cumulate,
     partition_window,
     range_between,
     range_window,
@@ -269,7 +270,11 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     # Windows
 
     def range_window(self, parts: list[Any]) -> WindowClause:
-        return range_window(*parts[1:])
+        _, length, slide, offset, zone = parts
+        return range_window(length, slide, offset, zone and (unquoted(zone), span_of(zone)))
+
+    def cumulate(self, parts: list[Any]) -> WindowClause:
+        return cumulate(*parts[1:])
 
     def range_between(self, parts: list[Any]) -> WindowClause:
         return range_between(*parts[1:])

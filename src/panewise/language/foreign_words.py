@@ -25,7 +25,7 @@ _HINTS = {
     "HOP": _WINDOWS,
     "HOPPING": _WINDOWS,
     "SLIDING": _WINDOWS,
-    "CUMULATE": _WINDOWS,
+    "CUMULATE": "a window stands in brackets behind its stream: s [CUMULATE 1 DAY SLIDE 1 HOUR]",
     "SESSION": f"there are no windows by session; {_WINDOWS}",
     "OVER": _WINDOWS,
     "LIMIT": f"LIMIT is for ORDER BY over rows; {NO_ORDER}",

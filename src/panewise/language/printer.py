@@ -169,9 +169,15 @@ def label_of(item: SelectItem | RowColumn) -> str:
 
 def print_window(window: Window) -> str:
     """A window with its brackets."""
+    behind = ""
     if isinstance(window, TimeWindow):
         left, right = print_duration(window.left_us), print_duration(window.right_us)
-        word, slide = "RANGE", None if window.slide_us is None else print_duration(window.slide_us)
+        word = "CUMULATE" if window.grows else "RANGE"
+        slide = None if window.slide_us is None else print_duration(window.slide_us)
+        if window.offset_us:
+            behind += f" OFFSET {print_duration(window.offset_us)}"
+        if window.zone is not None:
+            behind += f" ALIGN TO TIME ZONE {_print_string(window.zone)}"
         is_historical = window.right_us > 0
     else:
         left, right = str(window.left), str(window.right)
@@ -181,7 +187,7 @@ def print_window(window: Window) -> str:
             word = f"PARTITION BY {_print_names(window.partition_by)} ROWS"
     if is_historical:
         return f"[{word} BETWEEN {left} PRECEDING AND {right} PRECEDING]"
-    return f"[{word} {left}]" if slide is None else f"[{word} {left} SLIDE {slide}]"
+    return f"[{word} {left}]" if slide is None else f"[{word} {left} SLIDE {slide}{behind}]"
 
 
 def print_name(name: str) -> str:

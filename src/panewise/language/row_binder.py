@@ -159,6 +159,9 @@ def _sliding(source: Source, stream: Stream, what: str) -> Window:
     window = clause.window
     if not window.is_sliding:
         raise PlacedError(f"{what} needs a window that slides", source.stream.span, _SLIDING_HINT)
+    if isinstance(window, TimeWindow) and (window.offset_us or window.zone is not None or window.grows):
+        hint = "leave out OFFSET and ALIGN, and write RANGE for CUMULATE"
+        raise PlacedError(f"{what} needs a window that is counted from 1970 UTC", source.stream.span, hint)
     check_granularity(clause, stream)
     basic = BasicWindows.of(window)
     if basic.count > MOST_BASIC_WINDOWS:

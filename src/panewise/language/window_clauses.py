@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from panewise.language.expressions import Span
 from panewise.language.literals import MOST_ROWS, print_duration
-from panewise.language.source import PlacedError
+from panewise.language.source import PlacedError, hint_for, shortened
 from panewise.language.statements import Duration, Name, WindowClause
-from panewise.windows import RowWindow, TimeWindow
+from panewise.windows import RowWindow, TimeWindow, zones
+from panewise.windows.window import DAY_US
 
 Count = tuple[int, Span]
+Zone = tuple[str, Span]
+"""The name of a time zone, and where it stands."""
 
 
-def range_window(length: Duration, slide: Duration | None) -> WindowClause:
-    """`RANGE r` or `RANGE r SLIDE s`."""
+def range_window(length: Duration, slide: Duration | None, offset: Duration | None, zone: Zone | None) -> WindowClause:
+    """`RANGE r`, or `RANGE r SLIDE s` with `OFFSET o` and `ALIGN TO TIME ZONE z` if they are given."""
     length = _positive_duration("RANGE", length)
     if slide is None:
         return WindowClause(TimeWindow(length.us), (length,))
     slide = _positive_duration("SLIDE", slide)
-    return WindowClause(TimeWindow(length.us, slide_us=slide.us), (length, slide))
+    durations = (length, slide, *_offset(offset, slide))
+    if zone is not None:
+        durations += _in_zone(zone, durations)
+    window = TimeWindow(length.us, slide_us=slide.us, offset_us=offset.us if offset else 0, zone=zone and zone[0])
+    return WindowClause(window, durations)
+
+
+def cumulate(period: Duration, slide: Duration, offset: Duration | None) -> WindowClause:
+    """`CUMULATE p SLIDE s`, with `OFFSET o` if it is given."""
+    period, slide = _positive_duration("CUMULATE", period), _positive_duration("SLIDE", slide)
+    if period.us % slide.us:
+        message = f"CUMULATE {print_duration(period.us)} is not a multiple of SLIDE {print_duration(slide.us)}"
+        hint = "a period is reported whole at its end: choose a SLIDE that divides it"
+        raise PlacedError(message, period.span, hint)
+    window = TimeWindow(period.us, slide_us=slide.us, offset_us=offset.us if offset else 0, grows=True)
+    return WindowClause(window, (period, slide, *_offset(offset, slide)))
 
 
 def range_between(left: Duration, right: Duration) -> WindowClause:
@@ -62,6 +80,35 @@ def partition_window(names: tuple[Name, ...], clause: WindowClause, span: Span) 
         raise PlacedError("a window with PARTITION BY cannot SLIDE", span, hint)
     partitioned = RowWindow(window.left, window.right, partition_by=tuple(name.text for name in names))
     return WindowClause(partitioned, partition_by=names)
+
+
+def _offset(offset: Duration | None, slide: Duration) -> tuple[Duration, ...]:
+    """The offset, checked, if there is one."""
+    if offset is None:
+        return ()
+    if not 0 <= offset.us < slide.us:
+        message = f"OFFSET must be less than the SLIDE, {print_duration(slide.us)}, and not negative"
+        hint = "windows repeat with every SLIDE, so take off whole slides: OFFSET 26 HOURS of 1 DAY is OFFSET 2 HOURS"
+        raise PlacedError(message, offset.span, hint)
+    return (Duration(offset.us, offset.span, "OFFSET"),)
+
+
+def _in_zone(zone: Zone, durations: tuple[Duration, ...]) -> tuple[Duration, ...]:
+    """The offsets of a zone from UTC, which slots must divide; refuses what is not counted in whole days."""
+    name, span = zone
+    if not zones.is_known(name):
+        known = zones.known_zones()
+        hint = hint_for(name, known, "install the package tzdata, which lists the time zones") if known else ""
+        raise PlacedError(f"unknown time zone {shortened(name)}", span, hint)
+    for duration in durations[:2]:
+        if duration.us % DAY_US:
+            message = f"{duration.word} {print_duration(duration.us)} is no whole number of days"
+            hint = "summer time changes days only: leave out ALIGN TO TIME ZONE, or use whole days"
+            raise PlacedError(message, duration.span, hint)
+    at_us = sum(duration.us for duration in durations[2:])
+    return tuple(
+        Duration(abs(offset), span, f"the offset of {name} from UTC,") for offset in zones.zone_of(name, at_us).offsets
+    )
 
 
 def _positive_duration(word: str, duration: Duration) -> Duration:

@@ -14,7 +14,7 @@ from panewise.planning.trees import Base, Clock, StreamPlan, Tree
 from panewise.planning.unions import Unions, unions_of
 from panewise.windows import Window
 from panewise.windows.cuts import Cuts
-from panewise.windows.slots import granularity_of, lengths_in_slots
+from panewise.windows.slots import granularity_of, lengths_of, spans_in_slots
 
 _MOST_COMPARED = 20
 """The most other trees that a tree is compared with to give a reason."""
@@ -71,8 +71,8 @@ class _FoldedTrees:
 
     def alone(self, window: Window) -> float:
         """The cost of folding one window alone."""
-        lengths = lengths_in_slots(window, self.base.granularity)
-        return self._folds(Cuts.of([lengths]).rate, self.prices.visits_for(*lengths))
+        cuts = Cuts.of(spans_in_slots(window, self.base.granularity))
+        return self._folds(cuts.rate, self.prices.visits_for(*lengths_of(window)))
 
     def together(self) -> float:
         """The cost of folding all trees as one."""

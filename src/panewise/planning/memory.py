@@ -32,7 +32,7 @@ from panewise.planning.windowed import RowPlan
 from panewise.structures import BY_NAME, DataSheet
 from panewise.windows import TimeWindow, Window
 from panewise.windows.clock import show_time
-from panewise.windows.slots import lengths_of
+from panewise.windows.slots import lengths_of, most_lengths_of
 
 ROW_BYTES = 8
 """Key, slot and shard of a row, packed."""
@@ -155,7 +155,7 @@ def show_bytes(number: float) -> str:
 
 
 def _tree_bytes(tree: Tree, inputs: tuple[Input, ...], prices: Prices) -> int:
-    longest = max(sum(lengths_of(window)) for window in tree.windows)
+    longest = max(sum(most_lengths_of(window)) for window in tree.windows)
     events = _events(longest, tree.clock, prices)
     fragments = longest / tree.granularity * tree.cuts.rate * prices.groups_of(tree.group_by)
     # Each event falls into one fragment of one group, so there are no more rows than events.

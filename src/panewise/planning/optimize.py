@@ -41,7 +41,7 @@ from panewise.planning.trees import (
 )
 from panewise.windows import RowWindow, TimeWindow, Window
 from panewise.windows.cuts import Cuts
-from panewise.windows.slots import granularity_of, lengths_in_slots, lengths_of
+from panewise.windows.slots import granularity_of, lengths_of, spans_in_slots, spans_of
 
 if TYPE_CHECKING:
     from panewise.planning.having import HavingPlan
@@ -245,7 +245,7 @@ def fit(plan: StreamPlan, tree: Tree, query: Query) -> PlannedQuery | None:
     if tuple(sorted(query.group_by)) != tree.group_by:
         return None
     planned = _held(plan, tree, query)
-    if planned is None or not tree.cuts.holds(*lengths_in_slots(query.window, tree.granularity)):
+    if planned is None or not tree.cuts.holds(spans_in_slots(query.window, tree.granularity)):
         return None
     return planned
 
@@ -288,7 +288,7 @@ def _held(plan: StreamPlan, part: Base | Tree, query: Query) -> PlannedQuery | N
     """A query planned with a plan's columns, or None when a base or a tree lacks something that it needs."""
     if _clock(query) is not part.clock or not set(query.group_by) <= set(part.group_by):
         return None
-    if any(length % part.granularity for length in lengths_of(query.window)):
+    if any(length % part.granularity for span in spans_of(query.window) for length in span):
         return None
     columns = _Columns(plan.stream)
     columns.predicates = {predicate: bit for bit, predicate in enumerate(plan.predicates)}
@@ -321,8 +321,9 @@ def _united(
         # Feeding a partial costs FEED combines and folding a fragment costs one, so factors are in parts of FEED.
         sets = {}
         for group_by, family in rest.items():
-            lengths = [lengths_in_slots(window, granularity[clock]) for window in family.windows]
-            sets[group_by] = Queries.of(lengths, [prices.visits_for(*pair) / FEED for pair in lengths])
+            spans = [spans_in_slots(window, granularity[clock])[0] for window in family.windows]
+            visits = [prices.visits_for(*lengths_of(window)) / FEED for window in family.windows]
+            sets[group_by] = Queries.of(spans, visits)
         rate = prices.rate * granularity[clock] / 1e6 if clock is Clock.TIME else float(granularity[clock])
         weights = Weights(prices.weights.event, prices.weights.combine * FEED)
         plan = plan_grouping(sets, rate, weights, prices.groups, in_common=True)
@@ -345,14 +346,15 @@ def _may_unite(family: _AlikeQueries, prices: Prices, inputs: tuple[Type, ...]) 
 def _shared(family: _AlikeQueries, base: Base, prices: Prices) -> list[list[PlannedQuery]]:
     """The queries of each tree, by a method of sharing over the family's different windows."""
     windows = family.windows
-    lengths = [lengths_in_slots(window, base.granularity) for window in windows]
+    # In a time zone the other offsets have as many edges, so the first one is enough to decide.
+    spans = [spans_in_slots(window, base.granularity)[0] for window in windows]
     fed = prices.fed_per_slot(base) * prices.groups_of(base.group_by) / prices.groups_of(family.group_by)
-    visits = [prices.visits_for(*pair) for pair in lengths]
-    trees = share_few(lengths, fed, visits) if prices.method == WEAVE_SHARE else None
+    visits = [prices.visits_for(*lengths_of(window)) for window in windows]
+    trees = share_few(spans, fed, visits) if prices.method == WEAVE_SHARE else None
     if trees is None:
         from panewise.planning.sharing import Queries, share
 
-        trees = share(prices.method, Queries.of(lengths, visits), fed).tree_of.tolist()
+        trees = share(prices.method, Queries.of(spans, visits), fed).tree_of.tolist()
     tree_of = dict(zip(windows, trees))
     parts: list[list[PlannedQuery]] = [[] for _ in range(max(trees) + 1)]
     for planned in family.queries:
@@ -370,7 +372,7 @@ def _as_before(family: _AlikeQueries, shape: PlanShape) -> dict[int, list[Planne
 
 def _tree(queries: list[PlannedQuery], base: Base, number: int, inputs: tuple[Type, ...]) -> Tree:
     windows = dict.fromkeys(planned.query.window for planned in queries)
-    lengths = [lengths_in_slots(window, base.granularity) for window in windows]
+    spans = [span for window in windows for span in spans_in_slots(window, base.granularity)]
     return Tree(
         number=number,
         base=base.number,
@@ -380,7 +382,7 @@ def _tree(queries: list[PlannedQuery], base: Base, number: int, inputs: tuple[Ty
         predicates=_predicates(queries),
         components=components_of(queries, inputs),
         queries=tuple(queries),
-        cuts=Cuts.of(lengths),
+        cuts=Cuts.of(spans),
     )
 
 

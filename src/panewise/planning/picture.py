@@ -15,7 +15,8 @@ from panewise.language.printer import print_window
 from panewise.notebook import counted
 from panewise.planning.trees import Clock, PlanContent, Tree
 from panewise.windows import Window
-from panewise.windows.slots import lengths_in_slots, lengths_of
+from panewise.windows.instances import ends_of, starts_of
+from panewise.windows.slots import lengths_of
 
 WIDTH = 1000
 _LEFT = 290
@@ -115,10 +116,10 @@ class _Band:
 
     def _instances(self, window: Window, y: int, colour: str) -> Iterator[str]:
         """The first instances, one below the other; those that reach past the picture are cut off at its edge."""
-        length, slide = lengths_in_slots(window, self.tree.granularity)
         height = (_LINE - 4) / _INSTANCES
         for place in range(_INSTANCES):
-            begin, end = place * slide, min(place * slide + length, self.span)
+            begin = max(starts_of(window, place) // self.tree.granularity, 0)
+            end = min(ends_of(window, place) // self.tree.granularity, self.span)
             if begin < end:
                 yield self._bar(begin, end, y + place * height, height - 1, colour, colour)
 

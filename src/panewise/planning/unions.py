@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from panewise.planning.trees import Tree
 from panewise.windows.cuts import Cuts
-from panewise.windows.slots import lengths_in_slots
+from panewise.windows.slots import spans_in_slots
 
 FEW = 8
 """Up to this many trees are counted exactly, each with each."""
@@ -93,5 +93,5 @@ class _Marked:
         return float(self._instants.union_rates(self._classes, every, np.array([0, len(every)]))[0])
 
 
-def _lengths(tree: Tree) -> list[tuple[int, int]]:
-    return [lengths_in_slots(window, tree.granularity) for window in tree.windows]
+def _lengths(tree: Tree) -> list[tuple[int, int, int]]:
+    return [span for window in tree.windows for span in spans_in_slots(window, tree.granularity)]

@@ -55,7 +55,7 @@ from panewise.serve.safety import App, Safety, body_of
 from panewise.serve.source import AnswerSource, Reader
 from panewise.windows import RowWindow, TimeWindow
 from panewise.windows.clock import END_OF_STREAM, to_microseconds
-from panewise.windows.slots import lengths_of
+from panewise.windows.instances import ends_of, last_ending
 
 T = TypeVar("T")
 
@@ -476,9 +476,8 @@ def _sorted(table: pa.Table, sort: str, descending: bool) -> pa.Table:
 def _times(query: Query, last_us: int, points: int, step_s: int | None) -> list[int]:
     """The times of a history, the newest first."""
     if query.window.is_sliding:
-        length, slide = lengths_of(query.window)
-        end_us = (last_us - length) // slide * slide + length
-        return [end_us - place * slide for place in range(points)]
+        newest = last_ending(query.window, last_us)
+        return [ends_of(query.window, newest - place) for place in range(points)]
     assert isinstance(query.window, TimeWindow)
     step_us = max(1, query.window.left_us // STEPS_OF_A_RANGE) if step_s is None else step_s * 1_000_000
     return [last_us - place * step_us for place in range(points)]

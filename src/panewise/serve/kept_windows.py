@@ -24,7 +24,7 @@ from panewise.language.model import Query, Stream
 from panewise.serve.source import Arrays, arrays_of
 from panewise.windows import RowWindow
 from panewise.windows.clock import END_OF_STREAM, show_time
-from panewise.windows.slots import lengths_of
+from panewise.windows.instances import ends_of, last_ending
 
 MOST_BYTES = 256 << 20
 """Of older windows, so much is kept."""
@@ -120,8 +120,7 @@ class KeptWindows:
         if isinstance(query.window, RowWindow) or until_us == END_OF_STREAM:
             ends = (_last_end(entry, query, until_us) for entry in reversed(self._entries))
             return next((end_us for end_us in ends if end_us is not None), None)
-        length, slide = lengths_of(query.window)
-        return (until_us - length) // slide * slide + length
+        return ends_of(query.window, last_ending(query.window, until_us))
 
     def _rows(self, entry: _Entry, query: Query, end_us: int) -> pa.Table:
         if query.name not in entry.answers.tables:

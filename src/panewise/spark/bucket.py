@@ -28,7 +28,8 @@ from panewise.spark.job import Job
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.tuple_bucket import TupleBucket
 from panewise.windows.clock import END_OF_STREAM
-from panewise.windows.slots import lengths_of
+from panewise.windows.instances import ends_of, last_ending
+from panewise.windows.slots import most_lengths_of
 
 _ROWS = Component(Kind.ROWS).column_names()[0]
 
@@ -274,10 +275,10 @@ class Bucket:
             if not state.store.live_rows:
                 continue
             for planned in state.queries.values():
-                length, slide = lengths_of(planned.query.window)
+                window = planned.query.window
                 if self.closed_us is None:
                     return -(2**63)
-                ends.append(((self.closed_us - length) // slide + 1) * slide + length)
+                ends.append(ends_of(window, last_ending(window, self.closed_us) + 1))
         return min(ends, default=None)
 
     def _count_overflows(self, answers: Sequence[QueryAnswers]) -> None:
@@ -328,7 +329,7 @@ class Bucket:
             for name, _, tree in _named(self._job):
                 if name not in self._trees:
                     continue
-                slide = max(lengths_of(planned.query.window)[1] for planned in tree.queries.values())
+                slide = max(most_lengths_of(planned.query.window)[1] for planned in tree.queries.values())
                 for answer in time_answers(self._trees[name], self.closed_us - slide, self.closed_us):
                     after_us = tree.reports_after_us[answer.query.name]
                     reported = slice(None) if after_us is None else answer.ends_us > after_us

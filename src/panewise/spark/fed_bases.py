@@ -13,7 +13,7 @@ from functools import cached_property
 from panewise.planning.trees import Base, PlannedQuery, StreamPlan, Tree
 from panewise.spark.stand_ins import StandIn
 from panewise.windows import Window
-from panewise.windows.slots import lengths_of
+from panewise.windows.slots import most_lengths_of
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class FedBase:
 
     @cached_property
     def _lengths(self) -> list[tuple[int, int]]:
-        return [lengths_of(planned.query.window) for tree in self.trees for planned in tree.queries.values()]
+        return [most_lengths_of(planned.query.window) for tree in self.trees for planned in tree.queries.values()]
 
     def aged(self, watermark_us: int | None) -> FedBase:
         """The base after partials that no query needs at a watermark have left."""

@@ -41,7 +41,7 @@ from panewise.spark.row_merges import Merge, SortedMerge, TopKMerge
 from panewise.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
 from panewise.spark.tuple_bases import HeadBase, TuplePlan, check_row_query
 from panewise.windows import TimeWindow
-from panewise.windows.slots import lengths_of
+from panewise.windows.slots import spans_of
 
 
 @dataclass(frozen=True)
@@ -478,10 +478,10 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
     elif not query.window.is_sliding:
         in_place_of(query, stream, slot_length(stream, workload.queries_of(stream.name)))
     elif stream.granularity_us is not None and any(
-        length % stream.granularity_us for length in lengths_of(query.window)
+        length % stream.granularity_us for span in spans_of(query.window) for length in span
     ):
         raise NotOnSparkError(
-            f"query {query.name}: its range and slide must be multiples of the stream's GRANULARITY, which is "
+            f"query {query.name}: its range, slide and offset must be multiples of the stream's GRANULARITY, which is "
             f"{stream.granularity_us} microseconds"
         )
 

@@ -16,7 +16,8 @@ from panewise.spark.fed_bases import FedBase
 from panewise.spark.job import Job
 from panewise.windows import TimeWindow
 from panewise.windows.cuts import EVERY_SLOT, Cuts
-from panewise.windows.slots import lengths_in_slots, lengths_of
+from panewise.windows.instances import ends_of, last_ending, starts_of
+from panewise.windows.slots import spans_in_slots
 
 MOST_CUT = 64
 """With more different windows than this, edges lie so close that each slot is a fragment."""
@@ -67,10 +68,9 @@ class Lookup:
         if self.is_sliding:
             if watermark_us is None:
                 return None
-            length, slide = lengths_of(self.query.window)
-            instance = ((watermark_us if at_us is None else min(at_us, watermark_us)) - length) // slide
-            start = instance * slide
-            return Covered(start // slot_us, (start + length) // slot_us, instance, start, start + length)
+            instance = last_ending(self.query.window, watermark_us if at_us is None else min(at_us, watermark_us))
+            start, end = starts_of(self.query.window, instance), ends_of(self.query.window, instance)
+            return Covered(start // slot_us, end // slot_us, instance, start, end)
         window = self.query.window
         assert isinstance(window, TimeWindow)
         ends_us = seen_us if at_us is None else at_us + 1
@@ -106,7 +106,7 @@ def _tree(fed: FedBase, group_by: tuple[str, ...], queries: Iterable[PlannedQuer
     """One tree for all queries of a family."""
     base, queries = fed.base, tuple(queries)
     windows = {planned.query.window for planned in queries}
-    lengths = [lengths_in_slots(window, base.granularity) for window in windows]
+    spans = [span for window in windows for span in spans_in_slots(window, base.granularity)]
     return Tree(
         number=base.number,
         base=base.number,
@@ -116,5 +116,5 @@ def _tree(fed: FedBase, group_by: tuple[str, ...], queries: Iterable[PlannedQuer
         predicates=tuple(sorted({one.predicate for one in queries if one.predicate is not None})),
         components=components_of(queries, fed.plan.input_types),
         queries=queries,
-        cuts=Cuts.of(lengths) if len(lengths) <= MOST_CUT else EVERY_SLOT,
+        cuts=Cuts.of(spans) if len(spans) <= MOST_CUT else EVERY_SLOT,
     )

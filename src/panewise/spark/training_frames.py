@@ -36,6 +36,7 @@ from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.places import attributes_read, by_group, longest_us, together_by
 from panewise.training.training_set import Edge, check_edge
 from panewise.windows import RowWindow, TimeWindow
+from panewise.windows.slots import spans_of
 
 _TYPES = {pa.int64(): T.LongType(), pa.float64(): T.DoubleType(), pa.bool_(): T.BooleanType()}
 GROUPS_PER_PARTITION = 4
@@ -231,17 +232,18 @@ class _Stage:
 
         The watermark moves with every event, but only these change which window is the newest that has closed.
         """
-        lengths = {
-            (query.window.left_us, query.window.slide_us)
+        spans = {
+            span
             for query in self.queries
-            if isinstance(query.window, TimeWindow) and query.window.slide_us is not None
+            if isinstance(query.window, TimeWindow) and query.window.is_sliding
+            for span in spans_of(query.window)
         }
-        if not lengths:
+        if not spans:
             return None
         times = events.select(typed_column(events, self.stream, self.stream.timestamp).alias(TIME))
         found = []
-        for range_us, slide_us in sorted(lengths):
-            behind = F.col(TIME) - F.lit(range_us + self.stream.watermark_us)
+        for range_us, slide_us, offset_us in sorted(spans):
+            behind = F.col(TIME) - F.lit(range_us + offset_us + self.stream.watermark_us)
             # Integer division, rounded down.
             instance = (behind - F.pmod(behind, F.lit(slide_us).cast("bigint"))).alias("instance")
             found.append(times.groupBy(instance).agg(F.min(TIME).alias(TIME)).select(TIME))

@@ -33,15 +33,16 @@ from panewise.engine.ingest import to_batch
 from panewise.engine.lookup_log import LogLine, read_statements
 from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.wide_columns import AggregateColumn, group_columns
-from panewise.errors import EventsError
+from panewise.errors import ArgumentError, EventsError
 from panewise.language.expressions import AggregateCall, aggregates_of
 from panewise.language.model import Query, Stream
-from panewise.language.printer import print_query, print_stream
+from panewise.language.printer import print_query, print_stream, print_window
 from panewise.language.workload import Workload
 from panewise.training.columns import answer_columns
 from panewise.training.training_set import training_set
 from panewise.windows import RowWindow, TimeWindow
 from panewise.windows.clock import show_time
+from panewise.windows.instances import ends_of, last_ending
 
 TIME = "panewise_time"
 CLOSE = 1e-12
@@ -296,7 +297,7 @@ class _Replay:
             return
         assert lookup.time_us is not None
         until_us = lookup.watermark_us if lookup.at_us is None else min(lookup.at_us, lookup.watermark_us)
-        end_us = (until_us - window.left_us) // window.slide_us * window.slide_us + window.left_us
+        end_us = ends_of(window, last_ending(window, until_us))
         if end_us != lookup.time_us + 1:
             why = "another window was served than the newest one that the watermark had reached"
             asked = AskedGroup(line, query.name, (), None)
@@ -323,7 +324,12 @@ class _Replay:
         """The query, with a window that is asked for at a time."""
         window = self.query.window
         if isinstance(window, TimeWindow) and window.is_sliding:
-            window = replace(window, slide_us=None)
+            if window.zone is not None or window.grows:
+                raise ArgumentError(
+                    f"query {self.query.name}: an audit replays windows that are all equally long, and those of "
+                    f"{print_window(window)} are not; leave its lookups out of the log"
+                )
+            window = TimeWindow(window.left_us)
         return replace(self.query, window=window)
 
     @cached_property

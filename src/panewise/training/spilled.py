@@ -25,7 +25,7 @@ import pyarrow.dataset
 import pyarrow.ipc
 
 from panewise.engine.as_of.answers import AnswersAt, answers_at, blank_answers
-from panewise.engine.as_of.ranges import watermarks
+from panewise.engine.as_of.ranges import newest_closed, watermarks
 from panewise.engine.as_of.substreams import AskedTimes
 from panewise.engine.columns import Ints, arrow_type
 from panewise.engine.ingest import to_batch
@@ -33,6 +33,7 @@ from panewise.engine.tables import KeyTable
 from panewise.language.model import Query, Stream
 from panewise.training.places import attributes_read, by_group, together_by
 from panewise.windows import RowWindow, TimeWindow
+from panewise.windows.instances import last_ending
 
 FILES = 64
 WORDS = 24
@@ -90,22 +91,22 @@ class _Closing:
         windows = [query.window for query in queries if query.window.is_sliding]
         # Over rows, every event may close one.
         self._all: list[Ints] | None = [] if any(isinstance(window, RowWindow) for window in windows) else None
-        self._first: dict[tuple[int, int], tuple[Ints, Ints]] = {
-            (window.left_us, window.slide_us): (np.empty(0, np.int64), np.empty(0, np.int64))
+        self._first: dict[TimeWindow, tuple[Ints, Ints]] = {
+            window: (np.empty(0, np.int64), np.empty(0, np.int64))
             for window in windows
-            if isinstance(window, TimeWindow) and window.slide_us is not None
+            if isinstance(window, TimeWindow)
         }
 
     def take(self, times: Ints) -> None:
         """Take the times of a piece in."""
         if self._all is not None:
             self._all.append(times)
-        for (range_us, slide_us), (instances, first) in self._first.items():
+        for window, (instances, first) in self._first.items():
             known = np.append(first, times)
-            found = np.append(instances, (times - self._delay_us - range_us) // slide_us)
+            found = np.append(instances, last_ending(window, times - self._delay_us))
             order = np.lexsort((known, found))
             found, places = np.unique(found[order], return_index=True)
-            self._first[range_us, slide_us] = found, known[order][places]
+            self._first[window] = found, known[order][places]
 
     def times(self) -> Ints | None:
         """The times, in order; None if no query slides."""
@@ -246,6 +247,6 @@ class _Spill:
             assert closing is not None
             if marks is None:
                 marks = watermarks(self._stream.watermark_us, closing, AskedTimes(asked, {}))
-            starts = (marks - window.left_us) // window.slide_us * window.slide_us
+            starts, _ = newest_closed(window, marks)
             needed = np.minimum(needed, np.where(marks == _BEFORE_ALL, asked, starts))
         return needed

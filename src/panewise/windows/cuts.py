@@ -11,7 +11,7 @@ fragment exactly when it covers the fragment's first slot.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,15 +33,18 @@ class Cuts:
     edges: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, windows: Iterable[tuple[int, int]]) -> Cuts:
-        """The edges of windows given by range and slide. Cost: different slides squared, in one array operation each.
+    def of(cls, windows: Iterable[Sequence[int]]) -> Cuts:
+        """The edges of windows given by range, slide and offset, which may be left out.
+
+        Cost: different slides squared, in one array operation each.
 
         >>> Cuts.of([(12, 9), (10, 6), (6, 3)])
         Cuts(edges=((3, 0), (6, 4)))
         """
         table: dict[int, set[int]] = defaultdict(set)
-        for length, slide in windows:
-            table[slide] |= {0, length % slide}
+        for window in windows:
+            for period, residue in _edges(window):
+                table[period].add(residue)
         kept = without_covered(table)
         return cls(tuple((period, residue) for period in sorted(kept) for residue in sorted(kept[period])))
 
@@ -82,14 +85,20 @@ class Cuts:
             np.maximum(starts, different - (different - residue) % period, out=starts)
         return starts[places]
 
-    def holds(self, length: int, slide: int) -> bool:
-        """Whether every edge of a window is known to be an edge here."""
-        wanted = {(slide, 0), (slide, length % slide)}
+    def holds(self, windows: Iterable[Sequence[int]]) -> bool:
+        """Whether every edge of some windows is known to be an edge here."""
+        wanted = {edge for window in windows for edge in _edges(window)}
         return all(any(_implies(finer, edge) for finer in self.edges) for edge in wanted)
 
 
 EVERY_SLOT = Cuts(((1, 0),))
 """Each slot is a fragment."""
+
+
+def _edges(window: Sequence[int]) -> set[tuple[int, int]]:
+    """The edges of a window, given by range, slide and maybe offset, as pairs of period and residue."""
+    length, slide, offset = (*window, 0)[:3]
+    return {(slide, offset % slide), (slide, (offset + length) % slide)}
 
 
 def _implies(finer: tuple[int, int], edge: tuple[int, int]) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import lcm
 
-from panewise.windows.periodic import PeriodicSet, paired
-from panewise.windows.slots import lengths_of
+from panewise.windows.periodic import PeriodicSet
+from panewise.windows.slots import lengths_of, spans_of
 from panewise.windows.window import Window
 
 
@@ -21,7 +21,9 @@ def edge_set(window: Window) -> PeriodicSet:
     >>> edge_set(RowWindow(10, slide=6))
     PeriodicSet(period=6, residues=(0, 4))
     """
-    return paired(*lengths_of(window))
+    spans = spans_of(window)
+    slide = spans[0][1]
+    return PeriodicSet.of(slide, [edge for length, _, offset in spans for edge in (offset, offset + length)])
 
 
 def edges_of(window: Window) -> list[int]:

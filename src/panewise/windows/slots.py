@@ -1,6 +1,6 @@
 """Slots: the finest intervals that events are pre-aggregated to.
 
-Every edge of every window must fall between two slots, so the slot length divides all ranges and slides.
+Every edge of every window must fall between two slots, so the slot length divides all ranges, slides and offsets.
 """
 
 from __future__ import annotations
@@ -9,16 +9,50 @@ from collections.abc import Iterable
 from math import gcd
 
 from panewise.windows.window import RowWindow, TimeWindow, Window
+from panewise.windows.zones import zone_of
 
 
 def granularity_of(windows: Iterable[Window]) -> int:
-    """The greatest slot length that divides every range and slide; 0 for no window at all.
+    """The greatest slot length that divides every range, slide and offset; 0 for no window at all.
 
     >>> granularity_of([TimeWindow(12, slide_us=9), TimeWindow(30, slide_us=6)])
     3
     """
-    lengths = [length for window in windows for length in lengths_of(window)]
-    return gcd(*lengths)
+    return gcd(*(length for window in windows for span in spans_of(window) for length in span))
+
+
+def spans_of(window: Window) -> tuple[tuple[int, int, int], ...]:
+    """The range, slide and offset of plain windows that have all edges of a window, which may be one of them.
+
+    In a time zone there is one for each offset that the zone ever has. What grows has an edge at every slide.
+
+    >>> spans_of(TimeWindow(12, slide_us=9, offset_us=2)), spans_of(TimeWindow(12, slide_us=3, grows=True))
+    (((12, 9, 2),), ((3, 3, 0),))
+    """
+    length, slide = lengths_of(window)
+    if not isinstance(window, TimeWindow):
+        return ((length, slide, 0),)
+    if window.zone is not None:
+        offsets = {offset % slide for offset in zone_of(window.zone, window.offset_us).offsets}
+        return tuple((length, slide, offset) for offset in sorted(offsets))
+    return ((slide if window.grows else length, slide, window.offset_us),)
+
+
+def spans_in_slots(window: Window, granularity: int) -> list[tuple[int, int, int]]:
+    """The same, counted in slots of a length that divides all of them."""
+    return [
+        (length // granularity, slide // granularity, offset // granularity)
+        for length, slide, offset in spans_of(window)
+    ]
+
+
+def most_lengths_of(window: Window) -> tuple[int, int]:
+    """The longest that an instance may be, and the farthest that two neighbours may be apart."""
+    length, slide = lengths_of(window)
+    if isinstance(window, TimeWindow) and window.zone is not None:
+        spread_us = zone_of(window.zone, window.offset_us).spread_us
+        return length + spread_us, slide + spread_us
+    return length, slide
 
 
 def lengths_of(window: Window) -> tuple[int, int]:
@@ -40,25 +74,3 @@ def lengths_in_slots(window: Window, granularity: int) -> tuple[int, int]:
     """
     length, slide = lengths_of(window)
     return length // granularity, slide // granularity
-
-
-def instances_closed(window: Window, granularity: int, after: int | None, until: int | None) -> tuple[int, int]:
-    """The first and the last instance whose end lies in (after, until]; None means the beginning or the end of time.
-
-    >>> instances_closed(TimeWindow(12, slide_us=9), 3, after=12, until=40)
-    (1, 3)
-    """
-    length, slide = lengths_of(window)
-    unbounded = 2**62 // max(1, slide // granularity)
-    first = -unbounded if after is None else (after - length) // slide + 1
-    last = unbounded if until is None else (until - length) // slide
-    return first, last
-
-
-def oldest_slot_needed(windows: Iterable[Window], granularity: int, closed: int) -> int:
-    """The first slot that some instance ending after `closed` may still cover."""
-    starts = []
-    for window in windows:
-        length, slide = lengths_of(window)
-        starts.append(((closed - length) // slide + 1) * slide)
-    return min(starts, default=closed) // granularity

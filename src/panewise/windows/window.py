@@ -11,24 +11,40 @@ from dataclasses import dataclass
 
 from panewise.errors import ArgumentError
 
+DAY_US = 86_400_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
     """A window over event time.
 
-    With `slide_us`, instance k covers [k * slide_us, k * slide_us + left_us), counted from the epoch.
-    Without it, at time t the window covers (t - left_us, t - right_us].
+    With `slide_us`, instance k covers [k * slide_us, k * slide_us + left_us), counted from the epoch, and `offset_us`
+    later if there is one. With a `zone`, which needs whole days, it is counted in the local time of that zone. If it
+    `grows`, left_us is a period: instance k covers what has passed of its period at (k + 1) * slide_us.
+    Without a slide, at time t the window covers (t - left_us, t - right_us].
+    `panewise.windows.instances` has the arithmetic.
     """
 
     left_us: int
     right_us: int = 0
     slide_us: int | None = None
+    offset_us: int = 0
+    zone: str | None = None
+    grows: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.right_us < self.left_us:
             raise ArgumentError(f"a window needs 0 <= right_us < left_us, got {self.left_us} and {self.right_us}")
         if self.slide_us is not None and (self.slide_us <= 0 or self.right_us != 0):
             raise ArgumentError(f"a sliding window needs a positive slide and right_us = 0, got {self}")
+        if self.slide_us is None and (self.offset_us or self.zone or self.grows):
+            raise ArgumentError(f"only a sliding window has an offset, a time zone or a period, got {self}")
+        if self.slide_us is not None and not 0 <= self.offset_us < self.slide_us:
+            raise ArgumentError(f"an offset is less than the slide and not negative, got {self}")
+        if self.slide_us is not None and self.grows and (self.left_us % self.slide_us or self.zone):
+            raise ArgumentError(f"a growing window needs a period of whole slides and no time zone, got {self}")
+        if self.slide_us is not None and self.zone and (self.left_us % DAY_US or self.slide_us % DAY_US):
+            raise ArgumentError(f"in a time zone a window needs whole days, got {self}")
 
     @property
     def range_us(self) -> int:

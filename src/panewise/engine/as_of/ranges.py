@@ -16,6 +16,7 @@ from panewise.engine.as_of.substreams import AskedTimes, KeyGroup, Substreams
 from panewise.engine.columns import Ints
 from panewise.kernels.label_ranges import places_behind
 from panewise.windows import RowWindow, TimeWindow, Window
+from panewise.windows.instances import ends_of, last_ending, starts_of
 
 _BEFORE_ALL = -(2**62)
 """Before all times."""
@@ -27,6 +28,14 @@ def watermarks(delay_us: int, times: Ints, asked: AskedTimes) -> Ints:
     if not len(times):
         return np.full(len(seen), _BEFORE_ALL)
     return np.where(seen > 0, times[np.maximum(seen - 1, 0)] - delay_us, _BEFORE_ALL)
+
+
+def newest_closed(window: TimeWindow, marks: Ints) -> tuple[Ints, Ints]:
+    """Where the newest instance that has ended at each watermark starts and ends."""
+    instances = last_ending(window, marks)
+    is_none = marks == _BEFORE_ALL
+    starts = np.where(is_none, _BEFORE_ALL, starts_of(window, instances))
+    return starts, np.where(is_none, _BEFORE_ALL, ends_of(window, instances))
 
 
 @dataclass(frozen=True)
@@ -85,10 +94,9 @@ class WindowRanges:
             case TimeWindow(slide_us=None):
                 ends = self._behind(times, asked - window.right_us) if window.right_us else self.now
                 return self._behind(times, asked - window.left_us), ends
-            case TimeWindow(slide_us=int(slide_us)):
-                starts = (self.marks - window.left_us) // slide_us * slide_us
-                starts = np.where(self.marks == _BEFORE_ALL, _BEFORE_ALL, starts)
-                return self._behind(times, starts - 1), self._behind(times, starts + window.left_us - 1)
+            case TimeWindow():
+                starts, ends = newest_closed(window, self.marks)
+                return self._behind(times, starts - 1), self._behind(times, ends - 1)
             case RowWindow():
                 first, last = self.rows[window].first[self.part.asked], self.rows[window].last[self.part.asked]
                 return self._behind(self.part.rows, first - 1), self._behind(self.part.rows, last)

@@ -15,6 +15,8 @@ from math import lcm
 import numpy as np
 import numpy.typing as npt
 
+from panewise.windows.periodic import PeriodicSet, paired
+
 Words = npt.NDArray[np.uint64]
 
 MOST_CLASSES = 128
@@ -34,23 +36,22 @@ class _Tree:
         self.count = _count(self.edges)
 
 
-def share_few(
-    windows: Sequence[tuple[int, int]], rate: float, visits: Sequence[float] | None = None
-) -> list[int] | None:
-    """The tree of each window, given by range and slide, at `rate` inputs a unit; None if there are too many.
+def share_few(windows: Sequence[Sequence[int]], rate: float, visits: Sequence[float] | None = None) -> list[int] | None:
+    """The tree of each window, given by range, slide and maybe offset; None if there are too many.
 
-    `visits` tells how many combines a fragment costs each window; the default is range over slide.
+    `rate` is inputs a unit. `visits` tells how many combines a fragment costs each window, range over slide if it is
+    not given.
 
     >>> share_few([(16, 4), (10, 5), (8, 4)], 1.2)
     [0, 1, 0]
     """
-    visits = [length / slide for length, slide in windows] if visits is None else visits
-    class_of: dict[tuple[int, int], int] = {}
-    places = [class_of.setdefault(_edges(*window), len(class_of)) for window in windows]
-    period = lcm(*(slide for _, slide in windows))
+    visits = [window[0] / window[1] for window in windows] if visits is None else visits
+    class_of: dict[PeriodicSet, int] = {}
+    places = [class_of.setdefault(paired(*window), len(class_of)) for window in windows]
+    period = lcm(*(window[1] for window in windows))
     if len(class_of) > MOST_CLASSES or period > MOST_BITS:
         return None
-    edges = [_bits(slide, residue, period) for slide, residue in class_of]
+    edges = [_bits(one, period) for one in class_of]
     visits_of = [0.0] * len(edges)
     for combines, place in zip(visits, places):
         visits_of[place] += combines
@@ -64,17 +65,11 @@ def share_few(
     return [number.setdefault(tree_of[place], len(number)) for place in places]
 
 
-def _edges(length: int, slide: int) -> tuple[int, int]:
-    """The identity of a window's edges: two edges half a slide apart are one edge in half the slide."""
-    residue = length % slide
-    return (slide // 2, 0) if residue * 2 == slide else (slide, residue)
-
-
-def _bits(slide: int, residue: int, period: int) -> Words:
-    """The edges at multiples of a slide and a residue after each, up to a period."""
+def _bits(edges: PeriodicSet, period: int) -> Words:
+    """The edges up to a period."""
     marks = np.zeros(-(-period // 64) * 64, np.bool_)
-    marks[0:period:slide] = True
-    marks[residue:period:slide] = True
+    for residue in edges.residues:
+        marks[residue : period : edges.period] = True
     return np.packbits(marks).view(np.uint64)
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from panewise.errors import ArgumentError
 from panewise.windows.periodic import PeriodicSet
-from panewise.windows.slots import lengths_of
+from panewise.windows.slots import spans_of
 from panewise.windows.window import Window
 
 Ints = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class Queries:
     @classmethod
     def of_windows(cls, windows: Iterable[Window], factors: Sequence[float] | Floats | None = None) -> Queries:
         """Queries from sliding windows, all of time (in microseconds) or all of rows."""
-        return cls.of((lengths_of(window) for window in windows), factors)
+        return cls.of((spans_of(window)[0] for window in windows), factors)
 
     def __len__(self) -> int:
         return len(self.ranges)

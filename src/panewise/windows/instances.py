@@ -1,0 +1,156 @@
+"""Instances: where the k-th instance of a sliding window starts and ends, and which instance a time belongs to.
+
+Starts and ends never fall as k rises. Everything is in microseconds, or in rows for a window over rows. Whoever needs a
+start or an end asks here, so that an offset, a time zone or a window that grows within a period is known in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from panewise.windows.slots import lengths_of
+from panewise.windows.window import DAY_US, TimeWindow, Window
+from panewise.windows.zones import Zone, zone_of
+
+Ints = npt.NDArray[np.int64]
+Instances = TypeVar("Instances", int, Ints)
+
+
+def starts_of(window: Window, instances: Instances) -> Instances:
+    """Where some instances start.
+
+    >>> starts_of(TimeWindow(12, slide_us=9, offset_us=2), 1)
+    11
+    """
+    length, slide = lengths_of(window)
+    zone = _zone(window)
+    if zone is not None:
+        return _in_zone(zone, instances * (slide // DAY_US))
+    starts = instances * slide
+    if _grows(window):
+        starts = starts // length * length
+    return starts + _offset(window)
+
+
+def ends_of(window: Window, instances: Instances) -> Instances:
+    """Where some instances end.
+
+    >>> ends_of(TimeWindow(12, slide_us=9), 1), ends_of(TimeWindow(9, slide_us=3, grows=True), 1)
+    (21, 6)
+    """
+    length, slide = lengths_of(window)
+    zone = _zone(window)
+    if zone is not None:
+        return _in_zone(zone, instances * (slide // DAY_US) + length // DAY_US)
+    return instances * slide + (slide if _grows(window) else length) + _offset(window)
+
+
+def last_ending(window: Window, until: Instances) -> Instances:
+    """The newest instance that ends up to a time or a position.
+
+    >>> last_ending(TimeWindow(12, slide_us=9), 21), last_ending(TimeWindow(12, slide_us=9), 20)
+    (1, 0)
+    """
+    length, slide = lengths_of(window)
+    zone = _zone(window)
+    if zone is not None:
+        return (_days(zone, until) - length // DAY_US) // (slide // DAY_US)
+    return (until - _offset(window) - (slide if _grows(window) else length)) // slide
+
+
+def last_starting(window: Window, at: int) -> int:
+    """The newest instance that starts up to a time or a position.
+
+    >>> last_starting(TimeWindow(12, slide_us=9), 9), last_starting(TimeWindow(9, slide_us=3, grows=True), 9)
+    (1, 5)
+    """
+    length, slide = lengths_of(window)
+    zone = _zone(window)
+    if zone is not None:
+        return _days(zone, at) // (slide // DAY_US)
+    if _grows(window):
+        # The last instance of the period.
+        return ((at - _offset(window)) // length + 1) * (length // slide) - 1
+    return (at - _offset(window)) // slide
+
+
+def instances_closed(window: Window, granularity: int, after: int | None, until: int | None) -> tuple[int, int]:
+    """The first and the last instance whose end lies in (after, until]; None means the beginning or the end of time.
+
+    >>> instances_closed(TimeWindow(12, slide_us=9), 3, after=12, until=40)
+    (1, 3)
+    """
+    unbounded = 2**62 // max(1, lengths_of(window)[1] // granularity)
+    first = -unbounded if after is None else last_ending(window, after) + 1
+    last = unbounded if until is None else last_ending(window, until)
+    return first, last
+
+
+def oldest_slot_needed(windows: Iterable[Window], granularity: int, closed: int) -> int:
+    """The first slot that some instance ending after `closed` may still cover."""
+    starts = [starts_of(window, last_ending(window, closed) + 1) for window in windows]
+    return min(starts, default=closed) // granularity
+
+
+def same_ends(window: Window) -> tuple[str, int, int, str | None]:
+    """What two windows have in common whose instances end at the same instants (or positions).
+
+    It is what they count, their slide, by how much they end after a multiple of it, and their time zone.
+
+    >>> same_ends(TimeWindow(12, slide_us=6)) == same_ends(TimeWindow(6, slide_us=6))
+    True
+    """
+    length, slide = lengths_of(window)
+    if not isinstance(window, TimeWindow):
+        return "rows", slide, length % slide, None
+    phase = (window.offset_us if window.grows else window.offset_us + length) % slide
+    return "time", slide, phase, window.zone
+
+
+def end_numbers(window: Window, instances: Ints) -> Ints:
+    """Numbers for the ends of instances that are the same for all windows with the `same_ends`."""
+    length, slide = lengths_of(window)
+    if _grows(window):
+        return instances + 1
+    return instances + (length + _offset(window)) // slide
+
+
+def with_end_numbers(window: Window, numbers: Ints) -> Ints:
+    """The instances of a window whose ends have these numbers."""
+    return numbers - end_numbers(window, np.zeros(1, np.int64))
+
+
+@overload
+def _in_zone(zone: Zone, days: int) -> int: ...
+@overload
+def _in_zone(zone: Zone, days: Ints) -> Ints: ...
+def _in_zone(zone: Zone, days: int | Ints) -> int | Ints:
+    begins = zone.begins(np.asarray(days))
+    return begins if isinstance(days, np.ndarray) else int(begins)
+
+
+@overload
+def _days(zone: Zone, times: int) -> int: ...
+@overload
+def _days(zone: Zone, times: Ints) -> Ints: ...
+def _days(zone: Zone, times: int | Ints) -> int | Ints:
+    days = zone.days(np.asarray(times))
+    return days if isinstance(times, np.ndarray) else int(days)
+
+
+def _zone(window: Window) -> Zone | None:
+    if not isinstance(window, TimeWindow) or window.zone is None:
+        return None
+    return zone_of(window.zone, window.offset_us)
+
+
+def _offset(window: Window) -> int:
+    return window.offset_us if isinstance(window, TimeWindow) else 0
+
+
+def _grows(window: Window) -> bool:
+    return isinstance(window, TimeWindow) and window.grows

@@ -1,0 +1,53 @@
+"""Every form of a window on Spark, as a batch and as a stream, agrees with the oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests import oracle
+from tests.answers import to_answers
+from tests.spark.streaming import public_table, run_stream, watermarks, write_batches
+
+import panewise
+from panewise import spark as panewise_spark
+from panewise.language.workload import Workload
+
+pytestmark = pytest.mark.spark
+
+ALIGNED = "ALIGN TO TIME ZONE 'Europe/Berlin'"
+WORKLOAD = panewise.read(f"""
+    CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t WATERMARK 2 HOURS;
+    CREATE QUERY day AS SELECT k, SUM(x), MAX(x) FROM s [RANGE 1 DAY SLIDE 1 DAY {ALIGNED}] GROUP BY k;
+    CREATE QUERY early AS SELECT k, COUNT(*) FROM s [RANGE 2 DAYS SLIDE 1 DAY OFFSET 6 HOURS {ALIGNED}]
+      GROUP BY k HAVING COUNT(*) > 1;
+    CREATE QUERY shifted AS SELECT k, COUNT(*) FROM s [RANGE 1 DAY SLIDE 12 HOURS OFFSET 2 HOURS] GROUP BY k;
+    CREATE QUERY grown AS SELECT SUM(x) FROM s [CUMULATE 1 DAY SLIDE 6 HOURS];
+""")
+FIRST_S = 1_729_728_000
+"""2024-10-24: clocks go back in the night to the 27th."""
+ROWS = [
+    {"t": (FIRST_S + 1800 * place * 3 - place % 4 * 1700) * 1_000_000, "k": "abc"[place % 3], "x": place % 7 - 2}
+    for place in range(120)
+]
+
+
+def expected_answers(workload: Workload, rows: list, watermark: int | None) -> list[oracle.Answer]:
+    return [
+        answer for query in workload.queries.values() for answer in oracle.closed_answers(query, "t", rows, watermark)
+    ]
+
+
+def test_a_batch_agrees_with_the_oracle(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(public_table(WORKLOAD.streams["s"], ROWS))
+    table = panewise_spark.answers(frame, WORKLOAD).toArrow()
+    oracle.assert_same_answers(to_answers(table, WORKLOAD), expected_answers(WORKLOAD, ROWS, None))
+
+
+def test_a_stream_agrees_with_the_oracle(spark: SparkSession, tmp_path: Path) -> None:
+    batches = [ROWS[at : at + 40] for at in range(0, len(ROWS), 40)]
+    write_batches(tmp_path / "events", WORKLOAD.streams["s"], batches)
+    table, _ = run_stream(spark, tmp_path / "events", WORKLOAD)
+    last = watermarks(WORKLOAD.streams["s"], batches)[-1]
+    oracle.assert_same_answers(to_answers(table, WORKLOAD), expected_answers(WORKLOAD, ROWS, last))
