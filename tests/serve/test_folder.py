@@ -21,7 +21,7 @@ from panewise.spark.job import Job
 from panewise.spark.slot_log import write_job
 
 
-def until(holds: Callable[[], bool], within_s: float = 20.0) -> None:
+def until(holds: Callable[[], bool], within_s: float = 90.0) -> None:
     ends_s = monotonic() + within_s
     while not holds():
         assert monotonic() < ends_s, "it did not happen"
