@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from panewise.engine.engine import Engine
     from panewise.engine.next_closing import NextClosing
     from panewise.extras import MissingPackageError
+    from panewise.language.filling import fill
     from panewise.language.model import Query, Stream
     from panewise.language.reader import read
     from panewise.language.workload import Workload
@@ -90,6 +91,7 @@ _HOMES = {
     "Query": "panewise.language.model",
     "Stream": "panewise.language.model",
     "Workload": "panewise.language.workload",
+    "fill": "panewise.language.filling",
     "optimize": "panewise.planning.optimize",
     "read": "panewise.language.reader",
     "training_set": "panewise.training.training_set",
@@ -156,6 +158,7 @@ __all__ = [
     "WatermarkError",
     "WindowError",
     "Workload",
+    "fill",
     "optimize",
     "read",
     "training_set",

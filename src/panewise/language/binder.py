@@ -34,25 +34,44 @@ def bind(statements: Iterable[Statement], text: str, onto: Workload | None = Non
 
     The workload given is not changed. A statement that does not fit raises a `StatementError`.
     """
-    base = onto or Workload()
-    streams, queries, row_queries = dict(base.streams), dict(base.queries), dict(base.row_queries)
+    binding = Binding(onto or Workload())
     with located(text):
         for statement in statements:
-            match statement:
-                case CreateStream():
-                    streams[statement.name.text] = _bind_stream(statement, streams)
-                case CreateQuery():
-                    name = statement.name
-                    if name.text in queries or name.text in row_queries:
-                        message = f"the query {shortened(name.text)} already exists"
-                        raise PlacedError(message, name.span, "choose another name, or DROP it")
-                    if is_row_query(statement):
-                        row_queries[name.text] = bind_row_query(statement, streams)
-                    else:
-                        queries[name.text] = _bind_query(statement, streams, queries)
-                case DropQuery():
-                    _drop(statement, queries, row_queries)
-    return Workload(streams, queries, row_queries)
+            binding.run(statement)
+    return binding.workload
+
+
+class Binding:
+    """A workload while statements run on it; the one that it begins with is not changed."""
+
+    def __init__(self, onto: Workload) -> None:
+        self.streams, self.queries, self.row_queries = dict(onto.streams), dict(onto.queries), dict(onto.row_queries)
+
+    @property
+    def workload(self) -> Workload:
+        """The workload after the statements so far."""
+        return Workload(self.streams, self.queries, self.row_queries)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a query with a name."""
+        return name in self.queries or name in self.row_queries
+
+    def run(self, statement: Statement) -> None:
+        """Run a statement; one that does not fit raises a `PlacedError`."""
+        match statement:
+            case CreateStream():
+                self.streams[statement.name.text] = _bind_stream(statement, self.streams)
+            case CreateQuery():
+                name = statement.name
+                if self.has(name.text):
+                    message = f"the query {shortened(name.text)} already exists"
+                    raise PlacedError(message, name.span, "choose another name, or DROP it")
+                if is_row_query(statement):
+                    self.row_queries[name.text] = bind_row_query(statement, self.streams)
+                else:
+                    self.queries[name.text] = _bind_query(statement, self.streams, self.queries)
+            case DropQuery():
+                _drop(statement, self.queries, self.row_queries)
 
 
 def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from panewise.aggregates.types import Type
 from panewise.language.expressions import Expression, Literal, Span, children
@@ -34,7 +35,23 @@ def check_text(text: str) -> str:
 
     Refuses an unterminated string, name or comment, a statement that is too long, and parentheses that are too many.
     """
+    return _checked(text)[0]
+
+
+def statements_of(text: str) -> Iterator[tuple[int, str]]:
+    """The statements of a text, each with its place; their semicolons end them. It refuses what `check_text` does."""
+    cleaned, ends = _checked(text)
+    start = 0
+    for end in (*ends, len(cleaned)):
+        if end > start:
+            yield start, cleaned[start:end]
+        start = end
+
+
+def _checked(text: str) -> tuple[str, list[int]]:
+    """The text without empty statements, and where each statement ends."""
     start = is_open = 0
+    ends: list[int] = []
     multi_line: dict[str, int] = {}
     pieces: list[str] = []
     copied = 0
@@ -43,6 +60,7 @@ def check_text(text: str) -> str:
         if mark[0] == ";":
             _check_length(text, start, match.start())
             start, is_open = match.end(), 0
+            ends.append(start)
             if ";" in mark[1:]:
                 pieces += text[copied : match.start() + 1], mark[1:].replace(";", " ")
                 copied = match.end()
@@ -60,7 +78,7 @@ def check_text(text: str) -> str:
         elif mark[0] in "'\"" and "\n" in mark:
             multi_line.setdefault(mark[0], match.start())
     _check_length(text, start, len(text))
-    return "".join([*pieces, text[copied:]])
+    return "".join([*pieces, text[copied:]]), ends
 
 
 def _check_length(text: str, start: int, end: int) -> None:

@@ -32,11 +32,16 @@ def parse(text: str) -> tuple[Statement, ...]:
     Cost: linear in the text; one to three thousand statements a second.
     """
     with located(text):
-        _check_encodable(text)
-        return _reader()(check_text(text))
+        check_encodable(text)
+        return parse_checked(check_text(text))
 
 
-def _check_encodable(text: str) -> None:
+def parse_checked(text: str) -> tuple[Statement, ...]:
+    """The statements of a text that was checked; one that cannot be read raises a `PlacedError`."""
+    return _reader()(text)
+
+
+def check_encodable(text: str) -> None:
     """Refuse halves of surrogate pairs, which Arrow could not store."""
     try:
         text.encode("utf-8")

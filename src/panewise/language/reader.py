@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from panewise.errors import ArgumentError, FileAccessError, StatementError
-from panewise.language.binder import bind
-from panewise.language.parser import parse
-from panewise.language.source import excerpt
+from panewise.language.binder import Binding
+from panewise.language.limits import statements_of
+from panewise.language.parser import check_encodable, parse_checked
+from panewise.language.shapes import Cut, Templates
+from panewise.language.source import PlacedError, excerpt, located
+from panewise.language.statements import CreateQuery, CreateStream
 from panewise.language.workload import Workload
 
+_NO_BREAK = re.compile(r"[^\n]")
 _EMPTY_HINT = "write CREATE STREAM and CREATE QUERY statements, each ended by ;"
 
 
@@ -25,7 +30,7 @@ def read(source: str | os.PathLike[str]) -> Workload:
         StatementError: A statement is wrong; the error has the line, the column and a hint.
         PanewiseError: The file cannot be read.
 
-    Cost: linear in the text.
+    Cost: linear in the text. Queries that differ in constants and names alone are parsed once.
 
     >>> list(read("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t;").streams)
     ['s']
@@ -51,10 +56,46 @@ def apply(workload: Workload, text: str) -> Workload:
     """
     if not isinstance(text, str):
         raise ArgumentError(f"statements are given as text, not as {type(text).__name__}")
-    statements = parse(text)
-    if not statements:
-        raise StatementError("there is no statement here", line=1, column=1, hint=_EMPTY_HINT)
-    return bind(statements, text, workload)
+    with located(text):
+        check_encodable(text)
+        binding = Binding(workload)
+        if not _run(binding, text):
+            raise StatementError("there is no statement here", line=1, column=1, hint=_EMPTY_HINT)
+    return binding.workload
+
+
+def _run(binding: Binding, text: str) -> bool:
+    """Run the statements of a text, one after the other; returns whether there was one.
+
+    Those that differ from an earlier one in constants and the query's name alone are not parsed.
+    """
+    templates = Templates()
+    has_any = False
+    for start, piece in statements_of(text):
+        cut = Cut.of(piece)
+        query = None if cut is None or binding.has(cut.name) else templates.query(cut)
+        if query is not None:
+            binding.queries[query.name] = query
+            has_any = True
+            continue
+        try:
+            statements = parse_checked(piece)
+            for statement in statements:
+                binding.run(statement)
+        except PlacedError:
+            # The same again, with its place in the whole text.
+            statements = parse_checked(_NO_BREAK.sub(" ", text[:start]) + piece)
+            for statement in statements:
+                binding.run(statement)
+        has_any = has_any or bool(statements)
+        for statement in statements:
+            match statement:
+                case CreateStream():
+                    templates.clear()
+                case CreateQuery() if cut is not None and cut.name in binding.queries:
+                    bound = binding.queries[cut.name]
+                    templates.learn(cut, bound, statement, binding.streams[bound.stream], piece)
+    return has_any
 
 
 def _is_text(source: str) -> bool:

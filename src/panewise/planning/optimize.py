@@ -20,7 +20,7 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.language.expressions import AggregateCall, Expression
-from panewise.language.model import Query, Stream
+from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.typecheck import type_of
 from panewise.language.workload import Workload
 from panewise.planning.cost import FEED, Prices
@@ -232,8 +232,10 @@ def plan_lookup(stream: Stream, query: Query) -> StreamPlan:
 def components_of(queries: Iterable[PlannedQuery], inputs: tuple[Type, ...]) -> tuple[Component, ...]:
     """The components that some queries need together. ROWS is always among them: it tells that a window has events."""
     found = {Component(Kind.ROWS): None}
-    for planned in queries:
-        for aggregate in planned.aggregates:
+    # Many queries have their aggregates in common, as one object.
+    different = {id(planned.aggregates): planned.aggregates for planned in queries}
+    for aggregates in different.values():
+        for aggregate in aggregates:
             if aggregate.input is not None:
                 kinds = CATALOGUE[aggregate.call.function].kinds(inputs[aggregate.input])
                 found.update({Component(kind, aggregate.input): None for kind in kinds})
@@ -410,6 +412,8 @@ class _Columns:
         self.stream = stream
         self.predicates: dict[Expression, int] = {}
         self.inputs: dict[Input, int] = {}
+        self._selected: dict[int, tuple[tuple[SelectItem, ...], tuple[PlannedAggregate, ...]]] = {}
+        """The aggregates of each SELECT so far, by the identity of the object that many queries share."""
 
     @property
     def input_types(self) -> tuple[Type, ...]:
@@ -419,7 +423,17 @@ class _Columns:
         predicate = None
         if query.where is not None:
             predicate = self.predicates.setdefault(query.where, len(self.predicates))
-        return PlannedQuery(query, predicate, tuple(self._aggregate(call) for call in query.aggregates))
+        return PlannedQuery(query, predicate, self._aggregates(query))
+
+    def _aggregates(self, query: Query) -> tuple[PlannedAggregate, ...]:
+        if query.having is not None:
+            return tuple(self._aggregate(call) for call in query.aggregates)
+        known = self._selected.get(id(query.select))
+        if known is None:
+            # With the items, so that no other object gets their identity.
+            known = query.select, tuple(self._aggregate(call) for call in query.aggregates)
+            self._selected[id(query.select)] = known
+        return known[1]
 
     def _aggregate(self, call: AggregateCall) -> PlannedAggregate:
         if call.argument is None:
