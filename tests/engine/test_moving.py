@@ -300,4 +300,5 @@ def test_a_store_forgets_windows_that_no_query_has() -> None:
         engine.advance("s", (second + 1) * US)
         engine.remove(f"p{second}")
     stores = [tree.store for generation in engine._streams["s"].generations for tree in generation.trees]
-    assert max(len(store._closed) for store in stores) < 50
+    assert max(len(store._closed) for store in stores) <= 2
+    assert max(len(store._moving) for store in stores) <= 2
