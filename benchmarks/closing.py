@@ -15,6 +15,7 @@ Prints a JSON line per measurement with --json, a table otherwise. Run: panewise
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 import warnings
@@ -239,37 +240,41 @@ def keys_section(emit: Callable[..., None], options: argparse.Namespace) -> None
         emit("keys", keys=keys, range="6h", per_minute=keys // 10, **measure_window(*size, folded=False))
 
 
+def measure_changed(keys: int, active: int, steps: int, *, changed_only: bool) -> dict[str, Any]:
+    """The time of a closing: every key has an event in the past, and only some have one now."""
+    minutes = 600
+    engine = panewise.Engine(STREAM + sliding(AGGREGATES["sum_count_max"], minutes), rate=keys / 60)
+    random = np.random.default_rng(2)
+
+    def push(minute: int, some: Any) -> None:
+        times = np.full(len(some), minute * MINUTE_US)
+        engine.push("s", {"t": times, "k": some, "x": random.integers(0, 9, len(some)), "y": random.random(len(some))})
+
+    # Those that are not active came in the window's last minutes, so that they stay.
+    for minute in range(minutes - 40, minutes):
+        push(minute, np.arange(keys) if minute == minutes - 1 else np.arange(active))
+    state = engine._streams["s"]
+    state.closed_us = state.watermark_us = minutes * MINUTE_US
+    times = []
+    for minute in range(minutes, minutes + steps):
+        push(minute, np.arange(active))
+        began = time.process_time()
+        answers = engine.advance("s", (minute + 1) * MINUTE_US, changed_only=changed_only)
+        rows = answers.tables["q"].num_rows
+        times.append((time.process_time() - began, rows))
+    return {"ms_a_closing": float(np.median([spent for spent, _ in times[4:]])) * 1e3, "rows": times[-1][1]}
+
+
 def changed_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
-    """Every key has an event in the past, and only one in a hundred has one now."""
-    keys, minutes = options.changed_keys, 600
-    seconds = {}
-    for changed_only in (False, True):
-        engine = panewise.Engine(STREAM + sliding(AGGREGATES["sum_count_max"], minutes), rate=keys / 60)
-        random = np.random.default_rng(2)
-
-        def push(minute: int, some: Any, engine: panewise.Engine = engine, random: Any = random) -> None:
-            times = np.full(len(some), minute * MINUTE_US)
-            engine.push(
-                "s", {"t": times, "k": some, "x": random.integers(0, 9, len(some)), "y": random.random(len(some))}
-            )
-
-        # Those that are not active came in the window's last minutes, so that they stay.
-        for minute in range(minutes - 40, minutes):
-            push(minute, np.arange(keys) if minute == minutes - 1 else np.arange(keys // 100))
-        state = engine._streams["s"]
-        state.closed_us = state.watermark_us = minutes * MINUTE_US
-        times = []
-        for minute in range(minutes, minutes + options.steps):
-            push(minute, np.arange(keys // 100))
-            began = time.process_time()
-            answers = engine.advance("s", (minute + 1) * MINUTE_US, changed_only=changed_only)
-            rows = answers.tables["q"].num_rows
-            times.append((time.process_time() - began, rows))
-        seconds[changed_only] = float(np.median([spent for spent, _ in times[4:]]))
-        emit(
-            "changed", changed_only=changed_only, keys=keys, ms_a_closing=seconds[changed_only] * 1e3, rows=times[-1][1]
-        )
-    emit("target", name="all answers against changes only", value=seconds[False] / seconds[True], wanted=20)
+    """One key in a hundred is active; then as many among ten times the keys."""
+    active, found = options.changed_keys // 100, {}
+    for keys, changed_only in itertools.product((options.changed_keys, 10 * options.changed_keys), (False, True)):
+        measured = measure_changed(keys, active, options.steps, changed_only=changed_only)
+        found[keys, changed_only] = measured["ms_a_closing"]
+        emit("changed", changed_only=changed_only, keys=keys, active=active, **measured)
+    few, many = options.changed_keys, 10 * options.changed_keys
+    emit("target", name="all answers against changes only", value=found[few, False] / found[few, True], wanted=20)
+    emit("target", name="changes among ten times the keys", value=found[many, True] / found[few, True], wanted=1.3)
 
 
 def alerts_section(emit: Callable[..., None], options: argparse.Namespace) -> None:

@@ -101,6 +101,11 @@ class AskedWindow:
             self._components = components_of(self.queries, inputs)
         return self._components
 
+    @property
+    def has_alerts(self) -> bool:
+        """Whether some queries compare an aggregate with a limit."""
+        return bool(self._alerts)
+
     def may_pass(self, fold: Folded) -> Iterator[PlannedQuery]:
         """The queries that may have an answer."""
         yield from self._others
@@ -152,3 +157,7 @@ class Asked:
         }
         self.windows = frozenset(window for by_window in found.values() for window in by_window)
         """The different windows: far fewer than queries."""
+
+    def of(self, planned: PlannedQuery) -> AskedWindow:
+        """The queries with the predicate and the window of one."""
+        return self.by_predicate[planned.predicate][planned.query.window]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,13 @@ def time_bounds(window: Window, instances: Ints) -> tuple[Ints, Ints]:
 def last_instance(window: Window, closed: int) -> int:
     """The newest instance of a sliding window that ends up to a time or a position; at the end of the stream all do."""
     return FOREVER if closed == END_OF_STREAM else last_ending(window, closed)
+
+
+class LastReport(NamedTuple):
+    """The newest instance of a query that closed, and whether some group has an answer there."""
+
+    instance: int
+    has_answers: bool
 
 
 class Changes:
@@ -83,12 +91,16 @@ class Changes:
         return [part for part in changed if len(part)]
 
     @property
-    def seen(self) -> dict[str, int]:
-        """The newest instance of each query whose answers are known.
+    def seen(self) -> dict[str, LastReport]:
+        """The last report of each query whose answers are known.
 
         A query with answers that do not fit is left out: all of them count in each window, so all must be made.
         """
-        return {name: known.last for name, known in self._known.items() if not known.overflows}
+        return {
+            name: LastReport(known.last, known.answers > 0)
+            for name, known in self._known.items()
+            if not known.overflows
+        }
 
     def correct(self, answers: Iterable[QueryAnswers]) -> None:
         """Record answers that were corrected after they were reported."""
@@ -105,6 +117,8 @@ class _LastAnswers:
         self._table = KeyTable([stream.attributes[name] for name in query.group_by])
         self._is_there = np.empty(0, np.bool_)
         """Which groups have an answer in the newest instance."""
+        self.answers = 0
+        """How many these are."""
         self._words = no_words(query, 0)
         self.last = NOWHERE
         """The newest instance that has closed."""
@@ -122,6 +136,10 @@ class _LastAnswers:
     def changed(self, part: QueryAnswers | None, last: int, bounds: Bounds) -> Iterator[QueryAnswers]:
         """What changed, and what is gone; `part` becomes what is known."""
         self.overflows = 0 if part is None else part.overflows
+        if part is None and not self.answers:
+            # Most of many alerts are here: no group has an answer, and none had one.
+            self.last = max(self.last, last)
+            return
         if part is not None and part.touched is not None:
             yield from self._changed_among(part, part.touched, last, bounds)
             return
@@ -155,6 +173,7 @@ class _LastAnswers:
             ended = ended[self._words[:, ended].any(axis=0)]
             gone.append((ended, np.full(len(ended), self.last + 1)))
             self._is_there, self.last = is_there, last
+        self.answers = int(np.count_nonzero(self._is_there))
         yield self._withdrawn(gone, bounds)
 
     def _changed_among(self, part: QueryAnswers, touched: Ints, last: int, bounds: Bounds) -> Iterator[QueryAnswers]:
@@ -167,6 +186,7 @@ class _LastAnswers:
         same = np.where(had, (words == self._words[:, groups]).all(axis=0), ~words.any(axis=0))
         yield part.from_rows(np.flatnonzero(~same)) if same.any() else part
         self._is_there[groups] = True
+        self.answers += len(groups) - int(np.count_nonzero(was_there))
         ended = np.sort(every[was_there & ~self._is_there[every]])
         was_shown = ended[self._words[:, ended].any(axis=0)]
         self._words[:, groups] = words
@@ -185,6 +205,7 @@ class _LastAnswers:
         part = part.from_rows(np.flatnonzero(part.instances == self.last))
         if len(part):
             groups = self._numbers(part, part.keys)
+            self.answers += len(groups) - int(np.count_nonzero(self._is_there[groups]))
             self._is_there[groups] = True
             self._words[:, groups] = words_of(part)
 

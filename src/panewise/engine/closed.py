@@ -361,9 +361,9 @@ class ClosedWindows:
         """Some of these windows; `rows` rise."""
         return ClosedWindows(self.planned, self.fold.chosen(rows))
 
-    def narrowed_to(self, touched: Ints) -> ClosedWindows:
-        """The windows of some keys, which rise; the answers of all others are those of the instance before."""
-        return ClosedWindows(self.planned, self.fold.of_keys(touched), _touched=touched)
+    def narrowed_to(self, touched: Ints, fold: Folded) -> ClosedWindows:
+        """The windows of some keys, which `fold` has; the answers of all others are those of the instance before."""
+        return ClosedWindows(self.planned, fold, _touched=touched)
 
     def decide(self) -> None:
         """Find the windows that pass HAVING.

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.asked import Asked
-from panewise.engine.changes import last_instance, time_bounds
+from panewise.engine.changes import LastReport, last_instance, time_bounds
 from panewise.engine.closed import ClosedWindows
 from panewise.engine.combine import Combiner
 from panewise.engine.projection import project
@@ -303,22 +303,42 @@ def decided(closed: Iterable[ClosedWindows]) -> Iterator[ClosedWindows]:
 
 
 def only_touched(
-    closed: Iterable[ClosedWindows], seen: Mapping[str, int], together: Iterable[Iterable[str]], until_us: int
+    closed: Iterable[ClosedWindows],
+    asked: Asked,
+    seen: Mapping[str, LastReport],
+    together: Iterable[Iterable[str]],
+    until_us: int,
 ) -> Iterator[ClosedWindows]:
     """Closed windows, narrowed to the groups whose answers may have changed where that is known.
 
-    `seen` has the last instance of each query whose answers are known. Queries that stand `together` in a table are
-    narrowed to the same groups, or not at all.
+    `seen` has the last report of each query whose answers are known. Queries that stand `together` in a table are
+    narrowed to the same groups, or not at all. A query is left out if HAVING can hold for none of these groups, and no
+    other group has an answer.
     """
     found = {one.planned.query.name: one for one in closed}
+    with_others: set[str] = set()
     for names in together:
         several = [found[name] for name in names if name in found]
         if len(several) < len(list(names)) or any(_is_unknown(one, seen, until_us) for one in several):
             continue
-        touched = _united({id(one.fold): one.fold.touched for one in several}.values())
+        folds = {id(one.fold): one.fold for one in several}
+        touched = _united(fold.touched for fold in folds.values())
+        narrowed = {place: fold.of_keys(touched) for place, fold in folds.items()}
         for one in several:
-            found[one.planned.query.name] = one.narrowed_to(touched)
-    yield from found.values()
+            name = one.planned.query.name
+            found[name] = one.narrowed_to(touched, narrowed[id(one.fold)])
+            if seen[name].has_answers:
+                with_others.add(name)
+    may_pass: dict[int, set[str]] = {}
+    for name, one in found.items():
+        window = asked.of(one.planned)
+        if name in with_others or not window.has_alerts:
+            yield one
+            continue
+        if id(one.fold) not in may_pass:
+            may_pass[id(one.fold)] = {planned.query.name for planned in window.may_pass(one.fold)}
+        if name in may_pass[id(one.fold)]:
+            yield one
 
 
 def _united(several: Iterable[Numbers | None]) -> Ints:
@@ -327,10 +347,10 @@ def _united(several: Iterable[Numbers | None]) -> Ints:
     return (np.sort(lists[0]) if len(lists) == 1 else np.unique(np.concatenate(lists))).astype(np.int64)
 
 
-def _is_unknown(one: ClosedWindows, seen: Mapping[str, int], until_us: int) -> bool:
+def _is_unknown(one: ClosedWindows, seen: Mapping[str, LastReport], until_us: int) -> bool:
     """Whether groups beside those touched may have changed: since another instance, or in later ones without events."""
     query, fold = one.planned.query, one.fold
-    if fold.touched is None or fold.before != seen.get(query.name):
+    if fold.touched is None or query.name not in seen or fold.before != seen[query.name].instance:
         return True
     return fold.last_instance != last_instance(query.window, until_us)
 
@@ -339,7 +359,7 @@ def time_answers(
     state: TreeState,
     after: int | None,
     until_us: int,
-    seen: Mapping[str, int] | None = None,
+    seen: Mapping[str, LastReport] | None = None,
     together: Iterable[Iterable[str]] = (),
 ) -> Iterator[QueryAnswers]:
     """The answers of a time tree's windows that end in (after, until_us], query after query.
@@ -348,8 +368,8 @@ def time_answers(
     """
     answers: dict[str, QueryAnswers] = {}
     fold, starts, ends = None, _NOTHING, _NOTHING
-    closing = state.close(after, None if until_us == END_OF_STREAM else until_us, may_pass=True)
-    for closed in decided(closing if seen is None else only_touched(closing, seen, together, until_us)):
+    closing = state.close(after, None if until_us == END_OF_STREAM else until_us, may_pass=seen is None)
+    for closed in decided(closing if seen is None else only_touched(closing, state.asked, seen, together, until_us)):
         if closed.fold is not fold:
             fold = closed.fold
             starts, ends = time_bounds(closed.planned.query.window, closed.instances)

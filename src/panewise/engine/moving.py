@@ -191,18 +191,19 @@ class MovingWindow:
             else:
                 self._front[component] = _Totals(component, is_float, 0)
                 self._back[component] = _Totals(component, is_float, 0)
+        self.components = frozenset((*self._totals, *self._back))
+        """What it folds."""
+        self._folds: dict[PlannedAggregate, bool] = {}
 
     def folds(self, aggregate: PlannedAggregate) -> bool:
         """Whether all that an aggregate needs is folded here."""
-        if aggregate.input is None:
-            return True
-        kinds = CATALOGUE[aggregate.call.function].kinds(self._inputs[aggregate.input])
-        return all(Component(kind, aggregate.input) in self.components for kind in kinds)
-
-    @property
-    def components(self) -> frozenset[Component]:
-        """What it folds."""
-        return frozenset((*self._totals, *self._back))
+        if aggregate not in self._folds:
+            needed: Iterable[Component] = ()
+            if aggregate.input is not None:
+                kinds = CATALOGUE[aggregate.call.function].kinds(self._inputs[aggregate.input])
+                needed = (Component(kind, aggregate.input) for kind in kinds)
+            self._folds[aggregate] = self.components.issuperset(needed)
+        return self._folds[aggregate]
 
     @property
     def nbytes(self) -> int:

@@ -132,6 +132,8 @@ class SlotStore:
         """The last instance that closed of each, and how many closed one by one up to it."""
         self._choices: dict[int | None, _Choice] = {}
         """Of each predicate, the windows that move."""
+        self._asked: Asked | None = None
+        """What queries asked when windows last closed."""
         self.fed = 0
         """How many partials were taken in."""
         self.folded = 0
@@ -324,12 +326,14 @@ class SlotStore:
         return may_move
 
     def _forget_windows(self, asked: Asked) -> None:
-        """Forget how windows closed that no query has any more, once they are many."""
-        held = sum(map(len, asked.by_predicate.values()))
-        if len(self._closed) > 2 * held + MOST_PIECES:
-            known = {(predicate, window) for predicate, windows in asked.by_predicate.items() for window in windows}
-            self._closed = {key: closed for key, closed in self._closed.items() if key in known}
-            self._choices = {}
+        """Forget the totals of windows that no query has any more, and how they closed, once queries have changed."""
+        if asked is self._asked:
+            return
+        self._asked = asked
+        known = {(predicate, window) for predicate, windows in asked.by_predicate.items() for window in windows}
+        self._closed = {key: closed for key, closed in self._closed.items() if key in known}
+        self._moving = {key: moving for key, moving in self._moving.items() if key in known}
+        self._choices = {}
 
     def _few_folds(
         self,

@@ -127,7 +127,7 @@ class ByteTable:
 
     @property
     def values(self) -> pa.Array:
-        """The stored values as strings, by id."""
+        """The stored values as large strings, by id. They share the table's memory: what is stored never changes."""
         return from_bytes(self._data[: self._offsets[self._count]], self._offsets[: self._count + 1])
 
     @property
@@ -212,11 +212,11 @@ class ColumnTable:
         return int(self.find(pa.array([value], arrow_type(self._type)))[0])
 
     def decode(self, codes: Ints) -> pa.Array:
-        """The values of codes."""
-        is_string = self._type is Type.STRING
-        stored = self._bytes.values if is_string else from_bits(self._ints.values, self._type)
+        """The values of codes. Cost: O(codes), however many values are stored."""
         indices = pa.array(np.maximum(codes - 1, 0), mask=codes == 0)
-        return stored.take(indices)
+        if self._type is Type.STRING:
+            return self._bytes.values.take(indices).cast(pa.string())
+        return from_bits(self._ints.values, self._type).take(indices)
 
 
 class KeyTable:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from panewise.aggregates.components import Component, Kind
 from panewise.engine.answers import QueryAnswers
-from panewise.engine.changes import Changes, last_instance
+from panewise.engine.changes import Changes, LastReport, last_instance
 from panewise.engine.corrections import answers_beside, corrected_answers
 from panewise.engine.cuts import cuts_of
 from panewise.engine.generation import TreeState, time_answers
@@ -223,10 +223,10 @@ class Bucket:
             kept += beside_changes(stream, [family], changed, answers)
         return kept
 
-    def _closed(self, name: TreeName, watermark_us: int, seen: dict[str, int] | None) -> list[QueryAnswers]:
+    def _closed(self, name: TreeName, watermark_us: int, seen: dict[str, LastReport] | None) -> list[QueryAnswers]:
         """The answers of a tree's windows that the watermark closes, and what they took.
 
-        `seen` has the last instance of each query whose answers are known, if only changes are reported.
+        `seen` has the last report of each query whose answers are known, if only changes are reported.
         """
         began = perf_counter_ns()
         state = self._trees[name]
