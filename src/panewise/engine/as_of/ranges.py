@@ -17,7 +17,7 @@ from panewise.engine.columns import Ints
 from panewise.kernels.label_ranges import places_behind
 from panewise.windows import RowWindow, TimeWindow, Window
 
-_BEFORE_ALL = -(2**62)
+BEFORE_ALL = -(2**62)
 """Before all times."""
 
 
@@ -25,8 +25,8 @@ def watermarks(delay_us: int, times: Ints, asked: AskedTimes) -> Ints:
     """The stream's watermark when its events up to each asked time had come; `times` are those of the events."""
     seen = np.searchsorted(times, asked.times, side="right")
     if not len(times):
-        return np.full(len(seen), _BEFORE_ALL)
-    return np.where(seen > 0, times[np.maximum(seen - 1, 0)] - delay_us, _BEFORE_ALL)
+        return np.full(len(seen), BEFORE_ALL)
+    return np.where(seen > 0, times[np.maximum(seen - 1, 0)] - delay_us, BEFORE_ALL)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class WindowRanges:
                 return self._behind(times, asked - window.left_us), ends
             case TimeWindow(slide_us=int(slide_us)):
                 starts = (self.marks - window.left_us) // slide_us * slide_us
-                starts = np.where(self.marks == _BEFORE_ALL, _BEFORE_ALL, starts)
+                starts = np.where(self.marks == BEFORE_ALL, BEFORE_ALL, starts)
                 return self._behind(times, starts - 1), self._behind(times, starts + window.left_us - 1)
             case RowWindow():
                 first, last = self.rows[window].first[self.part.asked], self.rows[window].last[self.part.asked]
