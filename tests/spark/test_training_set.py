@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from tests.answers import microseconds
 
 import panewise
@@ -126,6 +128,9 @@ def test_mistakes_are_named_before_anything_is_computed(spark: SparkSession) -> 
     whole = panewise.read(WORKLOAD + "CREATE QUERY last AS SELECT SUM(points) FROM payments [ROWS 3];")
     with pytest.raises(panewise.NotOnSparkError, match="query last"):
         panewise_spark.training_set(labels, payments, whole, time="at")
+    without_time = payments.union(payments.limit(1).withColumn("ts", F.lit(None).cast("timestamp")))
+    with pytest.raises(PythonException, match="1 events have no time; filter those rows out"):
+        panewise_spark.training_set(labels, without_time, workload, time="at", queries=["overall"]).collect()
     empty = panewise_spark.training_set(labels.limit(0), payments, workload, time="at")
     assert empty.count() == 0
 
@@ -136,3 +141,17 @@ def test_datetimes_are_taken_as_utc(spark: SparkSession) -> None:
     found = panewise_spark.training_set(labels, payments, panewise.read(WORKLOAD), time="at", queries=["overall"])
     assert found.columns == ["at", "card", "overall__n"]
     assert found.count() == 1
+
+
+def test_labels_come_back_whatever_the_zone_of_the_session(spark: SparkSession) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+        times = "array(at) AS several, struct(at) AS inner, map('at', at) AS named"
+        labels = spark.sql(f"SELECT *, {times} FROM VALUES (1, TIMESTAMP '1970-01-01 00:09:00Z') AS t (card, at)")
+        payments = spark.createDataFrame(tables(20)[1])
+        workload = panewise.read(WORKLOAD)
+        found = panewise_spark.training_set(labels, payments, workload, time="at", queries=["overall"])
+        assert found.select(labels.columns).collect() == labels.collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)

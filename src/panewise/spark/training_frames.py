@@ -1,8 +1,7 @@
 """Training sets on Spark: labels and events meet by key, and each group is answered as in one process.
 
-Queries with the same GROUP BY share one shuffle of labels and events, whatever the number of windows. A group is a
-share of the keys and a slice of time: an event goes to every slice whose labels may see it, so a key with many events
-is answered in several places. Windows over rows, and those that slide, need all events of their keys: one slice.
+Queries with the same GROUP BY share one shuffle of labels and events, whatever the number of windows. Keys with many
+labels are cut by time (`training_places.py`). Windows over rows need all events of their keys, and are not cut.
 """
 
 from __future__ import annotations
@@ -32,15 +31,16 @@ from panewise.spark.columns import named
 from panewise.spark.pipeline import by_stream
 from panewise.spark.projection import typed_column
 from panewise.spark.stand_ins import no_total_order
+from panewise.spark.training_places import FRACTIONS, Places, bucket_count, slices_wanted, time_cuts
 from panewise.training.columns import answer_columns, chosen_queries, filled
-from panewise.training.places import attributes_read, by_group, longest_us, together_by
+from panewise.training.places import attributes_read, by_group, needed_from, together_by
 from panewise.training.training_set import Edge, check_edge
 from panewise.windows import RowWindow, TimeWindow
 from panewise.windows.slots import spans_of
 
 _TYPES = {pa.int64(): T.LongType(), pa.float64(): T.DoubleType(), pa.bool_(): T.BooleanType()}
-GROUPS_PER_PARTITION = 4
-LABEL, TIME, BUCKET, SLICE = "panewise_label", "panewise_time", "panewise_bucket", "panewise_slice"
+LABEL, TIME, BUCKET = "panewise_label", "panewise_time", "panewise_bucket"
+STAGE, PLACE = "panewise_stage", "panewise_place"
 
 
 def training_set(
@@ -69,8 +69,9 @@ def training_set(
     Raises:
         PanewiseError: As for `panewise.training_set`; also for `[ROWS n]` without PARTITION BY.
 
-    Cost: one shuffle of labels and events for each different GROUP BY. Before that, a pass over the labels finds their
-        first and last time, and for windows that slide a pass over the events finds which of them closed a window.
+    Cost: one shuffle of labels and events for each different GROUP BY. Before that, a pass over the labels counts them
+        by key, a second one finds the times of keys with many, and for windows that slide a pass over the events finds
+        which of them closed a window.
     """
     check_edge(edge)
     chosen = chosen_queries(workload, queries)
@@ -91,13 +92,15 @@ def training_set(
     result = labels
     for name, frame in frames.items():
         stream = workload.streams[name]
-        several = [query for query in chosen if query.stream == name]
-        timed = _timed(labels, stream, time)
-        span = _span(timed, labels, time or stream.timestamp)
-        for group in by_group(several):
+        stages = []
+        for group in by_group(query for query in chosen if query.stream == name):
             names = {query.name for query in group}
             mine = [(query, column) for query, column in columns if query.name in names]
-            result = _Stage(stream, group, mine, edge, span).answered(result, frame, time)
+            stages.append(_Stage(stream, group, mine, edge, frame))
+        counted = _Counted.of(labels, stages, time)
+        cuts = counted.cuts(labels)
+        for number, stage in enumerate(stages):
+            result = stage.answered(result, counted, cuts.get(number, {}))
     return result.select(*(named(name) for name in [*labels.columns, *(column.name for _, column in columns)]))
 
 
@@ -121,16 +124,72 @@ def _label_column(labels: DataFrame, stream: Stream, name: str, why: str) -> Col
         raise LabelsError(f"labels: {fault}; {why}") from None
 
 
-def _span(time: Column, labels: DataFrame, name: str) -> tuple[int, int] | None:
+@dataclass(frozen=True)
+class _Counted:
+    """The labels of each stage's buckets, counted before anything is shuffled."""
+
+    stages: Sequence[_Stage]
+    time: str | None
+    partitions: int
+    span: tuple[int, int] | None
     """The first and the last time of labels; None if there are none."""
-    row = (
-        labels.select(time.alias(TIME))
-        .agg(F.min(TIME).alias("first"), F.max(TIME).alias("last"), F.count_if(F.col(TIME).isNull()).alias("untimed"))
-        .collect()[0]
-    )
-    if row["untimed"]:
-        raise LabelsError(f"labels: {name!r} is NULL in {row['untimed']} rows; a label needs a time: filter them out")
-    return None if row["first"] is None else (row["first"], row["last"])
+    labels: Mapping[int, Mapping[int, int]]
+    """For each stage, how many labels each of its buckets has."""
+
+    @staticmethod
+    def of(labels: DataFrame, stages: Sequence[_Stage], time: str | None) -> _Counted:
+        """Count in one pass over the labels."""
+        partitions = int(labels.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+        rows = (
+            _bucketed(labels, stages, time, partitions)
+            .groupBy(STAGE, BUCKET)
+            .agg(
+                F.min(TIME).alias("first"),
+                F.max(TIME).alias("last"),
+                F.count("*").alias("count"),
+                F.count_if(F.col(TIME).isNull()).alias("untimed"),
+            )
+            .collect()
+        )
+        untimed = sum(row["untimed"] for row in rows if row[STAGE] == 0)
+        if untimed:
+            name = time or stages[0].stream.timestamp
+            raise LabelsError(f"labels: {name!r} is NULL in {untimed} rows; a label needs a time: filter them out")
+        span = (min(row["first"] for row in rows), max(row["last"] for row in rows)) if rows else None
+        counts: dict[int, dict[int, int]] = {}
+        for row in rows:
+            counts.setdefault(row[STAGE], {})[row[BUCKET]] = row["count"]
+        return _Counted(stages, time, partitions, span, counts)
+
+    def cuts(self, labels: DataFrame) -> dict[int, dict[int, Ints]]:
+        """For each stage, the buckets that are cut by time, and where: a pass over the labels if there are any."""
+        wanted = {
+            number: slices_wanted(counts, self.partitions)
+            for number, counts in self.labels.items()
+            if self.stages[number].can_be_cut
+        }
+        hot = [(F.col(STAGE) == number) & F.col(BUCKET).isin(*some) for number, some in wanted.items() if some]
+        if not hot:
+            return {}
+        quantiles = F.percentile_approx(TIME, FRACTIONS.tolist(), 10_000).alias("quantiles")
+        bucketed = _bucketed(labels, self.stages, self.time, self.partitions).where(reduce(Column.__or__, hot))
+        found: dict[int, dict[int, Ints]] = {}
+        for row in bucketed.groupBy(STAGE, BUCKET).agg(quantiles).collect():
+            number, bucket = row[STAGE], row[BUCKET]
+            times = np.array(row["quantiles"], np.int64)
+            cuts = time_cuts(times, wanted[number][bucket], self.stages[number].needed_from)
+            found.setdefault(number, {})[bucket] = cuts
+        return found
+
+
+def _bucketed(labels: DataFrame, stages: Sequence[_Stage], time: str | None, partitions: int) -> DataFrame:
+    """The time of each label, once for each stage, with the stage's number and its bucket."""
+    places = [
+        F.struct(F.lit(number).alias(STAGE), stage.bucket_of_label(labels, partitions).alias(BUCKET))
+        for number, stage in enumerate(stages)
+    ]
+    timed = _timed(labels, stages[0].stream, time).alias(TIME)
+    return labels.select(timed, F.explode(F.array(*places)).alias(PLACE)).select(TIME, f"{PLACE}.*")
 
 
 @dataclass(frozen=True)
@@ -141,65 +200,65 @@ class _Stage:
     queries: Sequence[Query]
     columns: Sequence[tuple[Query, AggregateColumn]]
     edge: Edge
-    span: tuple[int, int] | None
+    events: DataFrame
 
-    def answered(self, labels: DataFrame, events: DataFrame, time: str | None) -> DataFrame:
+    def answered(self, labels: DataFrame, counted: _Counted, cuts: Mapping[int, Ints]) -> DataFrame:
         """The labels with the answers of these queries."""
-        stream, partitions = self.stream, int(labels.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-        slices, length_us = self._slices(partitions)
-        buckets = max(2, GROUPS_PER_PARTITION * partitions // slices)
-        left = self._with_keys(labels, _timed(labels, stream, time), buckets)
-        left = left.withColumn(SLICE, self._slice(F.col(TIME), slices, length_us))
-        kept = attributes_read(stream, self.queries)
-        right = events.select(*(typed_column(events, stream, name).alias(name) for name in kept))
-        right = right.withColumn(BUCKET, self._bucket(buckets, [named(name) for name in self._together]))
-        right = self._in_slices(right, slices, length_us)
+        stream, partitions = self.stream, counted.partitions
+        buckets = bucket_count(partitions, has_keys=bool(self._together))
+        places = Places.of(partitions, buckets, cuts, self.needed_from)
+        time = _timed(labels, stream, counted.time)
+        left = labels.select(
+            F.struct(*(named(name) for name in labels.columns)).alias(LABEL),
+            time.alias(TIME),
+            places.of_label(self.bucket_of_label(labels, partitions), time).alias(PLACE),
+            *(column.alias(f"key_{name}") for name, column in self._keys(labels).items()),
+        )
+        right = self._placed_events(places, partitions, counted.span)
         schema = T.StructType(
             [
                 T.StructField(LABEL, T.StructType(labels.schema.fields)),
                 *(T.StructField(column.name, _TYPES.get(column.kind, T.TimestampType())) for _, column in self.columns),
             ]
         )
-        stream = replace(stream, attributes={name: stream.attributes[name] for name in kept})
-        answer = answer_group(stream, self.queries, self.columns, self.edge, self._closing(events))
-        grouped = left.groupBy(BUCKET, SLICE).cogroup(right.groupBy(BUCKET, SLICE))
+        stream = replace(stream, attributes={name: stream.attributes[name] for name in self._read})
+        answer = answer_group(stream, self.queries, self.columns, self.edge, self._closing)
+        grouped = left.groupBy(PLACE).cogroup(right.groupBy(PLACE))
         answers = [named(column.name) for _, column in self.columns]
         return grouped.applyInArrow(answer, schema).select(f"{LABEL}.*", *answers)
+
+    @cached_property
+    def can_be_cut(self) -> bool:
+        """Whether labels see events by their times alone, and not by the number of rows."""
+        return not any(isinstance(query.window, RowWindow) for query in self.queries)
+
+    def needed_from(self, asked: Ints) -> Ints:
+        """For times in order, the time of the first event that a label may see."""
+        return needed_from(self.stream, self.queries, asked, self._closing)
 
     @cached_property
     def _together(self) -> list[str]:
         return together_by(self.stream, self.queries)
 
     @cached_property
-    def _longest_us(self) -> int | None:
-        return longest_us(self.queries)
+    def _read(self) -> list[str]:
+        return attributes_read(self.stream, self.queries)
 
-    def _slices(self, partitions: int) -> tuple[int, int]:
-        """How many slices of time there are, and how long they are: at least twice as long as the longest window."""
-        if self._longest_us is None or self.span is None:
-            return 1, 1
-        whole_us = self.span[1] - self.span[0] + 1
-        slices = max(1, min(2 * partitions, whole_us // (2 * self._longest_us)))
-        return slices, -(-whole_us // slices)
+    def _placed_events(self, places: Places, partitions: int, span: tuple[int, int] | None) -> DataFrame:
+        """What queries read of the events that some label may see, at each of their places."""
+        events, time = self.events, named(self.stream.timestamp)
+        right = events.select(*(typed_column(events, self.stream, name).alias(name) for name in self._read))
+        if span is not None:
+            is_seen = time <= F.lit(span[1])
+            if self.can_be_cut:
+                is_seen &= time >= F.lit(int(self.needed_from(np.array([span[0] - 1]))[0]))
+            # An event without a time stays, so that it is told.
+            right = right.where(is_seen | time.isNull())
+        bucket = self._bucket(partitions, [named(name) for name in self._together])
+        return right.withColumn(PLACE, places.of_event(bucket, time))
 
-    def _slice(self, time: Column, slices: int, length_us: int) -> Column:
-        if slices == 1 or self.span is None:
-            return F.lit(0).cast("bigint")
-        place = F.floor((time - F.lit(self.span[0])) / F.lit(length_us)).cast("bigint")
-        return F.least(F.greatest(place, F.lit(0).cast("bigint")), F.lit(slices - 1).cast("bigint"))
-
-    def _in_slices(self, events: DataFrame, slices: int, length_us: int) -> DataFrame:
-        """Events in each slice whose labels may see them."""
-        if slices == 1 or self._longest_us is None or self.span is None:
-            return events.withColumn(SLICE, F.lit(0).cast("bigint"))
-        time = named(self.stream.timestamp)
-        seen = events.where(time.between(self.span[0] - self._longest_us, self.span[1]))
-        first = self._slice(time, slices, length_us)
-        last = self._slice(time + F.lit(self._longest_us), slices, length_us)
-        return seen.withColumn(SLICE, F.explode(F.sequence(first, last)))
-
-    def _with_keys(self, labels: DataFrame, time: Column, buckets: int) -> DataFrame:
-        """Labels as one column, with their time, their keys as `key_...`, and the bucket that they go to."""
+    def _keys(self, labels: DataFrame) -> dict[str, Column]:
+        """What the queries group by, as columns of the labels."""
         keys = {}
         for query in self.queries:
             for name in query.group_by:
@@ -211,23 +270,24 @@ class _Stage:
                         f"query out with training_set(..., queries=[...])"
                     )
                 keys[name] = _label_column(labels, self.stream, name, f"query {query.name} groups by it")
-        whole = F.struct(*(named(name) for name in labels.columns)).alias(LABEL)
-        return labels.select(
-            whole,
-            time.alias(TIME),
-            self._bucket(buckets, [keys[name] for name in self._together]).alias(BUCKET),
-            *(column.alias(f"key_{name}") for name, column in keys.items()),
-        )
+        return keys
 
-    def _bucket(self, buckets: int, keys: Sequence[Column]) -> Column:
+    def bucket_of_label(self, labels: DataFrame, partitions: int) -> Column:
+        """The bucket of each label."""
+        keys = self._keys(labels)
+        return self._bucket(partitions, [keys[name] for name in self._together])
+
+    def _bucket(self, partitions: int, keys: Sequence[Column]) -> Column:
         if not keys:
-            return F.lit(0).cast("bigint")
+            return F.lit(0)
         # As text -0.0 would differ from 0.0; adding 0 makes them one.
         kinds = [self.stream.attributes[name] for name in self._together]
         plain = [key + F.lit(0.0) if kind is Type.DOUBLE else key for key, kind in zip(keys, kinds, strict=True)]
-        return F.pmod(F.xxhash64(*plain), F.lit(buckets).cast("bigint"))
+        buckets = bucket_count(partitions, has_keys=True)
+        return F.pmod(F.xxhash64(*plain), F.lit(buckets).cast("bigint")).cast("int")
 
-    def _closing(self, events: DataFrame) -> Ints | None:
+    @cached_property
+    def _closing(self) -> Ints | None:
         """The times of events that closed a window of some sliding query, in order; None if no query slides.
 
         The watermark moves with every event, but only these change which window is the newest that has closed.
@@ -240,7 +300,7 @@ class _Stage:
         }
         if not spans:
             return None
-        times = events.select(typed_column(events, self.stream, self.stream.timestamp).alias(TIME))
+        times = self.events.select(typed_column(self.events, self.stream, self.stream.timestamp).alias(TIME))
         found = []
         for range_us, slide_us, offset_us in sorted(spans):
             behind = F.col(TIME) - F.lit(range_us + offset_us + self.stream.watermark_us)
@@ -260,12 +320,18 @@ def answer_group(
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     """The function that `applyInArrow` applies to the labels and the events of a group."""
     schema = pa.schema([(name, arrow_type(kind)) for name, kind in stream.attributes.items()])
+    no_answers = {column.name: pa.array([], column.kind) for _, column in columns}
 
     def answer(labels: pa.Table, events: pa.Table) -> pa.Table:
         batch = one_batch(events.select(schema.names).cast(schema))
         untimed = batch.column(stream.timestamp).null_count
         if untimed:
             raise EventsError(f"stream {stream.name}: {untimed} events have no time; filter those rows out")
+        label = labels.column(LABEL)
+        # They come in the session's time zone, and Spark takes them in UTC alone.
+        label = label.cast(in_utc(label.type))
+        if not labels.num_rows:
+            return pa.table({LABEL: label, **no_answers})
         batch = batch.take(content_order(stream, batch))
         times = np.asarray(labels.column(TIME)) - (1 if edge == "before" else 0)
         keys = {
@@ -276,6 +342,24 @@ def answer_group(
         for one in found.values():
             Overflows().add(one.query, one.overflows)
         answered = {column.name: filled(found[query.name], column) for query, column in columns}
-        return pa.table({LABEL: labels.column(LABEL), **answered})
+        return pa.table({LABEL: label, **answered})
 
     return answer
+
+
+def in_utc(kind: pa.DataType) -> pa.DataType:
+    """A type with all time zones in it replaced by UTC; the instants stay the same.
+
+    >>> in_utc(pa.list_(pa.timestamp("us", tz="Europe/Berlin")))
+    ListType(list<item: timestamp[us, tz=UTC]>)
+    """
+    if pa.types.is_timestamp(kind):
+        return kind if kind.tz is None else pa.timestamp(kind.unit, tz="UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(in_utc(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        key, item = (field.with_type(in_utc(field.type)) for field in (kind.key_field, kind.item_field))
+        return pa.map_(key, item)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(in_utc(kind.value_type)))
+    return kind

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from panewise.engine.as_of.ranges import BEFORE_ALL, newest_closed, watermarks
+from panewise.engine.as_of.substreams import AskedTimes
+from panewise.engine.columns import Ints
 from panewise.language.expressions import attributes_of
 from panewise.language.model import Query, Stream
 from panewise.windows import RowWindow, TimeWindow
@@ -37,8 +42,21 @@ def together_by(stream: Stream, queries: Sequence[Query]) -> list[str]:
     return [name for name in stream.attributes if name in names]
 
 
-def longest_us(queries: Iterable[Query]) -> int | None:
-    """How far back a label sees; None if that is not a length of time."""
-    windows = [query.window for query in queries]
-    lengths = [window.left_us for window in windows if isinstance(window, TimeWindow) and not window.is_sliding]
-    return max(lengths, default=0) if len(lengths) == len(windows) else None
+def needed_from(stream: Stream, queries: Iterable[Query], asked: Ints, closing: Ints | None) -> Ints:
+    """For each of some rising times, the time of the first event that some window may cover; it rises too.
+
+    `closing` has the times, in order, of events that closed windows that slide. Windows over rows are not for this.
+    """
+    needed = asked.copy()
+    marks: Ints | None = None
+    for window in {query.window for query in queries}:
+        assert isinstance(window, TimeWindow)
+        if window.slide_us is None:
+            needed = np.minimum(needed, asked - window.left_us)
+            continue
+        assert closing is not None
+        if marks is None:
+            marks = watermarks(stream.watermark_us, closing, AskedTimes(asked, {}))
+        starts, _ = newest_closed(window, marks)
+        needed = np.minimum(needed, np.where(marks == BEFORE_ALL, asked, starts))
+    return needed

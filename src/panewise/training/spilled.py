@@ -25,13 +25,11 @@ import pyarrow.dataset
 import pyarrow.ipc
 
 from panewise.engine.as_of.answers import AnswersAt, answers_at, blank_answers
-from panewise.engine.as_of.ranges import newest_closed, watermarks
-from panewise.engine.as_of.substreams import AskedTimes
 from panewise.engine.columns import Ints, arrow_type
 from panewise.engine.ingest import to_batch
 from panewise.engine.tables import KeyTable
 from panewise.language.model import Query, Stream
-from panewise.training.places import attributes_read, by_group, together_by
+from panewise.training.places import attributes_read, by_group, needed_from, together_by
 from panewise.windows import RowWindow, TimeWindow
 from panewise.windows.instances import last_ending
 
@@ -39,7 +37,6 @@ FILES = 64
 WORDS = 24
 """Words that structures take for an event: prefixes, blocks and wavelets of a few inputs."""
 PIECE_ROWS = 1 << 16
-_BEFORE_ALL = -(2**62)
 
 
 def pieces(events: object) -> Iterator[object]:
@@ -224,7 +221,7 @@ class _Spill:
             return
         order = labels[np.argsort(self._times[labels], kind="stable")]
         asked = self._times[order]
-        needed = self._needed_from(asked, closing)
+        needed = needed_from(self._stream, self._queries, asked, closing)
         times = np.sort(np.concatenate([np.asarray(batch.column(time)) for batch in file.batches()]))
         first = np.searchsorted(times, needed)
         behind = np.searchsorted(times, asked, side="right")
@@ -234,19 +231,3 @@ class _Spill:
             end = max(begin + 1, int(np.searchsorted(behind, first[begin] + most_rows, side="right")))
             yield order[begin:end], file.events(time, int(needed[begin:end].min()), int(asked[end - 1]))
             begin = end
-
-    def _needed_from(self, asked: Ints, closing: Ints | None) -> Ints:
-        """For each of some rising times, the time of the first event that some window may cover; it rises too."""
-        needed = asked.copy()
-        marks: Ints | None = None
-        for window in {query.window for query in self._queries}:
-            assert isinstance(window, TimeWindow)
-            if window.slide_us is None:
-                needed = np.minimum(needed, asked - window.left_us)
-                continue
-            assert closing is not None
-            if marks is None:
-                marks = watermarks(self._stream.watermark_us, closing, AskedTimes(asked, {}))
-            starts, _ = newest_closed(window, marks)
-            needed = np.minimum(needed, np.where(marks == _BEFORE_ALL, asked, starts))
-        return needed

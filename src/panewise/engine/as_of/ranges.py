@@ -18,7 +18,7 @@ from panewise.kernels.label_ranges import places_behind
 from panewise.windows import RowWindow, TimeWindow, Window
 from panewise.windows.instances import ends_of, last_ending, starts_of
 
-_BEFORE_ALL = -(2**62)
+BEFORE_ALL = -(2**62)
 """Before all times."""
 
 
@@ -26,16 +26,16 @@ def watermarks(delay_us: int, times: Ints, asked: AskedTimes) -> Ints:
     """The stream's watermark when its events up to each asked time had come; `times` are those of the events."""
     seen = np.searchsorted(times, asked.times, side="right")
     if not len(times):
-        return np.full(len(seen), _BEFORE_ALL)
-    return np.where(seen > 0, times[np.maximum(seen - 1, 0)] - delay_us, _BEFORE_ALL)
+        return np.full(len(seen), BEFORE_ALL)
+    return np.where(seen > 0, times[np.maximum(seen - 1, 0)] - delay_us, BEFORE_ALL)
 
 
 def newest_closed(window: TimeWindow, marks: Ints) -> tuple[Ints, Ints]:
     """Where the newest instance that has ended at each watermark starts and ends."""
     instances = last_ending(window, marks)
-    is_none = marks == _BEFORE_ALL
-    starts = np.where(is_none, _BEFORE_ALL, starts_of(window, instances))
-    return starts, np.where(is_none, _BEFORE_ALL, ends_of(window, instances))
+    is_none = marks == BEFORE_ALL
+    starts = np.where(is_none, BEFORE_ALL, starts_of(window, instances))
+    return starts, np.where(is_none, BEFORE_ALL, ends_of(window, instances))
 
 
 @dataclass(frozen=True)
