@@ -12,15 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 
-from panewise import __version__
 from panewise.errors import CommandError, FolderError
 
 LOCK, CURRENT, PROBLEM = "lock", "current", "problem"
 """Files of a shared directory beside the blocks."""
 
-FORMAT = f"{__version__}/{sys.version_info.major}.{sys.version_info.minor}"
+FORMAT = f"{version('panewise')}/{sys.version_info.major}.{sys.version_info.minor}"
 """Snapshots are what is in memory, so they are read by the Panewise and the Python that wrote them."""
 
 Piece = bytes | memoryview
