@@ -93,6 +93,7 @@ def measured(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]
             time.sleep(0.1)
         program = "from panewise.cli.main import app; app(prog_name='panewise')"
         command = [sys.executable, "-c", program, "serve", str(folder), "--port", "0"]
+        command += ["--share", str(folder.with_name("shared"))]
         servers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         found = asyncio.run(_ask(arguments, _port(servers[0])))
         # The one server has just merged many batches; the other one reads them as they are.

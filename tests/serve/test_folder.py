@@ -62,8 +62,9 @@ def test_it_follows_the_job(job: LogWriter, folder: Path) -> None:
                 until(lambda name=query: look_up(client, name) == expected(folder, name))
         found = client.get("/v1/streams").json()
         assert (found["kind"], found["batch"], found["problem"]) == ("folder", 7, None)
-    for side in (source._active, source._spare):
-        side.client.check_invariants()
+    assert source._builder is not None
+    for client in (source._active.client, source._builder.client):
+        client.check_invariants()
 
 
 def test_no_request_waits_while_files_are_read(job: LogWriter, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +81,7 @@ def test_no_request_waits_while_files_are_read(job: LogWriter, folder: Path, mon
     try:
         with running(Application(source)) as url, httpx.Client(base_url=url) as client:
             assert is_reading.wait(20)
-            # Without a second side, this would wait for the reading that does not end.
+            # Without a snapshot, this would wait for the reading that does not end.
             assert look_up(client, "latest") == expected_without_refresh(source, "latest")
             may_go_on.set()
     finally:
@@ -94,7 +95,7 @@ def expected_without_refresh(source: FolderSource, query: str) -> list[dict[str,
     return sorted(rows_of(found), key=str)
 
 
-def test_readers_and_the_thread_never_meet_in_one_side(job: LogWriter, folder: Path) -> None:
+def test_what_a_reader_reads_does_not_change(job: LogWriter, folder: Path) -> None:
     source = FolderSource(folder)
     stop = threading.Event()
     wrong: list[object] = []

@@ -6,15 +6,17 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.serve.conftest import STATEMENTS, as_columns, trades
+from tests.serve.conftest import START_US, STATEMENTS, as_columns, trades
 
 import panewise
 from panewise.serve.application import Application
 from panewise.serve.engine_source import EngineSource
+from panewise.serve.limits import Limits
 from panewise.serve.server import running
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser to test with")
@@ -211,6 +213,32 @@ def test_ten_thousand_queries(browser: Any) -> None:
             playwright.expect(page.locator("#found")).to_have_text("26 to 50 of 10,004")
             page.locator("#search").fill("q9999")
             playwright.expect(page.locator("#found")).to_have_text("1 to 1 of 1")
+
+
+def test_many_keys(browser: Any) -> None:
+    """All queries together would take longer than a request may; the page asks for each alone."""
+    many = "".join(
+        f"CREATE QUERY q{hours - 1} AS SELECT symbol, SUM(volume) AS volume FROM trades [RANGE {hours} HOURS] "
+        "GROUP BY symbol;"
+        for hours in range(1, 11)
+    )
+    source = EngineSource(panewise.Engine(STATEMENTS.partition("CREATE QUERY")[0] + many))
+    size = 100_000
+    events = {"at": [START_US] * size, "symbol": [f"s{place}" for place in range(size)], "price": [1.0] * size}
+    source.push("trades", pa.table({**events, "volume": list(range(size))}), None)
+    began_s = monotonic()
+    source.read(lambda reader: reader.lookup("q0", None, None), wait=True)
+    limits = Limits(lookup_s=4 * (monotonic() - began_s))
+    with running(Application(source, limits=limits)) as url:
+        for page in opened(browser, url):
+            for place in range(10):
+                playwright.expect(page.locator("#list tbody tr td:nth-child(3)").nth(place)).to_have_text("100,000")
+            page.locator("#list tbody tr", has_text="q3").click()
+            playwright.expect(page.locator("#one-state")).to_contain_text("1 to 50 of 100,000 groups")
+            page.locator("#rows-after").click()
+            playwright.expect(page.locator("#one-state")).to_contain_text("51 to 100 of 100,000 groups")
+            page.locator("#sort").select_option("volume")
+            playwright.expect(page.locator("#rows tbody tr td:last-child").first).to_have_text("99,999")
 
 
 def test_what_the_page_shows_is_text(page: Any, source: EngineSource) -> None:

@@ -237,6 +237,13 @@ def serialised(kind: Kind, sketch: Sketch) -> bytes | None:
     return content
 
 
+def closed(sketch: Sketch) -> bytes | None:
+    """A sketch of any kind as bytes."""
+    is_open = sketch is not None and not isinstance(sketch, bytes | FrequentItems)
+    is_quantiles = is_open and isinstance(sketch, _library().kll_doubles_sketch)
+    return serialised(Kind.QUANTILES if is_quantiles else Kind.DISTINCT, sketch)
+
+
 def bytes_of_sketch(sketch: Sketch) -> int:
     """About how much memory a sketch takes."""
     if sketch is None:

@@ -265,6 +265,10 @@ def serve(
     control: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the job's control stream reads statements.")
     ] = None,
+    share: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Share memory with other servers over FOLDER; a directory of your own."),
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at; another than loopback needs a token.")] = (
         "127.0.0.1"
     ),
@@ -292,6 +296,7 @@ def serve(
         address,
         is_demo=demo,
         control=control,
+        share=share,
         token_file=token_file,
         most_age_s=most_age,
         read_only=read_only,

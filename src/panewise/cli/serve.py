@@ -23,6 +23,7 @@ def run_server(
     *,
     is_demo: bool,
     control: Path | None,
+    share: Path | None,
     token_file: Path | None,
     most_age_s: float | None,
     read_only: bool,
@@ -30,6 +31,8 @@ def run_server(
     """Serve until it is stopped."""
     if sum((folder is not None, engine is not None, is_demo)) != 1:
         raise CommandError("name the FOLDER of a job, or --engine FILE.sql, or --demo: one of them")
+    if share is not None and folder is None:
+        raise CommandError("--share is for servers over the FOLDER of a job; an engine's state is its own")
     token = read_token(token_file)
     check_address(address, token)
     give_memory_back()
@@ -38,7 +41,7 @@ def run_server(
     source: AnswerSource
     if folder is not None:
         with reading(folder):
-            source = FolderSource(folder, control)
+            source = FolderSource(folder, control, share)
     elif engine is not None:
         source = EngineSource(panewise.Engine(read_workload(engine)))
     else:

@@ -19,6 +19,7 @@ from panewise.aggregates.sketches import (
     Sketch,
     Sketches,
     bytes_of_sketch,
+    closed,
     hashed_words,
     lift,
     lift_counted,
@@ -88,6 +89,11 @@ def open_in_place(kind: Kind, column: Sketches, rows: Ints | None) -> None:
     """Turn bytes into sketches, in all rows or in some, so that none is opened twice."""
     for row in range(len(column)) if rows is None else rows.tolist():
         column[row] = opened(kind, column[row])
+
+
+def closed_column(column: Sketches) -> Sketches:
+    """A column with the sketches as bytes."""
+    return column_of([closed(sketch) for sketch in column])
 
 
 def bytes_of_column(column: Sketches) -> int:

@@ -1,21 +1,21 @@
 """The folder of a job on Spark as a source. A thread reads new files; no request waits for it.
 
-There are two clients of the folder. Requests read one of them. The thread brings the other one up to date and prepares
-its lookups, then they change places. So what requests read does not change while they read it, and every file is read
-twice: this doubles the memory and the work of reading, and takes both from the requests' way.
+The thread has a lookup client of its own, the builder. Whenever this has read something new, a snapshot of it takes the
+place of the one before (`snapshots.py`). Requests read a snapshot, which never changes. Servers that share a directory
+have one builder among them: the others load its snapshots, and one of them builds when it ends.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import Event, Lock, Thread
-from time import monotonic, time, time_ns
-from typing import Any, TypeVar
+from time import monotonic, sleep, time, time_ns
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +25,8 @@ from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
 from panewise.serve.faults import LOG
+from panewise.serve.places import MemoryPlace, Place, SharedPlace
+from panewise.serve.snapshots import Snapshots
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.lookup_together import PlainRow
@@ -34,7 +36,7 @@ from panewise.spark.slot_log import JOB_FILE, PROBE_BYTES
 T = TypeVar("T")
 
 LOOK_EVERY_S = 0.02
-"""How often the thread looks for new files."""
+"""How often the thread looks for new files or snapshots."""
 AFTER_FAILURE_S = 0.5
 """How long it waits after a look that failed."""
 RETRY_S = 0.01
@@ -42,17 +44,69 @@ MOST_PREPARED = 200
 """So many queries are looked up once before requests come to them, which compiles what they need."""
 
 
-class FollowedClient:
-    """One of the two clients."""
+class About(NamedTuple):
+    """What is known about a snapshot beside its state."""
+
+    position: Position
+    rebuilds: int
+
+
+class Builder:
+    """Reads the folder of a job, and begins anew if the job does."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         # Before the client reads what the job is. If there is no job, the client says so.
         self._job_id = _job_id(folder) if (folder / JOB_FILE).exists() else None
         self.client = LookupClient(folder, refresh_every_s=None)
+        self._published: object = None
+
+    def refresh(self) -> None:
+        """Read what is new.
+
+        A job that was started anew describes itself anew. Nothing of what was read before belongs to it.
+        """
+        job_id = _job_id(self._folder)
+        if job_id != self._job_id:
+            self.client = LookupClient(self._folder, refresh_every_s=None)
+            self._job_id = job_id
+        self.client.refresh()
+
+    def publish(self, snapshots: Snapshots, version: int, asked: Collection[str]) -> None:
+        """Publish what has not been published. Of the queries that were `asked`, those that need an index have it."""
+        state = self.client.state
+        read = state, state.files_read, state.newest_batch, state.watermark_us
+        if read == self._published:
+            return
+        for query in asked:
+            if query in self.client.workload.queries:
+                with suppress(PanewiseError):
+                    # It has no answer now; whoever asks is told why.
+                    self.client.lookup(query)
+        state.having.asked.clear()
+        snapshots.publish(state, self.about(version))
+        self._published = read
+
+    def about(self, version: int) -> About:
+        """What is known about the state now."""
+        held, streams = self.client.statistics(), self.client.workload.streams
+        position = Position(
+            version=version,
+            watermarks_us=dict.fromkeys(streams, held["watermark_us"]),
+            newest_us={name: held["seen_us"].get(name) for name in streams},
+            written_s=None if held["age_s"] is None else time() - held["age_s"],
+            batch=held["newest_batch"],
+        )
+        return About(position, held["rebuilds"])
+
+
+class Snapshot:
+    """A state of the folder that requests read, one at a time."""
+
+    def __init__(self, client: LookupClient, about: About) -> None:
+        self.client = client
         self.lock = Lock()
-        self.position = Position()
-        self._prepared: Workload | None = None
+        self.position = about.position
 
     @property
     def workload(self) -> Workload:
@@ -78,33 +132,7 @@ class FollowedClient:
         queries = [query for query in queries if self.client.can_share(query)]
         return dict(zip(queries, self.client.lookup_rows(queries, key, at)))
 
-    def refresh(self, version: int) -> bool:
-        """Read what is new, and be ready for lookups; True if there was anything.
-
-        A job that was started anew describes itself anew. Nothing of what was read before belongs to it.
-        """
-        job_id = _job_id(self._folder)
-        if job_id != self._job_id:
-            self.client = LookupClient(self._folder, refresh_every_s=None)
-            self._job_id, self.position = job_id, Position()
-        changed = self.client.refresh()
-        if not changed and self.position.version:
-            return False
-        held = self.client.statistics()
-        watermark_us, age_s = held["watermark_us"], held["age_s"]
-        self.position = Position(
-            version=version,
-            watermarks_us=dict.fromkeys(self.workload.streams, watermark_us),
-            newest_us={name: held["seen_us"].get(name) for name in self.workload.streams},
-            written_s=None if age_s is None else time() - age_s,
-            batch=held["newest_batch"],
-        )
-        if self.workload is not self._prepared:
-            self._prepare()
-            self._prepared = self.workload
-        return True
-
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Look up each query once, so that no request waits for a compiler."""
         for name, query in list(self.workload.queries.items())[:MOST_PREPARED]:
             columns = group_columns(self.workload.streams[query.stream], query)
@@ -135,15 +163,22 @@ class FolderSource(AnswerSource):
 
     kind = "folder"
 
-    def __init__(self, folder: str | os.PathLike[str], control: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        control: str | os.PathLike[str] | None = None,
+        share: str | os.PathLike[str] | None = None,
+    ) -> None:
         super().__init__()
         self._folder = Path(folder)
         self._control = None if control is None else Path(control)
         if self._control is not None and not self._control.is_dir():
             raise CommandError(f"--control {control}: there is no such directory; name the one that the job reads")
-        self._active = FollowedClient(self._folder)
-        self._active.refresh(1)
-        self._spare = FollowedClient(self._folder)
+        self._place: Place = MemoryPlace() if share is None else SharedPlace(Path(share), self._folder)
+        self._snapshots = Snapshots(self._place)
+        self._builder: Builder | None = None
+        self._loaded: str | None = None
+        self._active = self._first()
         self._stop = Event()
         self._thread: Thread | None = None
         self.refreshes = 0
@@ -161,18 +196,18 @@ class FolderSource(AnswerSource):
         return self._active.position
 
     def read(self, work: Callable[[Reader], T], *, wait: bool) -> T:
-        """Let work read the side that is not written."""
+        """Let work read the newest snapshot."""
         side = self._acquired(wait=wait)
         try:
             return work(side)
         finally:
             side.lock.release()
 
-    def _acquired(self, *, wait: bool) -> FollowedClient:
-        """The side to read, with its lock."""
+    def _acquired(self, *, wait: bool) -> Snapshot:
+        """The snapshot to read, with its lock."""
         while True:
             side = self._active
-            # If it is not to be had, another reader has it, or the sides have just changed places.
+            # If it is not to be had, another reader has it, or there is a newer one.
             if side.lock.acquire(timeout=RETRY_S) if wait else side.lock.acquire(blocking=False):
                 return side
             if not wait and side is self._active:
@@ -212,13 +247,15 @@ class FolderSource(AnswerSource):
         return after
 
     def statistics(self) -> dict[str, Any]:
-        """What the side that is read holds, and how often files were read."""
+        """What the snapshot holds, and how often there was a new one."""
         side = self._acquired(wait=True)
         try:
             held = side.client.statistics()
         finally:
             side.lock.release()
-        refreshing = {"refreshes": self.refreshes, "failures": self.failures, "refresh_s": self.refresh_s}
+        refreshing = {
+            "refreshes": self.refreshes, "failures": self.failures, "refresh_s": self.refresh_s, "builds": self.builds
+        }  # fmt: skip
         return {"lookups": held, "refreshing": refreshing}
 
     def explain(self) -> str:
@@ -235,22 +272,63 @@ class FolderSource(AnswerSource):
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+        self._place.close()
 
     def refresh(self) -> bool:
-        """Bring the spare side up to date, and let the sides change places if there was anything new for it.
-
-        The side that steps back lacks it then. So the sides change places twice for each batch, the second time with
-        the same answers.
-        """
+        """Read what is new, or load what another server has read; True if there was anything."""
         began_s = monotonic()
-        with self._spare.lock:
-            changed = self._spare.refresh(self._active.position.version + 1)
-        if changed:
-            self._active, self._spare = self._spare, self._active
-            self.refreshes += 1
-            self.refresh_s = monotonic() - began_s
-            self.changed()
-        return changed
+        if self.builds:
+            self._build(self._active.position.version + 1)
+        else:
+            # The one that builds reads it; but whoever asks here shall know if it is gone.
+            _job_id(self._folder)
+        newer = self._newer(self._active)
+        if newer is None:
+            return False
+        self._active = newer
+        self.refreshes += 1
+        self.refresh_s = monotonic() - began_s
+        self.changed()
+        return True
+
+    @property
+    def builds(self) -> bool:
+        """Whether this server reads the folder, for itself and for those that share a directory with it."""
+        return self._place.may_build()
+
+    def _first(self) -> Snapshot:
+        """The first snapshot: of this server, or of the one that builds, once it has one."""
+        while True:
+            if self.builds:
+                self._build(1)
+            first = self._newer(None)
+            if first is not None:
+                return first
+            sleep(LOOK_EVERY_S)
+
+    def _build(self, version: int) -> None:
+        if self._builder is None:
+            self._builder = Builder(self._folder)
+        self._builder.refresh()
+        asked = () if version == 1 else list(self._active.client.state.having.asked)
+        self._builder.publish(self._snapshots, version, asked)
+
+    def _newer(self, before: Snapshot | None) -> Snapshot | None:
+        """The current snapshot, ready for lookups; None if it is known already."""
+        name = self._place.current()
+        if name is None or name == self._loaded:
+            return None
+        try:
+            state, about = self._snapshots.load(name)
+        except FileNotFoundError:
+            # There is a newer one already, which the next look finds.
+            return None
+        self._loaded = name
+        client = LookupClient.over(self._folder, state, None if before is None else before.client, about.rebuilds)
+        newer = Snapshot(client, about)
+        if before is None or newer.workload is not before.workload:
+            newer.prepare()
+        return newer
 
     def _lack(self) -> str | None:
         """What keeps the job from writing, as far as it can be seen from here."""
@@ -258,17 +336,24 @@ class FolderSource(AnswerSource):
             return None
         return f"{self._folder}: the disk is full, so the job cannot write new answers; free some space"
 
+    def _told(self) -> str | None:
+        """What the server that builds says, if it is another one."""
+        return self._place.told() if self._builder is None else None
+
     def _follow(self) -> None:
         pause_s = 0.0
         while not self._stop.wait(pause_s):
             try:
-                changed = self.refresh()
-                self.problem, pause_s = self._lack(), 0.0 if changed else LOOK_EVERY_S
+                self.refresh()
+                problem, pause_s = self._lack() or self._told(), LOOK_EVERY_S
             except (PanewiseError, OSError) as error:
-                self.problem, pause_s = str(error), AFTER_FAILURE_S
+                problem, pause_s = str(error), AFTER_FAILURE_S
                 self.failures += 1
             except Exception:
                 # Whatever it is, the thread must go on: otherwise answers would grow old, and nobody would know why.
                 LOG.exception("the folder could not be read")
-                self.problem, pause_s = f"{self._folder} cannot be read; the server's log tells why", AFTER_FAILURE_S
+                problem, pause_s = f"{self._folder} cannot be read; the server's log tells why", AFTER_FAILURE_S
                 self.failures += 1
+            self.problem = problem
+            if self._builder is not None:
+                self._place.tell(problem)

@@ -96,6 +96,23 @@ class LookupClient:
         self.refresh()
         self._log = None if log is None else ClientLog(log, self.workload)
 
+    @classmethod
+    def over(cls, folder: Path, state: LookupState, earlier: LookupClient | None, rebuilds: int) -> LookupClient:
+        """A client over what another one has read. It does not read on; what an earlier one counted is kept."""
+        client = cls.__new__(cls)
+        client._folder, client._refresh_every_s, client._log = folder, None, None
+        client._state, client._singles, client._asked_newest = state, {}, {}
+        client._overflows = Overflows() if earlier is None else earlier._overflows
+        client._together = Together(state, client._overflows) if earlier is None else earlier._together.over(state)
+        # Those of queries over rows are counted by the state.
+        client._rebuilds, client._next_check_s = rebuilds - state.over_rows.rebuilds, 0.0
+        return client
+
+    @property
+    def state(self) -> LookupState:
+        """What has been read."""
+        return self._state
+
     def __enter__(self) -> LookupClient:
         return self
 

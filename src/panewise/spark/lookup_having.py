@@ -288,6 +288,8 @@ class LookupIndexes:
         """How many lookups were answered through an index."""
         self.groups = 0
         """How many groups these had folded."""
+        self.asked: set[str] = set()
+        """The queries with an index whose groups were looked up, all of them."""
         self._served: dict[str, tuple[SharedIndex, Threshold]] = {}
         self._shared: dict[StoreIndexKey, SharedIndex] = {}
         for lookup in lookups:
@@ -316,6 +318,7 @@ class LookupIndexes:
         served = self._served.get(lookup.query.name)
         if served is None or watermark_us is None:
             return None
+        self.asked.add(lookup.query.name)
         shared, threshold = served
         fed = lookup.family.fed
         final_to = (watermark_us - fed.plan.stream.correct_us) // fed.base.granularity

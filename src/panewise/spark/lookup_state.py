@@ -7,8 +7,10 @@ buckets once more, and only after that windows up to that watermark count as clo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from panewise.engine.rows import Rows
 from panewise.errors import HistoryError
 from panewise.spark.job import Job
 from panewise.spark.lookup_having import LookupIndexes
@@ -110,6 +112,12 @@ class LookupState:
     def store(self, family: StoreQueries) -> LookupStore:
         """The partials of a family."""
         return self._stores[family.fed.base.number][family.tree.group_by]
+
+    def replace_runs(self, replaced: Callable[[Rows], Rows]) -> None:
+        """Hold other runs with the same rows in all stores."""
+        for stores in self._stores.values():
+            for store in stores.values():
+                store.replace_runs(replaced)
 
     def check_held(self, lookup: Lookup, covered: Covered) -> None:
         """Raise if some of the slots that a window covers may be gone."""

@@ -8,6 +8,7 @@ a row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -21,7 +22,7 @@ from panewise.aggregates.sketches import Sketches
 from panewise.engine.answers import Groups
 from panewise.engine.closed import ClosedWindows, Fold, View
 from panewise.engine.rows import Multisets, Rows
-from panewise.engine.sketches import bytes_of_column, open_in_place
+from panewise.engine.sketches import open_in_place
 from panewise.engine.slot_store import SlotStore
 from panewise.engine.tables import IntTable, KeyTable
 from panewise.kernels.folding import prefix_sums
@@ -62,7 +63,7 @@ class LookupStore:
     @property
     def bytes_held(self) -> int:
         """The memory of the rows."""
-        return sum(_bytes(run) for run in self._runs)
+        return sum(run.nbytes for run in self._runs)
 
     @property
     def key_table(self) -> KeyTable:
@@ -88,6 +89,10 @@ class LookupStore:
         if len(self._runs) == 1:
             self.forgotten = max(self.forgotten, oldest)
             self._runs[0] = self._numbering.renumbered(run.take(np.flatnonzero(run.slots >= oldest)))
+
+    def replace_runs(self, replaced: Callable[[Rows], Rows]) -> None:
+        """Hold other runs with the same rows, such as runs whose arrays are shared with other processes."""
+        self._runs = [replaced(run) for run in self._runs]
 
     def find(self, keys: list[pa.Array], length: int) -> Ints:
         """The numbers of keys; -1 for an unknown key."""
@@ -220,11 +225,3 @@ class _Numbering(SlotStore):
         self._keys = KeyTable(self._key_types)
         # Rows are sorted by key and keys get numbers as they appear, so the order of the rows stays.
         return replace(rows, keys=self._keys.ids(live, len(used))[numbers])
-
-
-def _bytes(rows: Rows) -> int:
-    arrays = [rows.keys, rows.slots, rows.shards, *rows.columns.values()]
-    for runs in rows.multisets.values():
-        arrays += [runs.items, runs.counts, runs.offsets]
-    sketches = (column for column in rows.columns.values() if column.dtype == np.object_)
-    return sum(array.nbytes for array in arrays) + sum(bytes_of_column(column) for column in sketches)

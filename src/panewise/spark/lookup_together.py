@@ -90,6 +90,13 @@ class Together:
         self._columns: dict[str, list[_SharedColumn] | None] = {}
         self._components: dict[tuple[str, ...], Components] = {}
 
+    def over(self, state: LookupState) -> Together:
+        """The same for a later state. What depends on the queries alone is kept, if they are the same."""
+        later = Together(state, self._overflows)
+        if state.lookups is self._state.lookups:
+            later._columns, later._components = self._columns, self._components
+        return later
+
     def takes(self, query: str) -> bool:
         """Whether a query can be answered so: it has groups, plain numbers as answers, and no HAVING."""
         if query not in self._columns:

@@ -168,40 +168,72 @@ async function list() {
     line.append(make("td", query.name), make("td", query.window.replace(/[[\]]/g, "").toLowerCase() || query.kind), make("td", "", "number"), make("td", ""));
     return line;
   }));
-  await values();
+  refreshValues();
 }
 function brief(row, query) {
   return Object.entries(row).filter(([name]) => !name.startsWith("window_") && !query.group_by.includes(name))
     .map(([name, value]) => `${name} ${shown(value)}`).join(", ");
 }
-async function values() {
-  if (!listed.length) return;
-  const names = listed.map((query) => query.name);
-  let answers;
-  try {
-    answers = (await post("/v1/lookup", { queries: names, limit: 1 })).answers;
-  } catch (error) {
-    // One of them has no answer now; the others do.
-    if (error.status === 0 || error.status === 401) throw error;
-    answers = await Promise.all(names.map((name) => get(`/v1/queries/${encodeURIComponent(name)}/answers?limit=1`)
-      .catch((failed) => ({ query: name, failed: failed.message }))));
-  }
-  const lines = [...$("list").tBodies[0].rows];
-  answers.forEach((answer, place) => {
-    const line = lines[place], query = listed[place];
-    if (!line || !query || line.dataset.name !== answer.query) return;
-    const [groups, newest] = [line.cells[2], line.cells[3]];
-    const count = answer.failed ? "–" : number.format(answer.total_rows);
-    const row = answer.rows && answer.rows[0];
-    const keyed = row && query.group_by.length ? `${query.group_by.map((name) => shown(row[name])).join(", ")}: ` : "";
-    const text = answer.failed || (row ? keyed + brief(row, query) : "no answer yet");
-    if (groups.textContent !== count) groups.textContent = count;
-    if (newest.textContent !== text) {
-      if (newest.textContent) { newest.classList.remove("fresh"); void newest.offsetWidth; newest.classList.add("fresh"); }
-      newest.textContent = text;
-    }
-  });
+// A lookup of all groups takes long if there are a million. What took long is asked alone, and seldom: the page takes
+// at most a small part of the server's time, and shows what it has meanwhile.
+const QUICK_MS = 30, SHARE = 20;
+const took = new Map(), due = new Map();
+function measured(name, began) {
+  const now = performance.now();
+  took.set(name, now - began);
+  due.set(name, now - began > QUICK_MS ? now + SHARE * (now - began) : 0);
 }
+function showValue(query, answer) {
+  const line = [...$("list").tBodies[0].rows].find((one) => one.dataset.name === query.name);
+  if (!line) return;
+  const [groups, newest] = [line.cells[2], line.cells[3]];
+  const count = answer.failed ? "–" : number.format(answer.total_rows);
+  const row = answer.rows && answer.rows[0];
+  const keyed = row && query.group_by.length ? `${query.group_by.map((name) => shown(row[name])).join(", ")}: ` : "";
+  const text = answer.failed || (row ? keyed + brief(row, query) : "no answer yet");
+  if (groups.textContent !== count) groups.textContent = count;
+  if (newest.textContent !== text) {
+    if (newest.textContent) { newest.classList.remove("fresh"); void newest.offsetWidth; newest.classList.add("fresh"); }
+    newest.textContent = text;
+  }
+}
+async function value(query) {
+  const began = performance.now();
+  let answer;
+  try {
+    answer = await get(`/v1/queries/${encodeURIComponent(query.name)}/answers?limit=1`);
+  } catch (error) {
+    if (error.status === 0 || error.status === 401) throw error;
+    answer = { failed: error.message };
+  }
+  measured(query.name, began);
+  showValue(query, answer);
+}
+async function values() {
+  let asked;
+  do {
+    asked = listed;
+    const ready = asked.filter((query) => !(due.get(query.name) > performance.now()));
+    let quick = ready.filter((query) => took.get(query.name) < QUICK_MS);
+    if (quick.length) {
+      try {
+        const { answers } = await post("/v1/lookup", { queries: quick.map((query) => query.name), limit: 1 });
+        quick.forEach((query, place) => showValue(query, answers[place]));
+      } catch (error) {
+        if (error.status === 0 || error.status === 401) throw error;
+        quick = [];  // One of them has no answer now; the others do.
+      }
+    }
+    for (const query of ready) {
+      if (quick.includes(query)) continue;
+      if (listed !== asked) break;
+      await value(query);
+    }
+  } while (listed !== asked);
+}
+let valuing = null, topping = null, topDue = 0;
+function refreshValues() { valuing ||= guarded(values).finally(() => { valuing = null; }); }
+function refreshTop() { if (performance.now() >= topDue) topping ||= guarded(top).finally(() => { topping = null; }); }
 let waiting;
 $("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => { offset = 0; guarded(list); }, 200); });
 $("before").addEventListener("click", () => { offset = Math.max(0, offset - LIST_SIZE); guarded(list); });
@@ -230,7 +262,7 @@ async function choose(name) {
 }
 async function top() {
   if (!chosen) return;
-  const name = chosen, sort = $("sort").value;
+  const name = chosen, sort = $("sort").value, began = performance.now();
   const order = sort ? `&sort=${encodeURIComponent(sort)}&descending=${$("descending").checked}` : "";
   let answer;
   try {
@@ -241,6 +273,7 @@ async function top() {
     $("one-state").textContent = error.message;
     return;
   }
+  topDue = performance.now() + (performance.now() - began > QUICK_MS ? SHARE / 4 * (performance.now() - began) : 0);
   if (name !== chosen) return;
   const names = answer.rows.length ? Object.keys(answer.rows[0]) : [];
   if (names.length && names.join() !== columns.join()) {
@@ -494,7 +527,7 @@ async function beat() {
   if (part === "health") health(streams);
   if (streams.version !== version) {
     version = streams.version;
-    if (part === "queries") { await values(); await top(); }
+    if (part === "queries") { refreshValues(); refreshTop(); }
   }
 }
 async function pulse() {
