@@ -36,6 +36,8 @@ def rows_of(query: Any, given: Input) -> list[Row]:
             return _per_window(query, given, lambda covered: _histogram(query, covered))
         case "TopKQuery":
             return _per_window(query, given, lambda covered: _top_k(query, covered))
+        case "DistinctQuery":
+            return _per_window(query, given, lambda covered: _distinct(query, covered))
         case "SortedQuery":
             return _per_window(query, given, lambda covered: _sorted(query, covered))
         case "IntersectionQuery":
@@ -54,6 +56,8 @@ def newest(query: Any, given: Input) -> list[Row]:
             evaluate_window = lambda covered: _histogram(query, covered)  # noqa: E731
         case "TopKQuery":
             evaluate_window = lambda covered: _top_k(query, covered)  # noqa: E731
+        case "DistinctQuery":
+            evaluate_window = lambda covered: _distinct(query, covered)  # noqa: E731
         case "SortedQuery":
             evaluate_window = lambda covered: _sorted(query, covered)  # noqa: E731
         case "IntersectionQuery":
@@ -222,6 +226,10 @@ def _top_k(query: Any, events: list[Event]) -> list[Row]:
     return [{"rank": place + 1, "value": value, "count": count} for place, (value, count) in enumerate(counts)]
 
 
+def _distinct(query: Any, events: list[Event]) -> list[Row]:
+    return [{"value": value} for value, _ in _counts(query.argument, events)]
+
+
 def _sorted(query: Any, events: list[Event]) -> list[Row]:
     def compare(left: Event, right: Event) -> int:
         """NULL below everything, so first when ascending and last when descending."""
@@ -259,7 +267,7 @@ def _intersections(query: Any, given: Input) -> list[Row]:
     rows, _, left_length, slide = _shape(query.left.window)
     right_length = _shape(query.right.window)[2]
     final = [_final(side.stream, given) for side in (query.left, query.right)]
-    if not all(final):
+    if None in [given.watermarks[side.stream] for side in (query.left, query.right)] or not any(final):
         return []
     found = []
     if rows:
@@ -270,8 +278,9 @@ def _intersections(query: Any, given: Input) -> list[Row]:
         return found
     complete = min(given.watermarks[side.stream] for side in (query.left, query.right))
     stamps = [given.timestamps[side.stream] for side in (query.left, query.right)]
-    first = min(events[0][stamp] for events, stamp in zip(final, stamps))
-    last = max(events[-1][stamp] for events, stamp in zip(final, stamps)) + max(left_length, right_length)
+    first = min(events[0][stamp] for events, stamp in zip(final, stamps) if events)
+    last = max(events[-1][stamp] for events, stamp in zip(final, stamps) if events)
+    last += max(left_length, right_length)
     for end in _ends(left_length, slide, first + 1, min(complete, last)):
         found += _intersection(query, given, end, end)
     return found
@@ -309,13 +318,20 @@ def _intersection(query: Any, given: Input, left_end: int, right_end: int) -> li
         else:
             ranges = _ranges(side.argument, query.width, passing)
             counts.append([((bounds, tuple(map(_key, bounds))), count) for bounds, count in ranges])
-    right = {key: count for (_, key), count in counts[1]}
+    left, right = ({key: count for (_, key), count in one} for one in counts)
+    values = {key: value for (value, key), _ in [*counts[1], *counts[0]]}
     found = []
-    for (value, key), count in counts[0]:
-        if key in right:
+    for key in sorted(values):
+        is_shown = {
+            "INTERSECT": key in left and key in right,
+            "UNION": True,
+            "EXCEPT": key in left and key not in right,
+        }[query.operation]
+        if is_shown:
+            value = values[key]
             named = {"value": value} if query.width is None else {"low": value[0], "high": value[1]}
             frame = {"window_start": min(starts), "window_end": max(ends)}
-            found.append({**frame, **named, "left_count": count, "right_count": right[key]})
+            found.append({**frame, **named, "left_count": left.get(key, 0), "right_count": right.get(key, 0)})
     return found
 
 
@@ -348,8 +364,8 @@ def _join(query: Any, given: Input) -> list[Row]:
                 for side, one in zip(sides, pair)
                 for name, value in one.items()
             }
-            keys = joined[query.left_key.name], joined[query.right_key.name]
-            if None in keys or not _equal(*keys):
+            keys = [(joined[one.name], joined[other.name]) for one, other in zip(query.left_keys, query.right_keys)]
+            if not all(None not in pair and _equal(*pair) for pair in keys):
                 continue
             if query.where is None or evaluate(query.where, joined) is True:
                 found.append({"time": time, **_selected(query, joined)})

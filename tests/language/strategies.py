@@ -30,6 +30,7 @@ from panewise.language.expressions import (
 from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import (
+    DistinctQuery,
     HistogramQuery,
     IntersectionQuery,
     IntersectionSide,
@@ -273,7 +274,7 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
     def value_of(leaves: Mapping[str, Type]) -> st.SearchStrategy[Expression]:
         return st.sampled_from(list(leaves)).map(lambda key: _leaf(key, leaves))
 
-    match draw(st.sampled_from(["histogram", "top", "sorted", "intersection", "join", "selection"])):
+    match draw(st.sampled_from(["histogram", "top", "distinct", "sorted", "intersection", "join", "selection"])):
         case "histogram":
             width = draw(st.none() | st.integers(1, 2**62)) if kind.is_number else None
             width = float(width) if width is not None and kind is Type.DOUBLE else width
@@ -288,6 +289,16 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
                 argument=draw(value),
                 width=width,
             )
+        case "distinct":
+            return DistinctQuery(
+                name=name,
+                into=into,
+                using=draw(using("values")),
+                stream=stream.name,
+                window=draw(sliding),
+                where=draw(where),
+                argument=draw(value),
+            )
         case "top":
             return TopKQuery(
                 name=name,
@@ -301,10 +312,17 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
             )
         case "intersection":
             sides = [IntersectionSide(stream.name, draw(sliding), draw(value), draw(where)) for _ in range(2)]
-            return IntersectionQuery(name=name, into=into, using=draw(using("values")), left=sides[0], right=sides[1])
+            return IntersectionQuery(
+                name=name,
+                into=into,
+                using=draw(using("values")),
+                left=sides[0],
+                right=sides[1],
+                operation=draw(st.sampled_from(["INTERSECT", "UNION", "EXCEPT"])),
+            )
         case "join":
             left, right = draw(st.lists(NAMES, min_size=2, max_size=2, unique=True))
-            key = draw(st.sampled_from(list(attributes)))
+            keys = draw(st.lists(st.sampled_from(list(attributes)), min_size=1, max_size=3))
             leaves = {(side, attribute): kind for side in (left, right) for attribute, kind in attributes.items()}
             shown = columns(leaves, ("time",))  # type: ignore[arg-type]
             query: RowQuery = JoinQuery(
@@ -313,9 +331,9 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
                 using=draw(using("tuples")),
                 left=JoinSide(stream.name, draw(suffix), left),
                 right=JoinSide(stream.name, draw(suffix), right),
-                left_key=QualifiedAttribute.of(left, key),
-                right_key=QualifiedAttribute.of(right, key),
-                columns=shown or (RowColumn(QualifiedAttribute.of(left, key), "z"),),
+                left_keys=tuple(QualifiedAttribute.of(left, key) for key in keys),
+                right_keys=tuple(QualifiedAttribute.of(right, key) for key in keys),
+                columns=shown or (RowColumn(QualifiedAttribute.of(left, keys[0]), "z"),),
             )
         case "selection":
             shown = columns(attributes, ("time",))

@@ -162,7 +162,7 @@ def test_queries_that_come_and_go_are_not_joined() -> None:
     workload = panewise.read(LIVE)
     with pytest.raises(ArgumentError, match="by='query' with a control stream"):
         layouts.check_by("family", is_live=True)
-    with pytest.raises(ArgumentError, match="by is one of 'family', 'query', not 'families'"):
+    with pytest.raises(ArgumentError, match="by is one of 'family', 'query', 'long', not 'families'"):
         layouts.check_by("families", is_live=False)
     clash = panewise.read(LIVE.replace("QUERY a", "QUERY long"))
     others = layouts.LongLayout(pa.schema([]))

@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Intersection(NamedTuple):
-    """Values that both windows have, in order, and how often each has them; with a G-INDEX, `values` are `Ranges`."""
+    """Values of two windows, in order, and how often each window has them; with a G-INDEX, `values` are `Ranges`."""
 
     values: Values
     left: Ints
@@ -59,8 +59,20 @@ class TwoSetWindow:
         Two windows that share a range need not share a value: with a G-INDEX the answer is a superset.
         """
         codes, counts = self._windows.table()
-        is_shared = (counts > 0).all(axis=0)
-        return Intersection(self._windows.codes.decode(codes[is_shared]), counts[0][is_shared], counts[1][is_shared])
+        return self._chosen(codes, counts, (counts[0] > 0) & (counts[1] > 0))
+
+    def union(self) -> Intersection:
+        """The values, or ranges, that some window has. Cost: the index's histogram."""
+        codes, counts = self._windows.table()
+        return self._chosen(codes, counts, (counts[0] > 0) | (counts[1] > 0))
+
+    def difference(self) -> Intersection:
+        """The values, or ranges, that the first window has and the second has not. Cost: the index's histogram."""
+        codes, counts = self._windows.table()
+        return self._chosen(codes, counts, (counts[0] > 0) & (counts[1] == 0))
+
+    def _chosen(self, codes: Ints, counts: Ints, chosen: npt.NDArray[np.bool_]) -> Intersection:
+        return Intersection(self._windows.codes.decode(codes[chosen]), counts[0][chosen], counts[1][chosen])
 
     def histogram(self, side: int) -> Histogram:
         """The values of one window in order, and how often each occurs."""

@@ -192,6 +192,11 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def select(self, parts: list[Item]) -> tuple[Item, ...]:
         return tuple(parts)
 
+    def distinct_values(self, parts: list[Expression]) -> tuple[Item, ...]:
+        (argument,) = parts
+        check_expression(argument)
+        return (Item(RowCall(functions.DISTINCT, argument, span=argument.span), None),)
+
     def item(self, parts: list[Any]) -> Item:
         expression, alias = parts
         check_expression(expression)
@@ -229,7 +234,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def intersect(self, parts: list[Any]) -> Intersect:
         word, select, source, where, ranges = parts
         width, width_span = ranges or (None, span_of(word))
-        return Intersect(select, source, where, width, width_span, span_of(word))
+        return Intersect(select, source, where, width, width_span, span_of(word), word.upper())
 
     def ranges(self, parts: list[Any]) -> tuple[int | float, Span]:
         number, span = parts[0]

@@ -184,7 +184,7 @@ class AggregateCall(Expression):
 
 @dataclass(frozen=True)
 class RowCall(Expression):
-    """HISTOGRAM or TOP_K: a function that gives rows, so it is alone in a SELECT and never inside an expression.
+    """HISTOGRAM, TOP_K or DISTINCT: it gives rows, so it is alone in a SELECT and never inside an expression.
 
     `parameter` is the width of HISTOGRAM's value ranges (None for single values), or the k of TOP_K.
     """

@@ -30,7 +30,6 @@ _HINTS = {
     "OVER": _WINDOWS,
     "LIMIT": f"LIMIT is for ORDER BY over rows; {NO_ORDER}",
     "FOR": "write the delay alone: WATERMARK 5 SECONDS",
-    "UNION": "a query reads one stream: write two queries",
     "IF": _CASE,
 }
 """By the word that cannot be read."""

@@ -26,6 +26,9 @@ EVERY_EVENT = Literal(True, Type.BOOLEAN)
 
 _NO_AGGREGATE = "is no aggregate", "FILTER stands behind an aggregate: COUNT(*) FILTER (WHERE condition)"
 
+DISTINCT = "DISTINCT"
+"""The row call that SELECT DISTINCT stands for; it cannot be called by its name."""
+
 # These give rows, not a value.
 ROW_FUNCTIONS = frozenset({"HISTOGRAM", "TOP_K"})
 

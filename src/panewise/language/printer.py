@@ -38,6 +38,7 @@ from panewise.language.functions import COUNT, EVERY_EVENT
 from panewise.language.literals import print_duration, print_timestamp
 from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
 from panewise.language.row_queries import (
+    DistinctQuery,
     HistogramQuery,
     IntersectionQuery,
     JoinQuery,
@@ -116,6 +117,9 @@ def _print_rows(query: RowQuery) -> str:
         case TopKQuery():
             select = f"TOP_K({print_expression(query.argument)}, {query.k})"
             return _print_source(select, query.stream, query.window, query.where)
+        case DistinctQuery():
+            select = f"DISTINCT {print_expression(query.argument)}"
+            return _print_source(select, query.stream, query.window, query.where)
         case SortedQuery():
             text = _print_source(_print_columns(query.columns), query.stream, query.window, query.where)
             text += f" ORDER BY {print_name(query.by)}{' DESC' if query.descending else ''}"
@@ -126,12 +130,11 @@ def _print_rows(query: RowQuery) -> str:
                 for side in (left, right)
             ]
             ranges = "" if query.width is None else f" BY RANGES OF {query.width!r}"
-            return f"{sides[0]} INTERSECT SELECT {sides[1]}{ranges}"
+            return f"{sides[0]} {query.operation} SELECT {sides[1]}{ranges}"
         case JoinQuery(left=left, right=right):
-            text = (
-                f"{_print_columns(query.columns)} FROM {_print_side(left)} JOIN {_print_side(right)} "
-                f"ON {print_expression(query.left_key)} = {print_expression(query.right_key)}"
-            )
+            keys = zip(query.left_keys, query.right_keys, strict=True)
+            on = " AND ".join(f"{print_expression(one)} = {print_expression(other)}" for one, other in keys)
+            text = f"{_print_columns(query.columns)} FROM {_print_side(left)} JOIN {_print_side(right)} ON {on}"
             return text + _print_where(query.where)
         case SelectionQuery():
             return _print_source(_print_columns(query.columns), query.stream, None, query.where)

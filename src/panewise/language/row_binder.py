@@ -11,6 +11,7 @@ from panewise.language.expressions import (
     Attribute,
     Comparison,
     Expression,
+    Logical,
     QualifiedAttribute,
     RowCall,
     Span,
@@ -19,11 +20,13 @@ from panewise.language.expressions import (
     walk,
 )
 from panewise.language.foreign_words import NO_ORDER
+from panewise.language.functions import DISTINCT
 from panewise.language.model import Stream
 from panewise.language.printer import label_of, print_name
 from panewise.language.row_queries import (
     MOST_BASIC_WINDOWS,
     BasicWindows,
+    DistinctQuery,
     HistogramQuery,
     IntersectionQuery,
     IntersectionSide,
@@ -100,11 +103,13 @@ def _refuse_clauses(statement: CreateQuery) -> None:
     operators = [part for part in (statement.join, statement.intersect, statement.order) if part is not None]
     if len(operators) > 1:
         hint = "write two queries"
-        raise PlacedError("a query can have only one of JOIN, INTERSECT and ORDER BY", operators[1].span, hint)
+        words = "JOIN, INTERSECT, UNION, EXCEPT and ORDER BY"
+        raise PlacedError(f"a query can have only one of {words}", operators[1].span, hint)
     if operators and _has_row_call(statement):
         call = next(item.expression for item in statement.select if isinstance(item.expression, RowCall))
         hint = "write two queries"
-        raise PlacedError(f"{call.function} cannot be used with JOIN, INTERSECT or ORDER BY", call.span, hint)
+        words = "JOIN, INTERSECT, UNION, EXCEPT or ORDER BY"
+        raise PlacedError(f"{call.function} cannot be used with {words}", call.span, hint)
 
 
 class _Clauses(NamedTuple):
@@ -200,6 +205,17 @@ def _bind_row_call(statement: CreateQuery, streams: Mapping[str, Stream]) -> Row
     kind = _value_type(call.argument, stream)
     _check_events(statement.where, stream)
     name, where = statement.name.text, statement.where
+    if call.function == DISTINCT:
+        into, using = _bind_clauses(statement, *_set_names(None))
+        return DistinctQuery(
+            name=name,
+            stream=stream.name,
+            window=window,
+            where=where,
+            argument=call.argument,
+            into=into,
+            using=using,
+        )
     if call.function == "TOP_K":
         assert isinstance(call.parameter, int)
         into, using = _bind_clauses(statement, *_set_names(None))
@@ -230,41 +246,44 @@ def _bind_row_call(statement: CreateQuery, streams: Mapping[str, Stream]) -> Row
 def _bind_intersection(statement: CreateQuery, streams: Mapping[str, Stream]) -> IntersectionQuery:
     clause = statement.intersect
     assert clause is not None
-    left, left_type = _bind_intersection_side(statement.select, statement.source, statement.where, streams)
-    right, right_type = _bind_intersection_side(clause.select, clause.source, clause.where, streams)
+    word = clause.operation
+    left, left_type = _bind_intersection_side(word, statement.select, statement.source, statement.where, streams)
+    right, right_type = _bind_intersection_side(word, clause.select, clause.source, clause.where, streams)
     if left_type is not right_type:
-        message = f"INTERSECT needs values of one type, got {left_type} and {right_type}"
+        message = f"{word} needs values of one type, got {left_type} and {right_type}"
         raise PlacedError(message, clause.select[0].expression.span, "declare both attributes with the same type")
-    _check_pairing(left.window, right.window, clause.source.stream.span)
+    _check_pairing(word, left.window, right.window, clause.source.stream.span)
     width = _check_width(clause.width, left_type, clause.width_span)
     into, using = _bind_clauses(statement, *_set_names(width))
-    return IntersectionQuery(name=statement.name.text, left=left, right=right, width=width, into=into, using=using)
+    return IntersectionQuery(
+        name=statement.name.text, left=left, right=right, width=width, operation=word, into=into, using=using
+    )
 
 
 def _bind_intersection_side(
-    select: tuple[Item, ...], source: Source, where: Expression | None, streams: Mapping[str, Stream]
+    word: str, select: tuple[Item, ...], source: Source, where: Expression | None, streams: Mapping[str, Stream]
 ) -> tuple[IntersectionSide, Type]:
     stream = find_stream(source.stream, streams)
     if len(select) > 1:
-        raise PlacedError("INTERSECT takes one value a side", select[1].expression.span, "select one attribute")
+        raise PlacedError(f"{word} takes one value a side", select[1].expression.span, "select one attribute")
     if select[0].alias is not None:
-        raise PlacedError("the columns of INTERSECT have fixed names", select[0].alias.span, "leave out AS")
-    window = _sliding(source, stream, "INTERSECT")
+        raise PlacedError(f"the columns of {word} have fixed names", select[0].alias.span, "leave out AS")
+    window = _sliding(source, stream, word)
     kind = _value_type(select[0].expression, stream)
     _check_events(where, stream)
     return IntersectionSide(stream.name, window, select[0].expression, where), kind
 
 
-def _check_pairing(left: Window, right: Window, span: Span) -> None:
+def _check_pairing(word: str, left: Window, right: Window, span: Span) -> None:
     """Refuse two windows whose instances do not end together."""
     if clock_of(left) != clock_of(right):
-        raise PlacedError("INTERSECT cannot mix RANGE and ROWS", span, "give both windows a RANGE, or both ROWS")
+        raise PlacedError(f"{word} cannot mix RANGE and ROWS", span, "give both windows a RANGE, or both ROWS")
     (left_length, slide), (right_length, right_slide) = lengths_of(left), lengths_of(right)
     if slide != right_slide:
-        raise PlacedError("the windows of INTERSECT need the same SLIDE", span, "give both the SLIDE of the first")
+        raise PlacedError(f"the windows of {word} need the same SLIDE", span, "give both the SLIDE of the first")
     if clock_of(left) == "time" and (left_length - right_length) % slide:
         hint = "let the two ranges differ by a multiple of the slide"
-        raise PlacedError("the windows of INTERSECT never end together", span, hint)
+        raise PlacedError(f"the windows of {word} never end together", span, hint)
 
 
 def _bind_sorted(statement: CreateQuery, streams: Mapping[str, Stream]) -> SortedQuery:
@@ -334,7 +353,8 @@ def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> JoinQue
     written = [item.expression for item in statement.select] + [clause.on]
     for expression in [*written, *([statement.where] if statement.where is not None else [])]:
         _expect_qualified(expression, left.name, right.name)
-    left_key, right_key = _bind_keys(clause.on, left.name, attributes)
+    expect_condition(clause.on, attributes, "ON")
+    keys = [_bind_keys(pair, left.name) for pair in _conjuncts(clause.on)]
     if statement.where is not None:
         _refuse_aggregates(statement.where)
         expect_condition(statement.where, attributes, "WHERE")
@@ -343,8 +363,8 @@ def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> JoinQue
         name=statement.name.text,
         left=left,
         right=right,
-        left_key=left_key,
-        right_key=right_key,
+        left_keys=tuple(one for one, _ in keys),
+        right_keys=tuple(other for _, other in keys),
         columns=tuple(_bind_column(item, attributes) for item in statement.select),
         where=statement.where,
         into=into,
@@ -377,18 +397,22 @@ def _expect_qualified(expression: Expression, left: str, right: str) -> None:
             raise PlacedError(f"the JOIN has no stream {shortened(attribute.side)}", attribute.span, hint)
 
 
-def _bind_keys(
-    on: Expression, left: str, attributes: Mapping[str, Type]
-) -> tuple[QualifiedAttribute, QualifiedAttribute]:
-    """The keys of `ON a.k = b.k`, the key of the left stream first."""
-    expect_condition(on, attributes, "ON")
+def _conjuncts(on: Expression) -> list[Expression]:
+    """The conditions that AND joins."""
+    if isinstance(on, Logical) and on.operator == "AND":
+        return [*_conjuncts(on.left), *_conjuncts(on.right)]
+    return [on]
+
+
+def _bind_keys(on: Expression, left: str) -> tuple[QualifiedAttribute, QualifiedAttribute]:
+    """The keys of `a.k = b.k`, the key of the left stream first."""
     match on:
         case Comparison(operator="=", left=QualifiedAttribute() as one, right=QualifiedAttribute() as other):
             if one.side == left != other.side:
                 return one, other
             if other.side == left != one.side:
                 return other, one
-    hint = "write ON a.k = b.k, and put further conditions into WHERE"
+    hint = "write ON a.k = b.k AND a.m = b.m, and put other conditions into WHERE"
     raise PlacedError("ON must equate one attribute of each stream", on.span, hint)
 
 

@@ -120,6 +120,13 @@ class TopKQuery(WindowQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DistinctQuery(WindowQuery):
+    """The different values of the window."""
+
+    argument: Expression
+
+
+@dataclass(frozen=True, kw_only=True)
 class SortedQuery(WindowQuery):
     """The window sorted by one attribute; it shows some columns."""
 
@@ -131,11 +138,15 @@ class SortedQuery(WindowQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class IntersectionQuery(RowQuery):
-    """The values that two windows share, or the ranges of values when there is a `width`."""
+    """The values that two windows share, or the ranges of values when there is a `width`.
+
+    With another `operation`: the values of either window (UNION), or those of the left that the right lacks (EXCEPT).
+    """
 
     left: IntersectionSide
     right: IntersectionSide
     width: int | float | None = None
+    operation: str = "INTERSECT"
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -149,8 +160,9 @@ class JoinQuery(RowQuery):
 
     left: JoinSide
     right: JoinSide
-    left_key: QualifiedAttribute
-    right_key: QualifiedAttribute
+    left_keys: tuple[QualifiedAttribute, ...]
+    right_keys: tuple[QualifiedAttribute, ...]
+    """Keys that are equated, pair by pair."""
     columns: tuple[RowColumn, ...]
     where: Expression | None = None
 
@@ -183,6 +195,8 @@ def columns_of(query: RowQuery) -> tuple[str, ...]:
             return ("window_start", "window_end", "low", "high", "count")
         case TopKQuery():
             return ("window_start", "window_end", "rank", "value", "count")
+        case DistinctQuery():
+            return ("window_start", "window_end", "value")
         case IntersectionQuery(width=None):
             return ("window_start", "window_end", "value", "left_count", "right_count")
         case IntersectionQuery():

@@ -92,7 +92,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Intersect:
-    """`INTERSECT SELECT ... FROM ...`, with the width of value ranges if one is given."""
+    """`INTERSECT SELECT ... FROM ...`, or UNION or EXCEPT, with the width of value ranges if one is given."""
 
     select: tuple[Item, ...]
     source: Source
@@ -100,6 +100,7 @@ class Intersect:
     width: int | float | None
     width_span: Span
     span: Span
+    operation: str = "INTERSECT"
 
 
 @dataclass(frozen=True)

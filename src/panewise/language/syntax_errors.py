@@ -68,6 +68,9 @@ def syntax_problem(error: UnexpectedInput, text: str) -> PlacedError:
 def _list(accepted: set[str]) -> str:
     """What could be here, in words."""
     left = set(accepted)
+    if "INTERSECT" in left:
+        # They stand where INTERSECT does, and would fill the list.
+        left -= {"UNION", "EXCEPT"}
     words = []
     if {"NULL", "TRUE"} <= left:
         words.append("an expression" if "NAME" in left else "a constant")

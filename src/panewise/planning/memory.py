@@ -24,6 +24,7 @@ from panewise.aggregates.types import Type
 from panewise.errors import MemoryBudgetError
 from panewise.language.expressions import AggregateCall, Attribute, Expression
 from panewise.language.model import Query, Stream
+from panewise.language.row_queries import JoinQuery, SortedQuery
 from panewise.language.typecheck import type_of
 from panewise.planning.cost import Prices
 from panewise.planning.structure_choice import Rates, shape_of
@@ -261,7 +262,7 @@ def _row_query_bytes(plan: PlanContent, row: RowPlan, prices: Prices) -> int:
     held = 0.0
     for side in row.inputs:
         stream = plan.declared[side.stream]
-        is_set = row.operator in ("histogram", "top_k", "intersection")
+        is_set = not isinstance(row.query, SortedQuery | JoinQuery)
         if side.window is not None and row.shares_with is None:
             held += _covered(side.window, prices) * (SET_BYTES if is_set else RING_BYTES + _event_bytes(stream))
         if row.query.into is not None:

@@ -17,6 +17,7 @@ from panewise.language.model import Stream
 from panewise.language.printer import print_window
 from panewise.language.row_queries import (
     BasicWindows,
+    DistinctQuery,
     HistogramQuery,
     IntersectionQuery,
     JoinQuery,
@@ -115,6 +116,13 @@ def join_key_type(left: Type, right: Type) -> Type:
     return left if left is right else Type.DOUBLE
 
 
+def join_key_types(query: JoinQuery, streams: Mapping[str, Stream]) -> tuple[Type, ...]:
+    """The types in which the pairs of keys of a join are compared."""
+    sides = (query.left, query.left_keys), (query.right, query.right_keys)
+    kinds = [[streams[side.stream].attributes[key.attribute] for key in keys] for side, keys in sides]
+    return tuple(join_key_type(*pair) for pair in zip(*kinds, strict=True))
+
+
 def join_basic_windows(window: Window) -> BasicWindows:
     """The basic windows of a joined window, which slides with every arrival."""
     length = window.left if isinstance(window, RowWindow) else window.left_us
@@ -192,7 +200,7 @@ def share_key(query: RowQuery) -> object:
     match query:
         case HistogramQuery():
             return ("set", query.stream, query.window, query.where, query.argument, query.width, query.using)
-        case TopKQuery():
+        case TopKQuery() | DistinctQuery():
             return ("set", query.stream, query.window, query.where, query.argument, None, query.using)
         case SortedQuery():
             return ("ring", query.stream, query.window, query.where, query.by, query.columns, query.using)
@@ -205,10 +213,11 @@ def share_key(query: RowQuery) -> object:
 def _plan(query: RowQuery, streams: Mapping[str, Stream], rate: float, owner: str | None) -> RowPlan:
     inputs: tuple[PlannedInput, ...]
     match query:
-        case HistogramQuery() | TopKQuery():
+        case HistogramQuery() | TopKQuery() | DistinctQuery():
             kind = type_of(query.argument, streams[query.stream].attributes) or Type.BIGINT
             width = query.width if isinstance(query, HistogramQuery) else None
-            name = "top_k" if isinstance(query, TopKQuery) else "histogram"
+            names = {TopKQuery: "top_k", DistinctQuery: "distinct"}
+            name = names.get(type(query), "histogram")
             inputs = (_sliding(query.stream, query.window),)
             choice = _choose_set("histogram", inputs, rate, index_type(kind), width, query.using)
             return RowPlan(query, name, inputs, choice, owner)
@@ -216,22 +225,21 @@ def _plan(query: RowQuery, streams: Mapping[str, Stream], rate: float, owner: st
             kind = type_of(query.left.argument, streams[query.left.stream].attributes) or Type.BIGINT
             inputs = tuple(_sliding(side.stream, side.window) for side in (query.left, query.right))
             choice = _choose_set("intersection", inputs, rate, index_type(kind), query.width, query.using)
-            return RowPlan(query, "intersection", inputs, choice, owner)
+            name = {"INTERSECT": "intersection", "UNION": "union", "EXCEPT": "difference"}[query.operation]
+            return RowPlan(query, name, inputs, choice, owner)
         case SortedQuery():
             planned = _sliding(query.stream, query.window)
             kind = streams[query.stream].attributes[query.by]
             return RowPlan(query, "sorted", (planned,), _choose_ring("sorted", planned, rate, kind, query.using), owner)
         case JoinQuery():
-            kinds = [
-                streams[side.stream].attributes[key.attribute]
-                for side, key in ((query.left, query.left_key), (query.right, query.right_key))
-            ]
+            kinds = join_key_types(query, streams)
+            kind = kinds[0] if len(kinds) == 1 else Type.STRING
             inputs = tuple(
                 PlannedInput(side.stream, side.window, join_basic_windows(side.window))
                 for side in (query.left, query.right)
             )
             larger = max(inputs, key=lambda planned: _numbers(planned, rate).basic_tuples * JOIN_BASIC_WINDOWS)
-            choice = _choose_ring("join", larger, rate, join_key_type(*kinds), query.using)
+            choice = _choose_ring("join", larger, rate, kind, query.using)
             return RowPlan(query, "join", inputs, choice, owner)
         case SelectionQuery():
             return RowPlan(query, "selection", (PlannedInput(query.stream, None, None),), None, owner)

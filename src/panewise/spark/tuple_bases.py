@@ -5,7 +5,7 @@ need the same tuples share a base, so that these travel once. A bucket then is a
 
 | base | for | a tuple | split by |
 |---|---|---|---|
-| `ValueBase` | HISTOGRAM, TOP_K, INTERSECT | a slot, a value or range of values, how often | the value or range |
+| `ValueBase` | HISTOGRAM, TOP_K, DISTINCT, INTERSECT ... | a slot, a value or range, how often | the value or range |
 | `HeadBase` | ORDER BY | an event; with LIMIT k only the first k of a slot | time and key |
 | `KeyBase` | JOIN | an event with a key | the key |
 | `PassBase` | selections | the columns selected | time |
@@ -36,6 +36,7 @@ from panewise.language.expressions import Attribute, Expression, QualifiedAttrib
 from panewise.language.model import Stream
 from panewise.language.printer import print_window
 from panewise.language.row_queries import (
+    DistinctQuery,
     HistogramQuery,
     IntersectionQuery,
     JoinQuery,
@@ -47,7 +48,7 @@ from panewise.language.row_queries import (
     TopKQuery,
 )
 from panewise.language.typecheck import type_of
-from panewise.planning.windowed import index_type, join_key_type
+from panewise.planning.windowed import index_type, join_key_types
 from panewise.spark.buckets import places_of
 from panewise.spark.row_order import in_order, positions
 from panewise.windows import TimeWindow, Window
@@ -260,15 +261,15 @@ class HeadBase(TupleBase):
 class KeyBase(TupleBase):
     """Events by the key of a join. Events without a key join nothing."""
 
-    by: str
-    kind: Type
-    """The type in which keys are compared."""
+    by: tuple[str, ...]
+    kinds: tuple[Type, ...]
+    """The types in which keys are compared."""
     read: frozenset[str]
 
     @property
     def key(self) -> tuple[Any, ...]:
         """The key of the join."""
-        return KeyBase, self.stream.name, self.by, self.kind
+        return KeyBase, self.stream.name, self.by, self.kinds
 
     @property
     def cells(self) -> tuple[Expression, ...]:
@@ -278,7 +279,7 @@ class KeyBase(TupleBase):
     @property
     def attributes(self) -> Mapping[str, Type]:
         """Those that some join reads."""
-        read = {*self.read, self.by, self.stream.timestamp}
+        read = {*self.read, *self.by, self.stream.timestamp}
         return {name: kind for name, kind in self.stream.attributes.items() if name in read}
 
     def joined(self, other: Self) -> Self:
@@ -288,14 +289,17 @@ class KeyBase(TupleBase):
     def tuples(self, times: Ints, cells: Sequence[pa.Array]) -> pa.RecordBatch:
         """The events that have a key."""
         rows = self._row(times, cells)
-        return rows.filter(rows.column(self.by).is_valid())
+        for name in self.by:
+            rows = rows.filter(rows.column(name).is_valid())
+        return rows
 
     def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
         """By key."""
-        keys = tuples.column(self.by)
-        if self.kind is Type.DOUBLE:
-            keys = keys.cast(pa.float64(), safe=False)
-        return places_of(_TOGETHER, [(keys, self.kind)], tuples.num_rows, buckets)
+        keys = []
+        for name, kind in zip(self.by, self.kinds, strict=True):
+            column = tuples.column(name)
+            keys.append((column.cast(pa.float64(), safe=False) if kind is Type.DOUBLE else column, kind))
+        return places_of(_TOGETHER, keys, tuples.num_rows, buckets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,7 +398,7 @@ def check_row_query(query: RowQuery) -> None:
 def windows_of(query: RowQuery) -> list[Window]:
     """The windows that a query reads."""
     match query:
-        case HistogramQuery() | TopKQuery() | SortedQuery():
+        case HistogramQuery() | TopKQuery() | DistinctQuery() | SortedQuery():
             return [query.window]
         case IntersectionQuery() | JoinQuery():
             return [query.left.window, query.right.window]
@@ -412,7 +416,7 @@ def _slot_us(query: RowQuery, streams: Mapping[str, Stream]) -> int:
 def _bases_of(query: RowQuery, streams: Mapping[str, Stream]) -> list[TupleBase]:
     """The bases that a query needs, one for each of its inputs; not numbered yet."""
     match query:
-        case HistogramQuery() | TopKQuery():
+        case HistogramQuery() | TopKQuery() | DistinctQuery():
             width = query.width if isinstance(query, HistogramQuery) else None
             return [_value_base(query, streams, query.stream, query.window, query.argument, query.where, width)]
         case IntersectionQuery(left=left, right=right, width=width):
@@ -468,9 +472,7 @@ def _head_base(query: SortedQuery, streams: Mapping[str, Stream]) -> HeadBase:
 
 def _key_base(query: JoinQuery, side: JoinSide, streams: Mapping[str, Stream]) -> KeyBase:
     assert isinstance(side.window, TimeWindow)
-    keys = {query.left.name: query.left_key, query.right.name: query.right_key}
-    sides = {one.name: one.stream for one in (query.left, query.right)}
-    kinds = [streams[sides[name]].attributes[key.attribute] for name, key in keys.items()]
+    keys = {query.left.name: query.left_keys, query.right.name: query.right_keys}
     read = [column.expression for column in query.columns] + ([] if query.where is None else [query.where])
     names = {
         attribute.attribute
@@ -481,8 +483,8 @@ def _key_base(query: JoinQuery, side: JoinSide, streams: Mapping[str, Stream]) -
     return KeyBase(
         stream=streams[side.stream],
         kept_us=side.window.left_us,
-        by=keys[side.name].attribute,
-        kind=join_key_type(*kinds),
+        by=tuple(key.attribute for key in keys[side.name]),
+        kinds=join_key_types(query, streams),
         read=frozenset(names),
     )
 
@@ -492,7 +494,7 @@ def _over(query: RowQuery, bases: Sequence[TupleBase]) -> RowQuery | None:
     names = [base.name for base in bases]
     value = Attribute(VALUE)
     match query:
-        case HistogramQuery() | TopKQuery():
+        case HistogramQuery() | TopKQuery() | DistinctQuery():
             return replace(query, stream=names[0], where=None, argument=value)
         case IntersectionQuery(left=left, right=right):
             sides = [replace(side, stream=name, where=None, argument=value) for side, name in zip((left, right), names)]

@@ -36,6 +36,7 @@ RINGS = [
     for ring in ("forward", "auxiliary", "backward", "dirty_bits")
     for index in ("l_index", "t_index", "h_index")
 ]
+OPERATIONS = ("INTERSECT", "UNION", "EXCEPT")
 INTO = ("", "INTO [RANGE 5 MICROSECONDS]", "INTO [ROWS 4]")
 
 
@@ -57,7 +58,8 @@ def histograms(draw: st.DrawFn) -> str:
 def tops(draw: st.DrawFn) -> str:
     window, where, using = _pick(draw, *TIME, *ROWS), _pick(draw, *WHERE), _pick(draw, "", "", *SETS)
     value = _pick(draw, "k", "x", "s")
-    return f"SELECT TOP_K({value}, {draw(st.integers(1, 4))}) FROM a {window} {where} {_pick(draw, *INTO)} {using}"
+    shown = _pick(draw, f"TOP_K({value}, {draw(st.integers(1, 4))})", f"DISTINCT {value}")
+    return f"SELECT {shown} FROM a {window} {where} {_pick(draw, *INTO)} {using}"
 
 
 @st.composite
@@ -81,9 +83,9 @@ def intersections(draw: st.DrawFn) -> str:
     value, using, ranges = _pick(draw, "k", "x", "s"), _pick(draw, "", "", *SETS), ""
     if value != "s" and draw(st.integers(0, 2)) == 0:
         ranges, using = "BY RANGES OF 2", _pick(draw, "", "USING g_index OVER group")
-    other = _pick(draw, "c", "a")
+    other, operation = _pick(draw, "c", "a"), _pick(draw, *OPERATIONS)
     return (
-        f"SELECT {value} FROM a {left} {_pick(draw, *WHERE)} INTERSECT SELECT {value} FROM {other} {right} "
+        f"SELECT {value} FROM a {left} {_pick(draw, *WHERE)} {operation} SELECT {value} FROM {other} {right} "
         f"{_pick(draw, *WHERE)} {ranges} {_pick(draw, *INTO)} {using}"
     )
 
@@ -93,7 +95,7 @@ def joins(draw: st.DrawFn) -> str:
     windows = ("[RANGE 7 MICROSECONDS]", "[RANGE 1 MICROSECOND]", "[RANGE 120 MICROSECONDS]", "[ROWS 3]", "[ROWS 1]")
     left, right = _pick(draw, *windows), _pick(draw, *windows)
     other = _pick(draw, "c", "c", "a")
-    on = _pick(draw, "l.k = r.k", "r.s = l.s", "l.x = r.x", "l.k = r.x")
+    on = _pick(draw, "l.k = r.k", "r.s = l.s", "l.x = r.x", "l.k = r.x", "l.k = r.x AND r.s = l.s")
     where = _pick(draw, "", "WHERE l.x >= r.x", "WHERE r.k > 1 OR l.s IS NULL")
     return (
         f"SELECT l.k, r.k AS other, l.x + r.x AS sum, r.s FROM a {left} AS l JOIN {other} {right} AS r ON {on} {where} "

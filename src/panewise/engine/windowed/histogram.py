@@ -1,4 +1,4 @@
-"""HISTOGRAM and TOP_K: the values of a sliding window and how often each occurs, from one set-valued index.
+"""HISTOGRAM, TOP_K and DISTINCT: the values of a sliding window and how often each occurs, from one set-valued index.
 
 All queries over the same values of the same window share the index, whatever they show of it. NULL is not a value.
 
@@ -22,7 +22,7 @@ from panewise.engine.windowed.values import indexed, observed, plain
 from panewise.indexes import SetWindow
 from panewise.indexes.values import codes_of
 from panewise.language.model import Stream
-from panewise.language.row_queries import HistogramQuery, RowQuery, TopKQuery
+from panewise.language.row_queries import DistinctQuery, HistogramQuery, RowQuery, TopKQuery
 from panewise.planning.windowed import choose_set, index_type, share_key
 
 VALUE = "\0value"
@@ -32,7 +32,9 @@ COUNT = "\0count"
 class HistogramOperator(BasicWindowOperator):
     """One set-valued index over one window."""
 
-    def __init__(self, query: HistogramQuery | TopKQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
+    def __init__(
+        self, query: HistogramQuery | TopKQuery | DistinctQuery, streams: Mapping[str, Stream], feeds: Feeds
+    ) -> None:
         super().__init__([(query.stream, query.window)], feeds)
         self.key = share_key(query)
         self._argument, self._where, self._using = query.argument, query.where, query.using
@@ -75,7 +77,8 @@ class HistogramOperator(BasicWindowOperator):
         values, counts = self.window.histogram()
         if self._width is not None:
             return {"low": values.low, "high": values.high, "count": counts}, len(counts)
-        return {"value": values, "count": counts}, len(counts)
+        shown = {"value": values} if isinstance(query, DistinctQuery) else {"value": values, "count": counts}
+        return shown, len(counts)
 
     def reconsider(self) -> None:
         """Choose storage and index again with the numbers of a full window, and rebuild if they differ."""

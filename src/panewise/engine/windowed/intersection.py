@@ -1,4 +1,4 @@
-"""INTERSECT: the values that two sliding windows share, from one index whose nodes hold two counts.
+"""INTERSECT, UNION and EXCEPT: the values of two sliding windows, from one index whose nodes hold two counts.
 
 With value ranges, the G-INDEX over GROUP says which ranges occur in both windows. NULL is not a value.
 
@@ -66,7 +66,12 @@ class IntersectionOperator(BasicWindowOperator):
 
     def shown(self, query: RowQuery) -> tuple[dict[str, Any], int]:
         """The columns that a query shows of the attached basic windows, and their length."""
-        values, left, right = self.windows.intersection()
+        assert isinstance(query, IntersectionQuery)
+        values, left, right = {
+            "INTERSECT": self.windows.intersection,
+            "UNION": self.windows.union,
+            "EXCEPT": self.windows.difference,
+        }[query.operation]()
         named = {"value": values} if self._query.width is None else {"low": values.low, "high": values.high}
         return {**named, "left_count": left, "right_count": right}, len(left)
 

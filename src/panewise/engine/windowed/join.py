@@ -11,7 +11,7 @@ Source: Golab, Garg and Özsu, sections 2.1, 3.1 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,14 +24,14 @@ from panewise.engine.windowed.feed import Events
 from panewise.engine.windowed.operator import Feeds, Keep, Operator, choice_for, differs, names_of
 from panewise.engine.windowed.output import join_attributes
 from panewise.engine.windowed.ring_side import KEY, TIME, Arrivals, RingSide
-from panewise.engine.windowed.values import indexed
+from panewise.engine.windowed.values import indexed, key_texts
 from panewise.indexes import RingWindow
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Attribute, QualifiedAttribute, bare_attributes
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import BasicWindows, JoinQuery
-from panewise.planning.windowed import choose_ring, index_type, join_basic_windows, join_key_type
+from panewise.planning.windowed import choose_ring, index_type, join_basic_windows, join_key_types
 
 Ints = npt.NDArray[np.int64]
 
@@ -52,8 +52,9 @@ class JoinOperator(Operator):
         super().__init__()
         self._query = query
         self._types = join_attributes(query, streams)
-        self._keys = (query.left_key, query.right_key)
-        self._key_type = join_key_type(*(self._types[key.name] for key in self._keys))
+        self._keys = (query.left_keys, query.right_keys)
+        self._key_types = join_key_types(query, streams)
+        self._key_type = self._key_types[0] if len(self._key_types) == 1 else Type.STRING
         self._choice = choice_for(query, streams)
         self._arrivals = 0
         self._is_settled = False
@@ -80,14 +81,18 @@ class JoinOperator(Operator):
 
     def take(self, stream: str, events: Events) -> None:
         """Queue final events on every side that reads their stream."""
-        for side, key in zip(self.sides, self._keys):
+        for side, keys in zip(self.sides, self._keys):
             if side.bound.stream == stream:
-                columns = {TIME: pa.array(events.times_us), KEY: self._key_values(events, key)}
+                columns = {TIME: pa.array(events.times_us), KEY: self._key_values(events, keys)}
                 columns |= {a.name: events.values(Attribute(a.attribute)) for a in self._needed(side)}
                 side.enqueue(pa.table(columns))
 
-    def _key_values(self, events: Events, key: QualifiedAttribute) -> pa.Array:
-        values = indexed(events.values(Attribute(key.attribute)))
+    def _key_values(self, events: Events, keys: Sequence[QualifiedAttribute]) -> pa.Array:
+        """The key of each event; of several attributes, a text that is equal where all of them are."""
+        columns = [events.values(Attribute(key.attribute)) for key in keys]
+        if len(columns) > 1:
+            return key_texts(columns, self._key_types)
+        values = indexed(columns[0])
         # A BIGINT and a DOUBLE are compared as doubles.
         return values.cast(pa.float64(), safe=False) if self._key_type is Type.DOUBLE else values
 

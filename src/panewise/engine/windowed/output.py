@@ -18,6 +18,7 @@ from panewise.language.expressions import QualifiedAttribute
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import (
+    DistinctQuery,
     HistogramQuery,
     IntersectionQuery,
     JoinQuery,
@@ -39,7 +40,7 @@ _COUNTS = frozenset({"count", "rank", "position", "left_count", "right_count"})
 def value_type(query: RowQuery, streams: Mapping[str, Stream]) -> Type:
     """The type of the values that a histogram, a top k or an intersection counts."""
     match query:
-        case HistogramQuery() | TopKQuery():
+        case HistogramQuery() | TopKQuery() | DistinctQuery():
             found = type_of(query.argument, streams[query.stream].attributes)
         case IntersectionQuery():
             found = type_of(query.left.argument, streams[query.left.stream].attributes)

@@ -21,6 +21,7 @@ from panewise.engine.windowed.sorted_window import SortedOperator
 from panewise.errors import QueryKindError
 from panewise.language.model import Stream
 from panewise.language.row_queries import (
+    DistinctQuery,
     HistogramQuery,
     IntersectionQuery,
     JoinQuery,
@@ -198,7 +199,7 @@ class RowQueries:
 def build_operator(query: RowQuery, streams: Mapping[str, Stream], feeds: Feeds) -> Operator:
     """The operator that answers a query over final events, which `feeds` bring."""
     match query:
-        case HistogramQuery() | TopKQuery():
+        case HistogramQuery() | TopKQuery() | DistinctQuery():
             return HistogramOperator(query, streams, feeds)
         case SortedQuery():
             return SortedOperator(query, streams, feeds)

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panewise.aggregates.types import Type
+from panewise.engine.columns import bits_of
 from panewise.planning.windowed import ObservedWindow
 
 
 def indexed(values: pa.Array) -> pa.Array:
     """Values in a type that an index knows: truth values become 0 and 1."""
     return values.cast(pa.int64()) if pa.types.is_boolean(values.type) else values
+
+
+def key_texts(columns: Sequence[pa.Array], kinds: Sequence[Type]) -> pa.Array:
+    """One text for the values of each row, equal where all are equal in their types; NULL if one of them is NULL."""
+    texts = []
+    for column, kind in zip(columns, kinds, strict=True):
+        if kind is Type.STRING:
+            # The length in front keeps apart what would run together.
+            lengths = pc.cast(pc.binary_length(column), pa.string())
+            texts.append(pc.binary_join_element_wise(lengths, column, ":"))
+            continue
+        words = np.zeros(len(column), np.int64)
+        valid = np.asarray(column.is_valid())
+        present = column.drop_null()
+        words[valid] = bits_of(present.cast(pa.float64(), safe=False) if kind is Type.DOUBLE else present, kind)
+        texts.append(pc.cast(pa.array(words, mask=~valid), pa.string()))
+    return pc.binary_join_element_wise(*texts, ",")
 
 
 def plain(column: pa.ChunkedArray) -> Any:
