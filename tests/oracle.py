@@ -232,6 +232,9 @@ def evaluate(node: Any, event: Event, members: Sequence[Event] = ()) -> Any:
             return event[node.name]
         case "AggregateCall":
             return aggregate(node, members)[0]
+        case "Pair":
+            both = value_of(node.operand), value_of(node.partner)
+            return None if None in both else both
         case "Arithmetic":
             return _arithmetic(node.operator, value_of(node.left), value_of(node.right))
         case "Negate":
@@ -388,6 +391,20 @@ def aggregate(call: Any, members: Sequence[Event]) -> tuple[Value, float]:
             return _deviation(values, len(values))
         case "STDDEV_SAMP":
             return _deviation(values, len(values) - 1)
+        case "BOOL_AND":
+            return all(values), 0.0
+        case "BOOL_OR":
+            return any(values), 0.0
+        case "FIRST" | "ARG_MIN":
+            return min(values, key=_pair_key)[0], 0.0
+        case "LAST" | "ARG_MAX":
+            return max(values, key=_pair_key)[0], 0.0
+        case "SKEWNESS" | "KURTOSIS":
+            return _shape(call.function, values)
+        case "COVAR_POP" | "COVAR_SAMP" | "CORR" | "REGR_SLOPE" | "REGR_INTERCEPT":
+            return _of_two(call.function, values)
+        case "EWM_SUM" | "EWM_AVG":
+            return _decayed(call.function, values, call.parameter)
     return ADDED[call.function](values), 0.0
 
 
@@ -458,6 +475,76 @@ def _exact_variance(values: list[Any], divisor: int) -> Fraction | float | None:
     exact = [Fraction(value) for value in values]
     mean = sum(exact) / len(exact)
     return Fraction(sum((value - mean) ** 2 for value in exact)) / divisor
+
+
+def _pair_key(pair: Any) -> Any:
+    """Orders pairs by the partner, and those with the same partner by the value."""
+    return _sort_key(pair[1]), _sort_key(pair[0])
+
+
+SLACK = 32
+"""How many roundings of the sums of powers show in what is made of several of them."""
+
+
+def _distances(values: Iterable[Any]) -> tuple[Fraction, list[Fraction]]:
+    """The mean, and how far each value is from it; aggregates of moments read numbers as doubles."""
+    exact = [Fraction(float(value)) for value in values]
+    mean = Fraction(sum(exact)) / len(exact)
+    return mean, [value - mean for value in exact]
+
+
+def _shape(function: str, values: list[Any]) -> tuple[float | None, float]:
+    if not all(math.isfinite(value) for value in values):
+        return math.nan, 0.0
+    n, (_, distances) = len(values), _distances(values)
+    second = sum(distance**2 for distance in distances)
+    if second == 0:
+        return None, 0.0
+    if function == "KURTOSIS":
+        fourth = float(n * sum(distance**4 for distance in distances) / second**2)
+        return fourth - 3.0, SLACK * fourth
+    third = sum(distance**3 for distance in distances)
+    magnitude = sum(abs(distance) ** 3 for distance in distances)
+    skewness = math.copysign(math.sqrt(n * third**2 / second**3), third)
+    return skewness, SLACK * math.sqrt(n * magnitude**2 / second**3)
+
+
+def _of_two(function: str, pairs: list[Any]) -> tuple[float | None, float]:
+    """COVAR_POP, COVAR_SAMP and CORR of x and y; REGR_SLOPE and REGR_INTERCEPT of y by x, which come as (y, x)."""
+    n = len(pairs)
+    divisor = n - 1 if function == "COVAR_SAMP" else n
+    if divisor == 0 or (n < 2 and function == "CORR"):
+        return None, 0.0
+    if not all(math.isfinite(value) for pair in pairs for value in pair):
+        return math.nan, 0.0
+    (mean, ones), (other_mean, others) = (_distances(side) for side in zip(*pairs))
+    products = sum(one * other for one, other in zip(ones, others))
+    squares, other_squares = (sum(distance**2 for distance in side) for side in (ones, others))
+    magnitude = math.sqrt(squares) * math.sqrt(other_squares)
+    if function.startswith("COVAR"):
+        return float(products / divisor), SLACK * magnitude / divisor
+    if other_squares == 0 or (squares == 0 and function == "CORR"):
+        return None, 0.0
+    if function == "CORR":
+        return float(products) / magnitude, SLACK
+    slope = products / other_squares
+    slope_scale = math.sqrt(squares / other_squares)
+    if function == "REGR_SLOPE":
+        return float(slope), SLACK * slope_scale
+    scale = abs(mean) + (abs(slope) + Fraction(slope_scale)) * abs(other_mean)
+    return float(mean - slope * other_mean), SLACK * float(scale)
+
+
+def _decayed(function: str, pairs: list[Any], half_life: float) -> tuple[float, float]:
+    """Weights halve with each half life before the newest value."""
+    newest = max(time for _, time in pairs)
+    weights = [2.0 ** ((time - newest) / half_life) for _, time in pairs]
+    terms = [float(value) * weight for (value, _), weight in zip(pairs, weights)]
+    divisor = sum(weights) if function == "EWM_AVG" else 1.0
+    special = _sum_with_specials(terms)
+    if special is not None:
+        return special, 0.0
+    return math.fsum(terms) / divisor, SLACK * math.fsum(map(abs, terms)) / divisor
 
 
 def _to_float(number: Any) -> float:

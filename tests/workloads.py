@@ -29,6 +29,7 @@ from panewise.language.expressions import (
     Logical,
     Negate,
     Not,
+    Pair,
     aggregates_of,
 )
 from panewise.language.model import Query, SelectItem, Stream
@@ -68,6 +69,11 @@ NASTY_FLOATS = (-0.0, math.nan, math.inf, -math.inf, 1e16, -1e16)
 
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
 FLOAT_AGGREGATES = ("AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
+MOMENTS = ("SKEWNESS", "KURTOSIS")
+OF_TWO = ("COVAR_POP", "COVAR_SAMP", "CORR", "REGR_SLOPE", "REGR_INTERCEPT")
+PICKED = ("FIRST", "LAST", "ARG_MIN", "ARG_MAX")
+DECAYED = ("EWM_SUM", "EWM_AVG")
+OF_CONDITIONS = ("BOOL_AND", "BOOL_OR")
 QUANTILES = (0.5, 0.9, 0.7, 0.25, 0.01, 1.0)
 
 
@@ -323,8 +329,10 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
 
     function = dice.pick(
         ("COUNT_ALL", "SUM", "COUNT", "MIN", "MAX", "MEDIAN", "MODE", "QUANTILE", "COUNT_DISTINCT", *FLOAT_AGGREGATES,
-         "APPROX_QUANTILE", "APPROX_COUNT_DISTINCT", "APPROX_TOP_ITEM", "APPROX_TOP_COUNT")
+         "APPROX_QUANTILE", "APPROX_COUNT_DISTINCT", "APPROX_TOP_ITEM", "APPROX_TOP_COUNT", *MOMENTS, *OF_TWO, *PICKED,
+         *DECAYED, *OF_CONDITIONS)
     )  # fmt: skip
+    plain = [name for name, type_ in stream.attributes.items() if type_ is not Type.STRING]
     match function:
         case "COUNT_ALL":
             if one_in(dice, 4):
@@ -342,6 +350,18 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
             return AggregateCall(function, over(any_type), dice.integer(1, 3))
         case "MIN" | "MAX" | "MEDIAN" | "MODE":
             return AggregateCall(function, over(ordered))
+        case _ if function in OF_TWO:
+            return AggregateCall(function, Pair(over(numbers), over(numbers)))
+        case "ARG_MIN" | "ARG_MAX":
+            return AggregateCall(function, Pair(over(plain), over(ordered)))
+        case "FIRST" | "LAST":
+            return AggregateCall(function, Pair(over(plain), Attribute(stream.timestamp)))
+        case _ if function in DECAYED:
+            half_life_us = dice.pick((1_000_000, 3_000_000, 3_600_000_000))
+            pair = Pair(over(numbers), Attribute(stream.timestamp), float(half_life_us))
+            return AggregateCall(function, pair, half_life_us)
+        case _ if function in OF_CONDITIONS:
+            return AggregateCall(function, draw_predicate(dice, stream, 1))
     return AggregateCall(function, over(numbers))
 
 
@@ -482,10 +502,11 @@ def exact_type_of(call: AggregateCall, stream: Stream, full_int64: bool = False)
         return Type.BIGINT
     if call.function == "APPROX_QUANTILE":
         return Type.DOUBLE
-    argument = call.argument.values[0] if isinstance(call.argument, Case) else call.argument
+    argument = call.argument.operand if isinstance(call.argument, Pair) else call.argument
+    argument = argument.values[0] if isinstance(argument, Case) else argument
     type_ = stream.attributes[argument.name] if isinstance(argument, Attribute) else Type.DOUBLE
-    if call.function in ("MIN", "MAX", "MEDIAN", "MODE", "QUANTILE"):
-        return type_
+    if call.function in ("MIN", "MAX", "MEDIAN", "MODE", "QUANTILE", *PICKED):
+        return type_ if type_ is not Type.BOOLEAN else None
     if type_ is Type.BIGINT and call.function == "SUM":
         return Type.BIGINT
     if type_ is Type.BIGINT and call.function == "AVG" and not full_int64:

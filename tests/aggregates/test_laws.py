@@ -23,7 +23,7 @@ from tests import oracle
 from tests.numbers import doubles, integers
 
 import panewise
-from panewise.aggregates.catalogue import CATALOGUE, EVERY_AGGREGATE
+from panewise.aggregates.catalogue import CATALOGUE, EVERY_AGGREGATE, Partner
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.engine.combine import Combiner
@@ -32,13 +32,27 @@ from panewise.engine.projection import project
 from panewise.engine.rows import Multisets, fold_stretches
 from panewise.kernels.multisets import count_distinct, most_frequent, select_ranks
 from panewise.kernels.pairs import sum_pairs
-from panewise.language.expressions import Attribute
+from panewise.language.expressions import Attribute, Pair
 from panewise.planning.trees import StreamPlan
 from panewise.structures import EVERY_STRUCTURE
 from panewise.structures.sheet import DataSheet
 
-EXACT = [entry.name for entry in EVERY_AGGREGATE if entry.is_exact]
-CALLS = {"COUNT_ALL": "COUNT(*)", "COUNT_DISTINCT": "COUNT(DISTINCT x)", "QUANTILE": "QUANTILE(x, 0.3)"}
+JOINED = tuple(
+    entry.name
+    for entry in EVERY_AGGREGATE
+    if entry.is_exact and any(kind.is_joined for kind in entry.kinds(next(iter(entry.types))))
+)
+CONDITIONS = ("BOOL_AND", "BOOL_OR")
+EXACT = tuple(entry.name for entry in EVERY_AGGREGATE if entry.is_exact and entry.name not in (*JOINED, *CONDITIONS))
+HALF_LIFE = 7
+CALLS = {
+    "COUNT_ALL": "COUNT(*)",
+    "COUNT_DISTINCT": "COUNT(DISTINCT x)",
+    "QUANTILE": "QUANTILE(x, 0.3)",
+    **{name: f"{name}(x > 0)" for name in CONDITIONS},
+    **{name: f"{name}(x, HALF LIFE {HALF_LIFE} MICROSECONDS)" for name in ("EWM_SUM", "EWM_AVG")},
+    **{entry.name: f"{entry.name}(x, y)" for entry in EVERY_AGGREGATE if entry.partner is Partner.ARGUMENT},
+}
 Partial = dict[Kind, Any]
 """The columns of each component, with one value each; a multiset for VALUES."""
 
@@ -47,24 +61,23 @@ cases = st.tuples(doubles() | integers(), nulls, st.integers(1, 8), st.integers(
 
 
 @cache
-def plan_of(type: Type) -> StreamPlan:
-    """One base with the components of every exact aggregate."""
-    calls = ", ".join(CALLS.get(name, f"{name}(x)") for name in EXACT)
+def plan_of(type: Type, names: tuple[str, ...]) -> StreamPlan:
+    """One base with the components of some aggregates."""
+    calls = ", ".join(CALLS.get(name, f"{name}(x)") for name in names)
     text = (
-        f"CREATE STREAM s (t TIMESTAMP, x {type.value}) TIMESTAMP BY t;"
+        f"CREATE STREAM s (t TIMESTAMP, x {type.value}, y {type.value}) TIMESTAMP BY t;"
         f"CREATE QUERY q AS SELECT {calls} FROM s [RANGE 1 SECOND SLIDE 1 SECOND];"
     )
     return panewise.optimize(panewise.read(text)).streams["s"]
 
 
-def partials_of(values: Sequence[Any], parts: Sequence[int]) -> list[Partial]:
-    """The partials of values, one for each part that has some."""
-    plan = plan_of(type_of(values))
+def partials_of(values: Sequence[Any], parts: Sequence[int], names: tuple[str, ...] = EXACT) -> list[Partial]:
+    """The partials of values, one for each part that has some; beside each stand the value at the other end, and its
+    place as time."""
+    plan = plan_of(type_of(values), names)
     (base,) = plan.bases
-    events = {
-        "t": [0] * len(values),
-        "x": pa.array(values, pa.int64() if type_of(values) is Type.BIGINT else pa.float64()),
-    }
+    kind = pa.int64() if type_of(values) is Type.BIGINT else pa.float64()
+    events = {"t": list(range(len(values))), "x": pa.array(values, kind), "y": pa.array(values[::-1], kind)}
     batch = project(plan, to_batch(plan.stream, events))
     lifted = Combiner(plan, batch).partials(base, np.array(parts, np.int64))
     return [_partial(base.components, lifted.slice(row, 1)) for row in range(lifted.num_rows)]
@@ -111,6 +124,8 @@ def combined_by_chance(partials: list[Partial], random: Random) -> Partial:
 class Folded:
     """A partial as lowering reads it."""
 
+    is_boolean = False
+
     def __init__(self, partial: Partial, type: Type) -> None:
         self.is_float = type is Type.DOUBLE
         self._partial = partial
@@ -137,15 +152,19 @@ class Call:
     """An aggregate as the oracle reads it."""
 
     def __init__(self, name: str) -> None:
-        self.function, self.parameter = name, 0.3 if name == "QUANTILE" else None
+        self.function, self.parameter = name, {"QUANTILE": 0.3, "EWM_SUM": 7, "EWM_AVG": 7}.get(name)
         self.argument = None if name == "COUNT_ALL" else Attribute("x")
+        partner = CATALOGUE[name].partner
+        if partner is not None:
+            self.argument = Pair(Attribute("x"), Attribute("y" if partner is Partner.ARGUMENT else "t"))
 
 
-def check(partial: Partial, values: list[Any]) -> None:
-    """Every exact aggregate of a partial is what the oracle says of its values."""
+def check(partial: Partial, values: list[Any], names: tuple[str, ...] = EXACT) -> None:
+    """Aggregates of a partial are what the oracle says of its values."""
     type = type_of(values)
-    for name in EXACT:
-        wanted, scale = oracle.aggregate(Call(name), [{"x": value} for value in values])
+    members = [{"t": place, "x": x, "y": y} for place, (x, y) in enumerate(zip(values, values[::-1]))]
+    for name in names:
+        wanted, scale = oracle.aggregate(Call(name), members)
         lowered = CATALOGUE[name].lower(Folded(partial, type), Call(name).parameter)
         found = (lowered.values if lowered.exact is None else lowered.exact).item(0) if lowered.valid[0] else None
         assert oracle.same_value(found, wanted, scale), (name, found, wanted)
@@ -165,6 +184,37 @@ def test_partials_combine_in_any_grouping_and_order(case) -> None:
     partials = partials_of(values, [random.randrange(parts) for _ in values])
     for _ in range(3):
         check(combined_by_chance(partials, random), values)
+
+
+moderate = st.floats(-1e6, 1e6, allow_subnormal=False).map(lambda value: round(value, 3))
+around = st.sampled_from([0.0, 1e9, -1.7e15, 3e-7])
+some_moderate = st.builds(
+    lambda values, center: [center + value for value in values], st.lists(moderate, min_size=1, max_size=40), around
+) | st.lists(st.integers(-5, 5) | st.integers(10**9, 10**9 + 3), min_size=1, max_size=40)
+
+
+@pytest.mark.parametrize("name", [*JOINED, *CONDITIONS])
+@settings(max_examples=20, deadline=None)
+@given(st.tuples(some_moderate, nulls, st.integers(1, 8), st.integers(0, 2**32).map(Random)))
+def test_what_is_joined_combines_in_any_grouping_and_order(name, case) -> None:
+    values, is_null, parts, random = case
+    values = with_nulls(values, is_null)
+    if all(value is None for value in values):
+        return
+    if name in CONDITIONS:
+        values = [None if value is None else int(value > 0) for value in values]
+    partials = partials_of(values, [random.randrange(parts) for _ in values], (name,))
+    check(combined_by_chance(partials, random), values, (name,))
+
+
+def test_moments_far_from_zero_keep_their_digits() -> None:
+    """The shape of 1, 2, 4 does not depend on where it lies, and no digit of a product of large means is left over."""
+    for center in (0.0, 1e9, 1e15):
+        values = [center + value for value in (1.0, 2.0, 4.0, 1.0)]
+        for name, wanted in (("SKEWNESS", 0.816496580927726), ("KURTOSIS", -1.0), ("COVAR_POP", 0.5), ("CORR", 1 / 3)):
+            (partial,) = partials_of(values, [0] * 4, (name,))
+            found = CATALOGUE[name].lower(Folded(partial, Type.DOUBLE), None).values.item(0)
+            assert math.isclose(found, wanted, rel_tol=1e-14), (name, center, found)
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from panewise.aggregates.catalogue import CATALOGUE, Parameter
+from panewise.aggregates.catalogue import CATALOGUE, Parameter, Partner
 from panewise.aggregates.sketches import MOST_RANKS
 from panewise.aggregates.types import Type
 from panewise.language.expressions import (
@@ -24,6 +24,7 @@ from panewise.language.expressions import (
     Logical,
     Negate,
     Not,
+    Pair,
     QualifiedAttribute,
     aggregates_of,
 )
@@ -196,7 +197,7 @@ def windows(draw: st.DrawFn, granularity_us: int | None = None, keys: Sequence[s
 
 
 @st.composite
-def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type]) -> tuple[AggregateCall, Type]:
+def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type], timestamp: str) -> tuple[AggregateCall, Type]:
     aggregate = CATALOGUE[draw(st.sampled_from(sorted(CATALOGUE)))]
     if aggregate.name == "COUNT_ALL":
         return AggregateCall("COUNT_ALL"), Type.BIGINT
@@ -206,6 +207,14 @@ def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type]) -> tuple[Aggreg
     parameter = draw(st.floats(0, 1)) + 0.0 if aggregate.parameter is Parameter.PHI else None
     if aggregate.parameter is Parameter.RANK:
         parameter = draw(st.integers(1, MOST_RANKS))
+    if aggregate.parameter is Parameter.HALF_LIFE:
+        parameter = draw(DURATIONS)
+    if aggregate.partner is Partner.TIME:
+        argument = Pair(argument, Attribute(timestamp), float(parameter or 0))
+    if aggregate.partner is Partner.ARGUMENT:
+        kinds = [one for one in Type if one in aggregate.partner_types]
+        partner = Expressions(attributes).value(draw(st.sampled_from(kinds)), 2)
+        argument = Pair(argument, draw(partner.filter(lambda node: node != Literal(None, None))))
     return AggregateCall(aggregate.name, argument, parameter), aggregate.result_type(kind)
 
 
@@ -213,7 +222,7 @@ def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type]) -> tuple[Aggreg
 def queries(draw: st.DrawFn, stream: Stream) -> Query:
     attributes = stream.attributes
     group_by = draw(st.lists(st.sampled_from(list(attributes)), max_size=3, unique=True))
-    calls = draw(st.lists(typed_calls(attributes), min_size=1, max_size=3))
+    calls = draw(st.lists(typed_calls(attributes, stream.timestamp), min_size=1, max_size=3))
     selected: list[Expression] = [call for call, _ in calls[:2]]
     numbers = [(call, kind) for call, kind in calls if CATALOGUE[call.function].is_exact]
     within = draw(st.one_of(st.none(), st.floats(0, 1, exclude_min=True, exclude_max=True)))

@@ -26,6 +26,7 @@ from panewise.aggregates.lowering import (
     FoldedComponents,
     Lowered,
     lower_average,
+    lower_condition,
     lower_count,
     lower_distinct,
     lower_extreme,
@@ -35,11 +36,23 @@ from panewise.aggregates.lowering import (
     lower_sum,
     lower_variance,
 )
+from panewise.aggregates.moments import (
+    lower_correlation,
+    lower_covariance,
+    lower_decayed,
+    lower_intercept,
+    lower_kurtosis,
+    lower_picked,
+    lower_skewness,
+    lower_slope,
+)
 from panewise.aggregates.types import Type
 from panewise.errors import ArgumentError
 
 ANY = frozenset(Type)
 NUMBERS = frozenset({Type.BIGINT, Type.DOUBLE})
+CONDITIONS = frozenset({Type.BOOLEAN})
+PLAIN = frozenset({Type.BOOLEAN, Type.BIGINT, Type.DOUBLE, Type.TIMESTAMP})
 ORDERED = frozenset({Type.BIGINT, Type.DOUBLE, Type.TIMESTAMP})
 COUNTED = frozenset({Kind.ROWS, Kind.COUNT})
 """Components that are differences of positions with any structure."""
@@ -74,6 +87,14 @@ class Parameter(Enum):
 
     PHI = "a number from 0 to 1"
     RANK = "a rank from 1 on"
+    HALF_LIFE = "a duration"
+
+
+class Partner(Enum):
+    """What stands beside each value of an aggregate of pairs. A pair is NULL if one of both is."""
+
+    ARGUMENT = "the second argument"
+    TIME = "the event time"
 
 
 @dataclass(frozen=True)
@@ -101,6 +122,9 @@ class Aggregate:
     reading: Reading | None = None
     """What it wants to know of VALUES, if that is one of its components."""
     parameter: Parameter | None = None
+    partner: Partner | None = None
+    partner_types: frozenset[Type] = frozenset()
+    """What the second argument may be, if that is the partner."""
     synonyms: tuple[str, ...] = ()
     written: str | None = None
     """How it is written where that is not `name(argument)`, with {} for the argument."""
@@ -178,6 +202,29 @@ def _variance_kinds(argument: Type) -> tuple[Kind, ...]:
     return (*_sum_kinds(argument), _SQUARES_BY_TYPE[argument])
 
 
+def _of_two(name: str, lower: Callable[[FoldedComponents, Any], Lowered], *, fewest: int = 1) -> Aggregate:
+    """An aggregate of pairs of numbers."""
+    kinds = _always(Kind.COUNT, Kind.COMOMENTS)
+    return Aggregate(
+        name, NUMBERS, kinds, lower, Type.DOUBLE, fewest=fewest, partner=Partner.ARGUMENT, partner_types=NUMBERS
+    )
+
+
+def _picked(name: str, kind: Kind, partner: Partner, *synonyms: str) -> Aggregate:
+    """The value beside the least or the greatest partner."""
+    kinds, partner_types = _always(Kind.COUNT, kind), ORDERED if partner is Partner.ARGUMENT else frozenset[Type]()
+    return Aggregate(
+        name, PLAIN, kinds, lower_picked(kind), partner=partner, partner_types=partner_types, synonyms=synonyms
+    )
+
+
+def _decayed(name: str, *, mean: bool) -> Aggregate:
+    return Aggregate(
+        name, NUMBERS, _always(Kind.COUNT, Kind.DECAYED), lower_decayed(mean=mean), Type.DOUBLE,
+        parameter=Parameter.HALF_LIFE, partner=Partner.TIME,
+    )  # fmt: skip
+
+
 _FOLD, _VALUES = Making.FOLD, _always(Kind.COUNT, Kind.VALUES)
 
 EVERY_AGGREGATE = (
@@ -193,6 +240,29 @@ EVERY_AGGREGATE = (
     _variance("VAR_SAMP", sample=True, root=False, synonyms=("VARIANCE",)),
     _variance("STDDEV_POP", sample=False, root=True),
     _variance("STDDEV_SAMP", sample=True, root=True, synonyms=("STDDEV",)),
+    Aggregate(
+        "SKEWNESS", NUMBERS, _always(Kind.COUNT, Kind.MOMENTS), lower_skewness, Type.DOUBLE
+    ),
+    Aggregate(
+        "KURTOSIS", NUMBERS, _always(Kind.COUNT, Kind.MOMENTS), lower_kurtosis, Type.DOUBLE
+    ),
+    _of_two("COVAR_POP", lower_covariance(sample=False)),
+    _of_two("COVAR_SAMP", lower_covariance(sample=True), fewest=2),
+    _of_two("CORR", lower_correlation, fewest=2),
+    _of_two("REGR_SLOPE", lower_slope),
+    _of_two("REGR_INTERCEPT", lower_intercept),
+    Aggregate(
+        "BOOL_AND", CONDITIONS, _always(Kind.COUNT, Kind.MIN), lower_condition(Kind.MIN), synonyms=("EVERY",)
+    ),
+    Aggregate(
+        "BOOL_OR", CONDITIONS, _always(Kind.COUNT, Kind.MAX), lower_condition(Kind.MAX), synonyms=("SOME",)
+    ),
+    _picked("FIRST", Kind.AT_LEAST, Partner.TIME),
+    _picked("LAST", Kind.AT_GREATEST, Partner.TIME),
+    _picked("ARG_MIN", Kind.AT_LEAST, Partner.ARGUMENT, "MIN_BY"),
+    _picked("ARG_MAX", Kind.AT_GREATEST, Partner.ARGUMENT, "MAX_BY"),
+    _decayed("EWM_SUM", mean=False),
+    _decayed("EWM_AVG", mean=True),
     Aggregate("QUANTILE", ORDERED, _VALUES, lower_quantile, reading=Reading.RANK, parameter=Parameter.PHI),
     Aggregate("MEDIAN", ORDERED, _VALUES, lower_quantile, reading=Reading.RANK),
     Aggregate("MODE", ORDERED, _VALUES, lower_mode, reading=Reading.FREQUENCY),
@@ -298,4 +368,12 @@ def adopt(aggregates: Iterable[Aggregate]) -> None:
 def carrier_of(name: str) -> str:
     """The first aggregate with an argument that is made of the same components: one column serves both."""
     held = CATALOGUE[name].held
+    if CATALOGUE[name].types == CONDITIONS:
+        # Structures hold a condition as 0 or 1.
+        kinds = {kind for _, kind in held}
+        return next(
+            entry.name
+            for entry in _ENTRIES.values()
+            if entry.takes_argument and {kind for type, kind in entry.held if type is Type.BIGINT} == kinds
+        )
     return next(entry.name for entry in _ENTRIES.values() if entry.takes_argument and entry.held == held)

@@ -36,6 +36,17 @@ class Kind(Enum):
     """The greatest value; NaN above all numbers."""
     VALUES = "values"
     """The multiset of values: everything that a holistic aggregate may need."""
+    MOMENTS = "moments"
+    """The number of values, their mean as a pair, and the sums of second to fourth powers of their distances from it
+    (`kernels.joined_words`)."""
+    COMOMENTS = "comoments"
+    """The same of pairs of values: both means, and the sums of the squares and of the products of the distances."""
+    DECAYED = "decayed"
+    """The half life, the time of the newest value, and the sums of weights and of weighted values as of then."""
+    AT_LEAST = "at_least"
+    """The least pair (order, value), as words in their order."""
+    AT_GREATEST = "at_greatest"
+    """The greatest pair (order, value), as words in their order."""
     QUANTILES = "quantiles"
     """A sketch of the distribution of numbers."""
     DISTINCT = "distinct"
@@ -49,6 +60,11 @@ class Kind(Enum):
         return self in (Kind.QUANTILES, Kind.DISTINCT, Kind.FREQUENT)
 
     @property
+    def is_joined(self) -> bool:
+        """Whether its words are combined all together, by a kernel of its own; no structure holds it."""
+        return self in _JOINED_WORDS
+
+    @property
     def is_subtractable(self) -> bool:
         """Whether the component of a part can be taken off that of a whole: sums can, but for those of squares of
         doubles, whose difference would lack digits that variances need."""
@@ -59,12 +75,22 @@ class Kind(Enum):
         """How many 8-byte columns it takes (VALUES takes a pair of lists instead, a sketch a column of bytes)."""
         if self is Kind.VALUES or self.is_sketch:
             return 0
+        if self.is_joined:
+            return len(_JOINED_WORDS[self])
         if self in (Kind.SQUARES_INT, Kind.SQUARES):
             return 4
         return 2 if self in (Kind.SUM_INT, Kind.SUM_FLOAT) else 1
 
 
+_JOINED_WORDS = {
+    Kind.MOMENTS: ("count", "mean", "mean_rest", "second", "third", "fourth"),
+    Kind.COMOMENTS: ("count", "mean", "mean_rest", "other", "other_rest", "squares", "products", "other_squares"),
+    Kind.DECAYED: ("half_life", "time", "weight", "sum"),
+    Kind.AT_LEAST: ("order", "value"),
+    Kind.AT_GREATEST: ("order", "value"),
+}
 _WORDS = {
+    **_JOINED_WORDS,
     Kind.SUM_INT: ("high", "low"),
     Kind.SUM_FLOAT: ("high", "low"),
     Kind.SQUARES_INT: ("0", "1", "2", "3"),
@@ -86,7 +112,7 @@ class Component:
 
     def is_float(self, inputs: tuple[Type, ...]) -> bool:
         """Whether its columns hold doubles rather than int64."""
-        if self.kind in (Kind.SUM_FLOAT, Kind.SQUARES):
+        if self.kind in (Kind.SUM_FLOAT, Kind.SQUARES, Kind.MOMENTS, Kind.COMOMENTS, Kind.DECAYED):
             return True
         extreme = self.kind in (Kind.MIN, Kind.MAX)
         return extreme and self.input is not None and inputs[self.input] is Type.DOUBLE

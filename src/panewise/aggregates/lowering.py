@@ -27,10 +27,10 @@ SUM_OVERFLOW = "the sum of a window does not fit in a BIGINT; use AVG, or declar
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """Answers as doubles; integer answers also exactly, as int64."""
+    """Answers as doubles; integer answers also exactly, as int64, and BOOLEAN ones as bools."""
 
     values: Floats
-    exact: Ints | None
+    exact: Ints | Bools | None
     valid: Bools
     bounds: tuple[Floats, Floats] | None = None
     """Bounds of the exact answers; None if the answers are exact."""
@@ -87,6 +87,11 @@ class FoldedComponents(Protocol):
     @property
     def is_float(self) -> bool:
         """Whether the input holds doubles."""
+        ...
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether the input holds conditions."""
         ...
 
     def select(self, ranks: Ints) -> Ints | Floats:
@@ -181,6 +186,17 @@ def lower_extreme(kind: Kind) -> Callable[[FoldedComponents, float | None], Lowe
             (values,) = folded.floats(kind)
             return Lowered(values, None, count > 0)
         return _from_ints(folded.ints(kind)[0], count > 0)
+
+    return lower
+
+
+def lower_condition(kind: Kind) -> Callable[[FoldedComponents, float | None], Lowered]:
+    """BOOL_AND(c) or BOOL_OR(c): the least or the greatest of FALSE and TRUE."""
+
+    def lower(folded: FoldedComponents, parameter: float | None) -> Lowered:
+        (count,), (words,) = folded.ints(Kind.COUNT), folded.ints(kind)
+        truth = (words != 0) & (count > 0)
+        return Lowered(truth.astype(np.float64), truth, count > 0)
 
     return lower
 

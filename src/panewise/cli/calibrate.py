@@ -26,6 +26,7 @@ import pyarrow as pa
 from panewise.aggregates.components import Kind
 from panewise.aggregates.sketches import Sketch, is_installed, lift
 from panewise.aggregates.types import Type
+from panewise.engine.joined import fold_joined, lift_joined
 from panewise.engine.sketches import column_of, fold_sketches
 from panewise.engine.tables import ColumnTable, IntTable
 from panewise.errors import FileAccessError
@@ -57,6 +58,7 @@ SKETCH_VALUES = 1000
 SECONDS = 0.15
 """How long each operation is repeated."""
 _LEAST_RUNS = 3
+_JOINED = tuple(kind for kind in Kind if kind.is_joined)
 _SKETCHES = tuple(kind for kind in Kind if kind.is_sketch)
 
 Ints = npt.NDArray[np.int64]
@@ -133,17 +135,24 @@ def _lifts(random: np.random.Generator, events: int) -> dict[Kind, Callable[[], 
     counts, high, low = (np.zeros(KEYS, np.int64) for _ in range(3))
     total, error, extreme = np.zeros(KEYS), np.zeros(KEYS), np.full(KEYS, -np.inf)
     words, squares = tuple(np.zeros((4, KEYS), np.int64)), tuple(np.zeros((4, KEYS)))
-    return {
-        Kind.ROWS: lambda: _find_and_count(index, none),
-        Kind.COUNT: lambda: lift_count(index, valid, counts),
-        Kind.SUM_INT: lambda: lift_sum_int(index, integers, none, high, low),
-        Kind.SUM_FLOAT: lambda: lift_sum_float(index, doubles, none, total, error),
-        Kind.SQUARES_INT: lambda: lift_squares_int(index, integers, none, words),
-        Kind.SQUARES: lambda: lift_squares(index, doubles, none, squares),
-        Kind.MIN: lambda: lift_extreme_float(index, doubles, none, np.full(KEYS, np.nan), False),
-        Kind.MAX: lambda: lift_extreme_float(index, doubles, none, extreme, True),
-        Kind.VALUES: lambda: _lift_values(index, column),
-    } | ({kind: partial(_lift_sketches, kind, index, doubles) for kind in _SKETCHES} if is_installed() else {})
+    joined: dict[Kind, Callable[[], object]] = {
+        kind: partial(lift_joined, kind, doubles, doubles, 1.0, none, index, KEYS) for kind in _JOINED
+    }
+    return (
+        joined
+        | {
+            Kind.ROWS: lambda: _find_and_count(index, none),
+            Kind.COUNT: lambda: lift_count(index, valid, counts),
+            Kind.SUM_INT: lambda: lift_sum_int(index, integers, none, high, low),
+            Kind.SUM_FLOAT: lambda: lift_sum_float(index, doubles, none, total, error),
+            Kind.SQUARES_INT: lambda: lift_squares_int(index, integers, none, words),
+            Kind.SQUARES: lambda: lift_squares(index, doubles, none, squares),
+            Kind.MIN: lambda: lift_extreme_float(index, doubles, none, np.full(KEYS, np.nan), False),
+            Kind.MAX: lambda: lift_extreme_float(index, doubles, none, extreme, True),
+            Kind.VALUES: lambda: _lift_values(index, column),
+        }
+        | ({kind: partial(_lift_sketches, kind, index, doubles) for kind in _SKETCHES} if is_installed() else {})
+    )
 
 
 def _find_and_count(keys: Ints, none: npt.NDArray[np.bool_]) -> None:
@@ -203,20 +212,32 @@ def _folds(random: np.random.Generator, partials: int) -> dict[Kind, tuple[Calla
     def pairs() -> None:
         fold_sum_pairs(doubles, small, low, high)
 
-    return {
-        Kind.ROWS: (whole, partials),
-        Kind.COUNT: (whole, partials),
-        Kind.SUM_INT: (lambda: (whole(), whole()), partials),
-        Kind.SUM_FLOAT: (pairs, partials),
-        Kind.SQUARES_INT: (lambda: (whole(), whole()), partials),
-        Kind.SQUARES: (lambda: fold_squares((doubles, small, small, tiny), low, high), partials),
-        Kind.MIN: (lambda: fold_extreme(doubles, low, high, False), partials),
-        Kind.MAX: (lambda: fold_extreme(doubles, low, high, True), partials),
-        Kind.VALUES: (
-            lambda: select_ranks(items, ones, offsets, starts, ends, ranks),
-            int((ends - starts).sum()),
-        ),
-    } | (_sketch_folds(random, partials) if is_installed() else {})
+    joined: dict[Kind, tuple[Callable[[], object], int]] = {
+        kind: (partial(_fold_joined, kind, doubles, integers, low, high), partials) for kind in _JOINED
+    }
+    return (
+        joined
+        | {
+            Kind.ROWS: (whole, partials),
+            Kind.COUNT: (whole, partials),
+            Kind.SUM_INT: (lambda: (whole(), whole()), partials),
+            Kind.SUM_FLOAT: (pairs, partials),
+            Kind.SQUARES_INT: (lambda: (whole(), whole()), partials),
+            Kind.SQUARES: (lambda: fold_squares((doubles, small, small, tiny), low, high), partials),
+            Kind.MIN: (lambda: fold_extreme(doubles, low, high, False), partials),
+            Kind.MAX: (lambda: fold_extreme(doubles, low, high, True), partials),
+            Kind.VALUES: (
+                lambda: select_ranks(items, ones, offsets, starts, ends, ranks),
+                int((ends - starts).sum()),
+            ),
+        }
+        | (_sketch_folds(random, partials) if is_installed() else {})
+    )
+
+
+def _fold_joined(kind: Kind, doubles: npt.NDArray[np.float64], integers: Ints, low: Ints, high: Ints) -> object:
+    column = integers if kind in (Kind.AT_LEAST, Kind.AT_GREATEST) else np.abs(doubles)
+    return fold_joined(kind, [column] * kind.words, low, high)
 
 
 def _fastest_ns(run: Callable[[], object], seconds: float) -> float:

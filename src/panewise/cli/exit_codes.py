@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
     NO_ANSWER = 3
     """A lookup found no answer: no window has closed yet, or the group is idle."""
     DIFFERS = 4
-    """An audit found answers that differ from what was served."""
+    """An audit found answers that differ from what was served, or files are laid out in another manner."""
     UNKNOWN = 70
     """The job failed in Spark, and its cause does not say whether that is permanent or passing."""
     PASSING = 75

@@ -135,6 +135,24 @@ def check(
         raise typer.Exit(ExitCode.PERMANENT)
 
 
+@app.command(name="format")
+def format_files(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.sql...", help="Statements: streams and queries.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing: list the files that would change; exit code 4.")
+    ] = False,
+    traceback: Traceback = False,
+) -> None:
+    """Lay out files of statements in one manner: keywords in capitals, a line for each clause, comments kept."""
+    from panewise.cli.layout import lay_out
+
+    changed = lay_out(files, is_dry=check)
+    for file in changed:
+        print(file)
+    if check and changed:
+        raise typer.Exit(ExitCode.DIFFERS)
+
+
 @app.command()
 def run(
     job: Annotated[

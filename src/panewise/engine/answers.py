@@ -186,7 +186,8 @@ def _of_groups(
 
 def _as_lowered(values: pa.Array) -> Lowered:
     valid = np.ones(len(values), np.bool_) if not values.null_count else np.asarray(values.is_valid())
-    numbers = np.asarray(values.fill_null(0) if values.null_count else values)
+    nothing = pa.scalar(0).cast(values.type)
+    numbers = np.asarray(values.fill_null(nothing) if values.null_count else values)
     if pa.types.is_floating(values.type):
         return Lowered(numbers, None, valid)
     return Lowered(numbers.astype(np.float64), numbers, valid)
@@ -344,9 +345,10 @@ def result_type(call: Expression, stream: Stream) -> Type:
 
 def _typed(call: AggregateCall, lowered: Lowered, stream: Stream) -> pa.Array:
     """An aggregate's answers in the type that HAVING compares."""
-    if result_type(call, stream) is Type.DOUBLE or lowered.exact is None:
-        return _values(lowered)
-    return _exact(lowered)
+    kind = result_type(call, stream)
+    if kind is Type.DOUBLE or lowered.exact is None:
+        return _values(lowered).cast(arrow_type(kind))
+    return _exact(lowered).cast(arrow_type(kind))
 
 
 def _values(lowered: Lowered) -> pa.Array:
@@ -359,7 +361,9 @@ def _exact(lowered: Lowered) -> pa.Array:
 
 
 def _integers(lowered: Lowered) -> Ints:
-    return np.zeros(len(lowered.values), np.int64) if lowered.exact is None else lowered.exact
+    return (
+        np.zeros(len(lowered.values), np.int64) if lowered.exact is None else lowered.exact.astype(np.int64, copy=False)
+    )
 
 
 def _dictionary(places: npt.NDArray[np.int32], values: pa.Array) -> pa.Array:

@@ -23,6 +23,7 @@ from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.sketches import Sketches
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups, QueryAnswers, overflows_of, rows_that_pass
+from panewise.engine.joined import fold_joined
 from panewise.engine.sketches import fold_sketches, open_in_place
 from panewise.engine.thresholds import passing
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
@@ -225,6 +226,8 @@ class Fold(Folded):
     def _fold_ranges(self, component: Component, low: Ints, high: Ints) -> tuple[Column, ...]:
         view = self.view
         kind, names = component.kind, component.column_names()
+        if kind.is_joined:
+            return fold_joined(kind, [view.column(name) for name in names], low, high)
         match kind:
             case Kind.QUANTILES | Kind.DISTINCT | Kind.FREQUENT:
                 return (fold_sketches(kind, view.sketches(component), low, high),)
@@ -309,6 +312,10 @@ class _FoldedInput:
     @property
     def is_float(self) -> bool:
         return self.input is not None and self.fold.plan.inputs[self.input].type is Type.DOUBLE
+
+    @property
+    def is_boolean(self) -> bool:
+        return self.input is not None and self.fold.plan.inputs[self.input].type is Type.BOOLEAN
 
     def ints(self, kind: Kind) -> tuple[Ints, ...]:
         return self.fold.component(Component(kind, self.input), self.rows)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type, canonical, frozen, numbers_of
+from panewise.engine.joined import lift_joined
 from panewise.engine.rows import fold_stretches
 from panewise.engine.sketches import SKETCH_TYPE, lift_distinct, lift_frequent, lift_quantiles
 from panewise.engine.tables import ColumnTable, IntTable
@@ -31,6 +32,8 @@ from panewise.kernels.lifting import (
     lift_sum_int,
 )
 from panewise.kernels.ordering import order_words
+from panewise.language.evaluate import PAIR
+from panewise.language.expressions import Pair
 from panewise.planning.trees import Base, StreamPlan, Tree
 
 Ints = npt.NDArray[np.int64]
@@ -167,12 +170,22 @@ class Combiner:
     def _input(self, place: int) -> tuple[Column, Bools]:
         if place not in self._numbers:
             column = self._batch.column(f"input_{place}")
-            if self._plan.inputs[place].type is Type.STRING:
+            if pa.types.is_struct(column.type):
+                valid = np.asarray(column.is_valid()) if column.null_count else _NOTHING_NULL
+                self._numbers[place] = numbers_of(column.field(PAIR[0]))[0], valid
+            elif self._plan.inputs[place].type is Type.STRING:
                 valid = np.asarray(column.is_valid()) if column.null_count else _NOTHING_NULL
                 self._numbers[place] = np.empty(0, np.int64), valid
             else:
                 self._numbers[place] = numbers_of(column)
         return self._numbers[place]
+
+    def _partners(self, place: int) -> Column:
+        """What stands beside each value of an input of pairs; the values themselves of any other."""
+        column = self._batch.column(f"input_{place}")
+        if not pa.types.is_struct(column.type):
+            return self._input(place)[0]
+        return numbers_of(column.field(PAIR[1]))[0]
 
     def _lift(self, component: Component, index: Ints, size: int) -> Sequence[Column]:
         if component.input is None:
@@ -180,6 +193,11 @@ class Combiner:
             lift_count(index, _NOTHING_NULL, rows)
             return (rows,)
         values, valid = self._input(component.input)
+        if component.kind.is_joined:
+            read = self._plan.inputs[component.input].expression
+            half_life = read.half_life_us if isinstance(read, Pair) else 0.0
+            partners = self._partners(component.input)
+            return lift_joined(component.kind, values, partners, half_life, valid, index, size)
         match component.kind:
             case Kind.COUNT:
                 count = np.zeros(size, np.int64)

@@ -47,8 +47,8 @@ FEW_CELLS = 131_072
 
 
 def can_nest(component: Component) -> bool:
-    """Whether a component can be folded this way: it is neither a multiset nor a sketch."""
-    return component.kind.words > 0
+    """Whether a component can be folded this way: it is neither a multiset nor a sketch nor joined."""
+    return component.kind.words > 0 and not component.kind.is_joined
 
 
 class RowReading:

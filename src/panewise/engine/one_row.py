@@ -18,7 +18,7 @@ from panewise.engine.wide_columns import GroupColumn, query_columns, query_schem
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 
-_PACKED = {pa.float64(): Struct("d"), pa.int64(): Struct("q"), TIMESTAMP: Struct("q")}
+_PACKED = {pa.float64(): Struct("d"), pa.int64(): Struct("q"), TIMESTAMP: Struct("q"), pa.bool_(): Struct("?")}
 """How a number is written as bytes, for each type that aggregates have."""
 _NULL_BITS = pa.py_buffer(b"\0")
 _NO_BYTES = pa.py_buffer(bytes(8))

@@ -14,7 +14,7 @@ from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type, frozen
 from panewise.kernels.predicate_bits import set_bits
 from panewise.language.evaluate import evaluate
-from panewise.language.expressions import Expression, attributes_of
+from panewise.language.expressions import Expression, Pair, attributes_of
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan
 
 Ints = npt.NDArray[np.int64]
@@ -36,7 +36,8 @@ def project(plan: StreamPlan, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns[f"shard_{word}"] = pa.array(_predicate_bits(predicates, encoded, attributes, batch.num_rows))
     for place, column in enumerate(plan.inputs):
         values = evaluate(column.expression, raw, attributes)
-        columns[f"input_{place}"] = values.cast(arrow_type(column.type))
+        is_pair = isinstance(column.expression, Pair)
+        columns[f"input_{place}"] = values if is_pair else values.cast(arrow_type(column.type))
     return (
         pa.RecordBatch.from_pydict(columns)
         if columns

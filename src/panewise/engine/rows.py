@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Component, Kind
+from panewise.engine.joined import fold_joined
 from panewise.engine.sketches import bytes_of_column, closed_column, combine_stretches
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_pairs
 from panewise.kernels.multisets import gather_runs, merge_runs
@@ -152,6 +153,8 @@ def fold_stretches(kind: Kind, columns: list[Column], bounds: Ints) -> tuple[Col
     low, high = bounds[:-1], bounds[1:]
     if kind.is_sketch:
         return (combine_stretches(kind, columns[0], bounds),)
+    if kind.is_joined:
+        return fold_joined(kind, columns, low, high)
     match kind:
         case Kind.SUM_FLOAT:
             return fold_sum_pairs(columns[0], columns[1], low, high)

@@ -413,7 +413,8 @@ class _Filling:
             return pa.nulls(self._count, column.kind)
         lowered = [part.lowered[column.call] for part in self._parts]
         values = self._sources.of_rows([self._content(column, *each) for each in zip(self._parts, lowered)])
-        buffers = [self._valid(self._sources, lowered), pa.py_buffer(values)]
+        content = _packed(values != 0) if pa.types.is_boolean(column.kind) else pa.py_buffer(values)
+        buffers = [self._valid(self._sources, lowered), content]
         return pa.Array.from_buffers(column.kind, self._count, buffers)
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from panewise.aggregates.catalogue import CATALOGUE
@@ -16,6 +17,7 @@ from panewise.language.expressions import (
     bare_attributes,
     with_attributes,
 )
+from panewise.language.functions import with_partners
 from panewise.language.limits import check_expression
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.printer import label_of
@@ -200,7 +202,7 @@ def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ..
     labels: set[str] = set()
     select = []
     for item in chain.from_iterable(written_out(item, stream.attributes) for item in statement.select):
-        bound = _bind_item(item, stream, group_by)
+        bound = _bind_item(_timed(item, stream), stream, group_by)
         label = label_of(bound)
         if label in labels:
             place = item.alias.span if item.alias else item.expression.span
@@ -211,6 +213,11 @@ def _bind_select(statement: CreateQuery, stream: Stream, group_by: tuple[str, ..
         hint = "add one, for instance COUNT(*); or sort the rows of the window with ORDER BY"
         raise PlacedError("SELECT needs at least one aggregate", statement.select[0].expression.span, hint)
     return tuple(select)
+
+
+def _timed(item: Item, stream: Stream) -> Item:
+    """An item whose aggregates of values at times know the event time."""
+    return replace(item, expression=with_partners(item.expression, Attribute(stream.timestamp)))
 
 
 def _bind_item(item: Item, stream: Stream, group_by: tuple[str, ...]) -> SelectItem:
@@ -232,7 +239,7 @@ def _bind_having(
 ) -> Expression:
     """HAVING, with what aliases of SELECT stand for; a grouped attribute goes before an alias of the same name."""
     meant = {item.alias: item.expression for item in select if item.alias is not None and item.alias not in group_by}
-    having = with_attributes(having, meant)
+    having = with_partners(with_attributes(having, meant), Attribute(stream.timestamp))
     check_expression(having)
     _check_grouped(having, stream, group_by)
     expect_condition(having, stream.attributes, "HAVING")

@@ -468,6 +468,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def plain(self, parts: list[Expression]) -> tuple[Any, ...]:
         return functions.call, parts
 
+    def half_life(self, parts: list[Any]) -> tuple[Any, ...]:
+        argument, duration = parts
+        return functions.call_half_life, argument, duration.us
+
 
 def _name(token: Token) -> str:
     """The name that a NAME or QUOTED token stands for."""

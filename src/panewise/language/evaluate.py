@@ -29,6 +29,7 @@ from panewise.language.expressions import (
     Logical,
     Negate,
     Not,
+    Pair,
     ScalarCall,
     aggregates_of,
     bare_attributes,
@@ -56,6 +57,8 @@ _COMPARISONS = {
     ">": "greater",
     ">=": "greater_equal",
 }
+PAIR = ("value", "partner")
+"""The fields of a pair."""
 _MIRRORED = {">": "<", ">=": "<="}
 _UNKNOWN = pa.scalar(None, pa.bool_())
 
@@ -148,6 +151,8 @@ class _Evaluation:
                 return _decoded(self._columns[node.name])
             case AggregateCall():
                 return self._aggregates[node]
+            case Pair():
+                return _pair(_decoded(self.value(node.operand)), _decoded(self.value(node.partner)))
             case Arithmetic():
                 return _arithmetic(node.operator, self.value(node.left), self.value(node.right))
             case Negate():
@@ -221,6 +226,15 @@ def _arithmetic(operator: str, left: Datum, right: Datum) -> Datum:
         is_zero = pc.call_function("equal", [right, pa.scalar(0.0)])
         right = pc.call_function("if_else", [is_zero, pa.scalar(None, pa.float64()), right])
     return pc.call_function(_ARITHMETIC[operator], [left, right])
+
+
+def _pair(value: Datum, partner: Datum) -> Datum:
+    """A structure of both; NULL if one of both is."""
+    (values, partners), is_one = _arrays([value, partner])
+    valid = pc.call_function("and", [values.is_valid(), partners.is_valid()])
+    mask = pc.call_function("invert", [valid])
+    found = pa.StructArray.from_arrays([values, partners], list(PAIR), mask=mask)
+    return found[0] if is_one else found
 
 
 def _scalar(call: ScalarCall, values: list[Datum]) -> Datum:

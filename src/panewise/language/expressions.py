@@ -6,7 +6,7 @@ serves only error messages. `BETWEEN` is parsed as two comparisons, so it has no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -183,6 +183,20 @@ class AggregateCall(Expression):
 
 
 @dataclass(frozen=True)
+class Pair(Expression):
+    """The argument of an aggregate of pairs: a value, and its partner. It is NULL if one of both is.
+
+    It has the type of the value. FIRST, LAST and aggregates with a half life get the event time as partner when their
+    query is bound.
+    """
+
+    operand: Expression
+    partner: Expression
+    half_life_us: float = 0.0
+    """How long a value takes to count half as much, if the partner is the event time and values decay."""
+
+
+@dataclass(frozen=True)
 class RowCall(Expression):
     """HISTOGRAM, TOP_K or DISTINCT: it gives rows, so it is alone in a SELECT and never inside an expression.
 
@@ -196,7 +210,7 @@ class RowCall(Expression):
 
 # The fields that hold other nodes, of any kind of node.
 _HOLDERS = frozenset(
-    {"left", "right", "operand", "argument", "items", "conditions", "values", "otherwise", "arguments"}
+    {"left", "right", "operand", "partner", "argument", "items", "conditions", "values", "otherwise", "arguments"}
 )
 _HOLDERS_BY_KIND: dict[str, tuple[str, ...]] = {}
 
@@ -247,14 +261,19 @@ def with_attributes(node: Expression, meant: Mapping[str, Expression]) -> Expres
         return replace(meant[node.name], span=node.span) if node.name in meant else node
     if isinstance(node, AggregateCall):
         return node
-    changed: dict[str, Any] = {}
+    return with_children(node, lambda child: with_attributes(child, meant))
+
+
+def with_children(node: Expression, changed: Callable[[Expression], Expression]) -> Expression:
+    """A node with other nodes directly below it."""
+    others: dict[str, Any] = {}
     for name in _holders(node):
         value = getattr(node, name)
         if isinstance(value, tuple):
-            changed[name] = tuple(with_attributes(child, meant) for child in value)
+            others[name] = tuple(changed(child) for child in value)
         elif value is not None:
-            changed[name] = with_attributes(value, meant)
-    return replace(node, **changed) if changed else node
+            others[name] = changed(value)
+    return replace(node, **others) if others else node
 
 
 def bare_attributes(node: Expression) -> Iterator[Attribute]:

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from panewise.aggregates.catalogue import CATALOGUE, Parameter
+from panewise.aggregates.catalogue import CATALOGUE, Parameter, Partner
 from panewise.aggregates.sketches import MOST_RANKS
 from panewise.aggregates.types import Type
-from panewise.language.expressions import AggregateCall, Case, Expression, Literal, RowCall, ScalarCall, Span, walk
+from panewise.language.expressions import (
+    AggregateCall,
+    Attribute,
+    Case,
+    Expression,
+    Literal,
+    Pair,
+    RowCall,
+    ScalarCall,
+    Span,
+    walk,
+    with_children,
+)
 from panewise.language.scalars import SCALARS, SYNONYMS, scalar_call
 from panewise.language.source import PlacedError, hint_for, joined, shortened
 
@@ -89,10 +101,42 @@ def call(function: str, arguments: Sequence[Expression], span: Span) -> Aggregat
         if len(arguments) != 2:
             raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 3)")
         return AggregateCall(function, _scalar(arguments[0]), _rank(function, arguments[1]), span=span)
+    if takes is Parameter.HALF_LIFE:
+        hint = f"write {function}(delay, HALF LIFE 10 MINUTES)"
+        raise PlacedError(f"{function} takes a value and a half life", span, hint)
+    if CATALOGUE[function].partner is Partner.ARGUMENT:
+        if len(arguments) != 2:
+            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, distance)")
+        value, partner = (_scalar(argument) for argument in arguments)
+        return AggregateCall(function, Pair(value, partner, span=joined(value.span, partner.span)), span=span)
     if len(arguments) != 1:
         star = " or COUNT(*)" if function == COUNT else ""
         raise _wrong_count(function, "one argument", len(arguments), span, f"{function}(attribute){star}")
     return AggregateCall(function, _scalar(arguments[0]), span=span)
+
+
+def call_half_life(function: str, argument: Expression, half_life_us: int, span: Span) -> AggregateCall:
+    """`EWM_AVG(x, HALF LIFE 10 MINUTES)`."""
+    entry = CATALOGUE.get(function)
+    if entry is None or entry.parameter is not Parameter.HALF_LIFE:
+        decaying = [one.name for one in CATALOGUE.values() if one.parameter is Parameter.HALF_LIFE]
+        raise PlacedError(f"{function} has no half life", span, f"{' and '.join(decaying)} have one")
+    if half_life_us <= 0:
+        raise PlacedError("a half life must be positive", span, "write HALF LIFE 10 MINUTES")
+    return AggregateCall(function, _scalar(argument), half_life_us, span=span)
+
+
+def with_partners(node: Expression, time: Attribute) -> Expression:
+    """An expression whose aggregates of values at times have the event time as the partner of each value."""
+    if not isinstance(node, AggregateCall):
+        return with_children(node, lambda child: with_partners(child, time))
+    partner = CATALOGUE[node.function].partner if node.function in CATALOGUE else None
+    if partner in (None, Partner.ARGUMENT) or node.argument is None or isinstance(node.argument, Pair):
+        return node
+    decays = CATALOGUE[node.function].parameter is Parameter.HALF_LIFE
+    half_life_us = float(node.parameter or 0) if decays else 0.0
+    beside = replace(time, span=node.span)
+    return replace(node, argument=Pair(node.argument, beside, half_life_us, span=node.argument.span))
 
 
 def filtered(call: AggregateCall | RowCall | ScalarCall, condition: Expression, end: Span) -> AggregateCall:
@@ -107,6 +151,9 @@ def filtered(call: AggregateCall | RowCall | ScalarCall, condition: Expression, 
     span = joined(call.span, end)
     if call.argument is None:
         return AggregateCall(COUNT, Case((condition,), (EVERY_EVENT,), span=span), span=span)
+    if isinstance(call.argument, Pair):
+        value = Case((condition,), (call.argument.operand,), span=span)
+        return replace(call, argument=replace(call.argument, operand=value), span=span)
     return replace(call, argument=Case((condition,), (call.argument,), span=span), span=span)
 
 

@@ -13,7 +13,7 @@ import math
 import re
 from dataclasses import replace
 
-from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.catalogue import CATALOGUE, Parameter, Partner
 from panewise.aggregates.types import Type
 from panewise.language.expressions import (
     AggregateCall,
@@ -30,6 +30,7 @@ from panewise.language.expressions import (
     Logical,
     Negate,
     Not,
+    Pair,
     QualifiedAttribute,
     RowCall,
     ScalarCall,
@@ -227,6 +228,8 @@ def _print(node: Expression) -> tuple[str, int]:
             return _print_call(node), _PRIMARY
         case ScalarCall():
             return _print_scalar(node), _PRIMARY
+        case Pair():
+            return f"{print_expression(node.operand)}, {print_expression(node.partner)}", _PRIMARY
         case Cast():
             return f"CAST({print_expression(node.operand)} AS {node.kind})", _PRIMARY
         case Case():
@@ -310,6 +313,12 @@ def _print_scalar(call: ScalarCall) -> str:
 def _print_call(call: AggregateCall) -> str:
     """A call; a CASE with one condition is printed as FILTER, which is the same."""
     match call.argument:
+        case Pair(operand=Case(conditions=(condition,), values=(value,), otherwise=None)) as pair:
+            written = _print_call(replace(call, argument=replace(pair, operand=value)))
+            return f"{written} FILTER (WHERE {print_expression(condition)})"
+        case Pair(operand=value) if CATALOGUE[call.function].partner is not Partner.ARGUMENT:
+            # The event time goes without saying.
+            return _print_call(replace(call, argument=value))
         case Case(conditions=(condition,), values=(value,), otherwise=None):
             is_every = call.function == COUNT and value == EVERY_EVENT
             written = "COUNT(*)" if is_every else _print_call(replace(call, argument=value))
@@ -319,4 +328,6 @@ def _print_call(call: AggregateCall) -> str:
     if entry is not None and entry.written is not None:
         return entry.written.format(argument)
     parameter = "" if call.parameter is None else f", {call.parameter!r}"
+    if entry is not None and entry.parameter is Parameter.HALF_LIFE:
+        parameter = f", HALF LIFE {print_duration(int(call.parameter or 0))}"
     return f"{call.function}({argument}{parameter})"

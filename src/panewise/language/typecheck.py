@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.catalogue import CATALOGUE, Partner
 from panewise.aggregates.sketches import PACKAGE, is_installed
 from panewise.aggregates.types import Type
 from panewise.extras import cure
@@ -28,6 +28,7 @@ from panewise.language.expressions import (
     Logical,
     Negate,
     Not,
+    Pair,
     RowCall,
     ScalarCall,
 )
@@ -48,6 +49,9 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
             return _attribute(expression, attributes)
         case AggregateCall():
             return _aggregate(expression, attributes)
+        case Pair():
+            type_of(expression.partner, attributes)
+            return type_of(expression.operand, attributes)
         case RowCall():
             message = f"{expression.function} gives rows, not a value"
             raise PlacedError(message, expression.span, "it must be alone in SELECT")
@@ -172,7 +176,20 @@ def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
         accepted = " or ".join(str(kind) for kind in Type if aggregate.accepts(kind))
         message = f"{call.function} needs {accepted}, {written(call.argument)} is {argument}"
         raise PlacedError(message, call.argument.span, "COUNT and COUNT(DISTINCT ...) take every type")
+    if isinstance(call.argument, Pair) and aggregate.partner is Partner.ARGUMENT:
+        _check_partner(call.function, call.argument.partner, aggregate.partner_types, attributes)
     return aggregate.result_type(argument)
+
+
+def _check_partner(
+    function: str, partner: Expression, accepted: frozenset[Type], attributes: Mapping[str, Type]
+) -> None:
+    """Refuse a second argument of another type."""
+    found = type_of(partner, attributes)
+    if found not in accepted:
+        wanted = " or ".join(str(kind) for kind in Type if kind in accepted)
+        message = f"the second argument of {function} must be {wanted}, {written(partner)} is {found or 'NULL'}"
+        raise PlacedError(message, partner.span, "name an attribute of that type")
 
 
 def _expect_number(expression: Expression, found: Type | None, place: str) -> None:

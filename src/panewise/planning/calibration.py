@@ -58,6 +58,11 @@ SHIPPED = Calibration(
         Kind.SQUARES: KindCost(7.0, 19.0),
         Kind.MIN: KindCost(0.9, 6.5),
         Kind.MAX: KindCost(0.9, 6.6),
+        Kind.MOMENTS: KindCost(12.0, 30.0),
+        Kind.COMOMENTS: KindCost(15.0, 35.0),
+        Kind.DECAYED: KindCost(15.0, 20.0),
+        Kind.AT_LEAST: KindCost(1.5, 8.0),
+        Kind.AT_GREATEST: KindCost(1.5, 8.0),
         Kind.VALUES: KindCost(40.0, 367.0),
         Kind.QUANTILES: KindCost(180.0, 27_000.0),
         Kind.DISTINCT: KindCost(490.0, 90_000.0),
@@ -103,8 +108,8 @@ def read_calibration(path: Path) -> Calibration:
         raise _damaged(path, f"it cannot be read: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("kinds"), dict):
         raise _damaged(path, "it has no table `kinds`")
-    # Sketches are measured only if their package is installed.
-    known = [kind for kind in Kind if kind.value in data["kinds"] or not kind.is_sketch]
+    # Sketches are measured only if their package is installed, and older files lack what is joined.
+    known = [kind for kind in Kind if kind.value in data["kinds"] or not (kind.is_sketch or kind.is_joined)]
     costs = dict(SHIPPED.costs) | {kind: _cost(path, data["kinds"], kind) for kind in known}
     return Calibration(costs, f"measured, from {path}")
 

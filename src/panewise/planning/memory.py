@@ -45,7 +45,7 @@ PACKED_BYTES: Mapping[Kind, int] = {
     Kind.SQUARES_INT: 6,
     Kind.SQUARES: 28,
 }
-"""The bytes of a component's columns in a row, packed; 8 for a component not listed."""
+"""The bytes of a component's columns in a row, packed; 8 a word for a component not listed."""
 FEWEST_BLOCKS = 4
 """What a moving window notes is in so many blocks or more."""
 ANSWER_BYTES = 18
@@ -169,10 +169,12 @@ def _moving_bytes(tree: Tree, inputs: tuple[Type, ...], prices: Prices) -> int:
     """The totals of windows that are carried from edge to edge, and what is noted to remain of them."""
     total = 0.0
     groups = prices.groups_of(tree.group_by)
-    # Of a multiset or a sketch there is an answer instead.
+    # Of a multiset, a sketch or a joined component there is an answer instead.
     in_totals = sum(max(1, one.kind.words) for one in tree.components if one.can_be_taken_off(inputs))
-    in_parts = sum(one.kind.words for one in tree.components if not one.can_be_taken_off(inputs))
-    kept = sum(ANSWER_BYTES for one in tree.components if not one.kind.words)
+    in_parts = sum(
+        one.kind.words for one in tree.components if not (one.can_be_taken_off(inputs) or one.kind.is_joined)
+    )
+    kept = sum(ANSWER_BYTES for one in tree.components if one.kind.is_joined or not one.kind.words)
     moving = {(planned.predicate, planned.query.window) for planned in tree.queries}
     for length, slide in (lengths_of(window) for _, window in moving):
         if prices.in_bulk or slide >= length:
@@ -206,7 +208,7 @@ def _component_bytes(component: Component, inputs: tuple[Input, ...], events: fl
         empty, each, most = SKETCH_BYTES[component.kind]
         # A reference, and the values themselves while there are few.
         return 8 + min(most, empty + each * values)
-    return PACKED_BYTES.get(component.kind, 8)
+    return PACKED_BYTES.get(component.kind, 8 * component.kind.words)
 
 
 @dataclass(frozen=True)

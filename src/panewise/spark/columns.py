@@ -9,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from panewise.aggregates.types import Type
+from panewise.language.evaluate import PAIR
 from panewise.language.expressions import (
     Arithmetic,
     Attribute,
@@ -23,6 +24,7 @@ from panewise.language.expressions import (
     Logical,
     Negate,
     Not,
+    Pair,
     ScalarCall,
 )
 from panewise.language.scalars import SCALARS, Taking
@@ -47,6 +49,10 @@ def to_column(expression: Expression, types: Mapping[str, Type]) -> Column:
             return F.lit(None) if kind is None else F.lit(value).cast(SPARK_TYPES[kind])
         case Attribute(name=name):
             return named(name)
+        case Pair(operand=operand, partner=partner):
+            one, other = to_column(operand, types), to_column(partner, types)
+            both = F.struct(one.alias(PAIR[0]), other.alias(PAIR[1]))
+            return F.when(one.isNotNull() & other.isNotNull(), both)
         case Arithmetic(operator=operator, left=left, right=right):
             return _arithmetic(operator, _double(left, types), _double(right, types))
         case Negate(operand=operand):

@@ -560,7 +560,7 @@ def _in_order(answers: QueryAnswers, lowered: Lowered, numbers: Ints) -> np.ma.M
     # The answers' keys rise.
     rows = np.minimum(np.searchsorted(answers.keys, numbers), len(answers) - 1)
     is_there = answers.keys[rows] == numbers
-    return np.ma.MaskedArray(np.where(is_there, values[rows], 0), ~(is_there & lowered.valid[rows]))
+    return np.ma.MaskedArray(np.where(is_there, values[rows], values.dtype.type(0)), ~(is_there & lowered.valid[rows]))
 
 
 def _masked(column: pa.ChunkedArray) -> np.ma.MaskedArray[Any, Any]:

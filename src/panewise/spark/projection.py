@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from panewise.aggregates.types import Type
 from panewise.errors import EventsError, NamesClashError
-from panewise.language.expressions import Expression, attributes_of
+from panewise.language.expressions import Expression, Pair, attributes_of
 from panewise.language.model import UNBOUNDED_US, Stream
 from panewise.language.typecheck import type_of
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan
@@ -59,7 +59,9 @@ def project(
     columns += [named(key).alias(plan.key_column(key)) for key in plan.keys]
     columns += [_shard_word(plan, word).alias(f"shard_{word}") for word in range(plan.shard_words)]
     for place, column in enumerate(plan.inputs):
-        value = to_column(column.expression, stream.attributes).cast(SPARK_TYPES[column.type])
+        value = to_column(column.expression, stream.attributes)
+        if not isinstance(column.expression, Pair):
+            value = value.cast(SPARK_TYPES[column.type])
         columns.append(value.alias(f"input_{place}"))
     return timed.select(*columns)
 

@@ -25,6 +25,8 @@ class FoldedColumns(ABC):
 
     is_float: bool
     """Whether the values are doubles."""
+    is_boolean = False
+    """A condition is held as 0 or 1."""
 
     @property
     @abstractmethod

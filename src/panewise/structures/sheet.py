@@ -33,7 +33,7 @@ class Shape:
 
 _NUMBERS = (Type.BIGINT, Type.DOUBLE)
 SUBTRACTABLE = frozenset(kind for kind in Kind if kind.is_subtractable)
-FIXED_SIZE = frozenset(kind for kind in Kind if kind.words)
+FIXED_SIZE = frozenset(kind for kind in Kind if kind.words and not kind.is_joined)
 SKETCHES = frozenset(kind for kind in Kind if kind.is_sketch)
 EVERY_KIND = FIXED_SIZE | {Kind.VALUES}
 """The components that lie in plain arrays."""

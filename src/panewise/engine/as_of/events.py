@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from panewise.aggregates.sketches import hashed_words, ordered_words
 from panewise.aggregates.types import Type
 from panewise.engine.columns import Bools, Ints, numbers_of
 from panewise.engine.projection import holds
-from panewise.language.evaluate import evaluate
-from panewise.language.expressions import Expression
+from panewise.language.evaluate import PAIR, evaluate
+from panewise.language.expressions import Expression, Pair
 from panewise.language.model import Stream
 from panewise.language.typecheck import type_of
 
@@ -30,6 +30,10 @@ class InputColumn:
     """Empty if nothing is NULL."""
     strings: pa.Array | None = None
     """The different strings, by number."""
+    partners: npt.NDArray[np.float64] | Ints | None = None
+    """What stands beside each value, if these are pairs."""
+    half_life_us: float = 0.0
+    """How long a value takes to count half as much."""
 
     @property
     def is_float(self) -> bool:
@@ -78,7 +82,8 @@ class OrderedEvents:
         if expression not in self._inputs:
             kind = type_of(expression, self.stream.attributes) or Type.BIGINT
             values = evaluate(expression, self._columns, self.stream.attributes, length=len(self))
-            self._inputs[expression] = _input_column(values, kind)
+            half_life_us = expression.half_life_us if isinstance(expression, Pair) else 0.0
+            self._inputs[expression] = replace(_input_column(values, kind), half_life_us=half_life_us)
         return self._inputs[expression]
 
     def holds(self, where: Expression) -> Bools:
@@ -93,6 +98,10 @@ class OrderedEvents:
 
 
 def _input_column(values: pa.Array, kind: Type) -> InputColumn:
+    if pa.types.is_struct(values.type):
+        valid = np.asarray(values.is_valid()) if values.null_count else np.empty(0, np.bool_)
+        numbers, partners = (numbers_of(values.field(name))[0] for name in PAIR)
+        return InputColumn(kind, numbers, valid, partners=partners)
     if kind is Type.STRING:
         encoded = values.dictionary_encode()
         numbers, valid = numbers_of(encoded.indices.cast(pa.int64()))

@@ -13,8 +13,10 @@ from panewise.aggregates.catalogue import CATALOGUE, Aggregate
 from panewise.aggregates.components import Kind
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.sketches import Sketches, doubles_of, lift, lift_counted, lift_strings
+from panewise.aggregates.types import Type
 from panewise.engine.as_of.values import InputValues
 from panewise.engine.columns import Floats, Ints
+from panewise.engine.joined import fold_joined
 from panewise.engine.sketches import column_of
 from panewise.kernels.block_extremes import greatest_of_ranges
 from panewise.kernels.folding import fold_squares, fold_sum_int, fold_sum_pairs
@@ -70,6 +72,11 @@ class RowFold:
         """There are no values."""
         return False
 
+    @property
+    def is_boolean(self) -> bool:
+        """There are no values."""
+        return False
+
     def ints(self, kind: Kind) -> tuple[Ints, ...]:
         """The number of events."""
         assert kind is Kind.ROWS
@@ -120,8 +127,15 @@ class ValueFold(RowFold):
         """Whether the input holds doubles."""
         return self._values.column.is_float
 
+    @property
+    def is_boolean(self) -> bool:
+        """Whether the input holds conditions."""
+        return self._values.column.kind is Type.BOOLEAN
+
     def ints(self, kind: Kind) -> tuple[Ints, ...]:
         """The int64 columns of a component."""
+        if kind.is_joined:
+            return self._joined(kind)
         match kind:
             case Kind.COUNT:
                 return (self._ends - self._begins,)
@@ -136,6 +150,8 @@ class ValueFold(RowFold):
 
     def floats(self, kind: Kind) -> tuple[Floats, ...]:
         """The float64 columns of a component."""
+        if kind.is_joined:
+            return self._joined(kind)
         match kind:
             case Kind.SUM_FLOAT:
                 return self._sums
@@ -146,6 +162,10 @@ class ValueFold(RowFold):
                 return (self._spread(doubles_of(self._extremes(kind))),)
             case _:
                 raise TypeError(f"{kind} has no doubles")
+
+    def _joined(self, kind: Kind) -> tuple[Column, ...]:
+        folded = fold_joined(kind, self._values.joined(kind), self._low, self._high)
+        return tuple(self._spread(column) for column in folded)
 
     def select(self, ranks: Ints) -> Column:
         """The value at each range's 1-based rank in the order of values."""

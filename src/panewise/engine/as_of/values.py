@@ -20,6 +20,7 @@ from panewise.aggregates.sketches import ordered_words
 from panewise.engine.as_of.events import InputColumn
 from panewise.engine.as_of.substreams import KeyGroup
 from panewise.engine.columns import Floats, Ints
+from panewise.engine.joined import lift_joined
 from panewise.kernels.block_extremes import build_blocks
 from panewise.kernels.folding import prefix_sums
 from panewise.kernels.integer_squares import squares_in_words
@@ -52,14 +53,18 @@ class InputValues:
     def __init__(self, part: KeyGroup, column: InputColumn) -> None:
         self.column = column
         values, segments = column.values[part.rows], part.segments
+        partners = values if column.partners is None else column.partners[part.rows]
         self.before: Ints | None = None
         """How many values come before each event; None if no event has NULL."""
         if len(column.valid):
             valid = column.valid[part.rows]
             if not valid.all():
                 self.before = prefix_sums(valid.astype(np.int64))
-                values, segments = values[valid], self.before[part.segments]
+                values, partners, segments = values[valid], partners[valid], self.before[part.segments]
         self.values: Column = values
+        self.partners: Column = partners
+        """What stands beside each value; the values themselves if these are no pairs."""
+        self._joined: dict[Kind, list[Column]] = {}
         self.segments: Ints = segments
         self.longest = int(np.diff(segments).max(initial=1))
 
@@ -71,6 +76,15 @@ class InputValues:
         if aggregate.reading in _BUILT_FOR_READING:
             return {_BUILT_FOR_READING[aggregate.reading]}
         return {_BUILT_FOR[kind] for kind in kinds if kind in _BUILT_FOR}
+
+    def joined(self, kind: Kind) -> list[Column]:
+        """The words of each value."""
+        if kind not in self._joined:
+            size = len(self.values)
+            none = np.empty(0, np.bool_)
+            half_life, index = self.column.half_life_us, np.arange(size)
+            self._joined[kind] = lift_joined(kind, self.values, self.partners, half_life, none, index, size)
+        return self._joined[kind]
 
     @cached_property
     def ordered(self) -> Ints:

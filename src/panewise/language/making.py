@@ -1,0 +1,421 @@
+"""Queries made in Python: the same model as the text, which `str` gives.
+
+Columns are expressions: operators and functions make further ones. A query is a value: every method returns another. A
+`parameter` stands for a constant, or a length of a window, that comes later from each row of a table.
+
+>>> s = declare("s", {"t": "TIMESTAMP", "k": "STRING", "x": "DOUBLE"}, timestamp="t")
+>>> late = query("late").over(s, range="1 HOUR", slide="5 MINUTES").where(s.x > parameter("least"))
+>>> print(late.group_by(s.k).select(s.k, mean=call("SUM", s.x) / call("COUNT")).filled(least=15))
+CREATE QUERY late AS SELECT k, SUM(x) / COUNT(*) AS mean FROM s [RANGE 1 HOUR SLIDE 5 MINUTES] WHERE x > 15 GROUP BY k;
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from panewise.aggregates.types import Type
+from panewise.errors import ArgumentError, StatementError
+from panewise.language import functions
+from panewise.language.binder import bind
+from panewise.language.expressions import (
+    NOWHERE,
+    AggregateCall,
+    Arithmetic,
+    Attribute,
+    Comparison,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Negate,
+    Not,
+    RowCall,
+    ScalarCall,
+    walk,
+    with_children,
+)
+from panewise.language.literals import read_duration
+from panewise.language.model import Query, SelectItem, Stream
+from panewise.language.printer import print_query, print_stream
+from panewise.language.reader import read
+from panewise.language.source import located
+from panewise.language.statements import CreateQuery, Duration, Item, Name, Source, WindowClause
+from panewise.language.words import TYPES
+from panewise.language.workload import Workload
+from panewise.windows import RowWindow, TimeWindow, Window
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Parameter(Expression):
+    """A constant that a row of a table gives later."""
+
+    name: str
+
+
+Length = str | timedelta | int | Parameter
+"""A duration as in the text, a timedelta, or a number of rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """An expression. `&`, `|` and `~` are AND, OR and NOT; a comparison gives a condition."""
+
+    expression: Expression
+
+    def __add__(self, other: object) -> Column:
+        return self._with("+", other)
+
+    def __sub__(self, other: object) -> Column:
+        return self._with("-", other)
+
+    def __mul__(self, other: object) -> Column:
+        return self._with("*", other)
+
+    def __truediv__(self, other: object) -> Column:
+        return self._with("/", other)
+
+    def __radd__(self, other: object) -> Column:
+        return Column(_expression(other))._with("+", self)
+
+    def __rsub__(self, other: object) -> Column:
+        return Column(_expression(other))._with("-", self)
+
+    def __rmul__(self, other: object) -> Column:
+        return Column(_expression(other))._with("*", self)
+
+    def __rtruediv__(self, other: object) -> Column:
+        return Column(_expression(other))._with("/", self)
+
+    def __neg__(self) -> Column:
+        return Column(Negate(self.expression))
+
+    def __eq__(self, other: object) -> Column:  # type: ignore[override]
+        return self._compared("=", other)
+
+    def __ne__(self, other: object) -> Column:  # type: ignore[override]
+        return self._compared("<>", other)
+
+    def __lt__(self, other: object) -> Column:
+        return self._compared("<", other)
+
+    def __le__(self, other: object) -> Column:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: object) -> Column:
+        return self._compared(">", other)
+
+    def __ge__(self, other: object) -> Column:
+        return self._compared(">=", other)
+
+    def __and__(self, other: object) -> Column:
+        return Column(Logical("AND", self.expression, _expression(other)))
+
+    def __or__(self, other: object) -> Column:
+        return Column(Logical("OR", self.expression, _expression(other)))
+
+    def __invert__(self) -> Column:
+        return Column(Not(self.expression))
+
+    def __bool__(self) -> bool:
+        raise ArgumentError("a column has no truth by itself; write & for AND, | for OR and ~ for NOT")
+
+    def is_in(self, *values: object) -> Column:
+        """`x IN (...)`."""
+        items = tuple(item for item in map(_expression, values) if isinstance(item, Literal))
+        if len(items) != len(values):
+            raise ArgumentError("is_in takes constants; compare columns and parameters with == and join them with |")
+        return Column(InList(self.expression, items, False))
+
+    def like(self, pattern: str) -> Column:
+        """`x LIKE pattern`."""
+        return Column(Like(self.expression, pattern, False))
+
+    def is_null(self) -> Column:
+        """`x IS NULL`."""
+        return Column(IsNull(self.expression, False))
+
+    def filter(self, condition: Column) -> Column:
+        """`AGG(x) FILTER (WHERE condition)`."""
+        call = self.expression
+        if not isinstance(call, AggregateCall | RowCall | ScalarCall):
+            raise ArgumentError("filter stands behind an aggregate: call('SUM', s.x).filter(s.x > 0)")
+        with located(""):
+            return Column(functions.filtered(call, condition.expression, NOWHERE))
+
+    def _with(self, operator: str, other: object) -> Column:
+        return Column(Arithmetic(operator, self.expression, _expression(other)))
+
+    def _compared(self, operator: str, other: object) -> Column:
+        return Column(Comparison(operator, self.expression, _expression(other)))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def parameter(name: str) -> Column:
+    """A constant that `filled` or `for_each` gives a value."""
+    return Column(Parameter(name))
+
+
+def call(function: str, *arguments: object, half_life: str | timedelta | None = None) -> Column:
+    """An aggregate or another function by its name; `call("COUNT")` is COUNT(*)."""
+    with located(""):
+        name = functions.find_function(function, NOWHERE)
+        values = [_expression(argument) for argument in arguments]
+        if half_life is not None:
+            return Column(functions.call_half_life(name, values[0], _microseconds(half_life), NOWHERE))
+        if not values:
+            return Column(functions.call_all_rows(name, NOWHERE))
+        return Column(functions.call(name, values, NOWHERE))
+
+
+def distinct(column: Column) -> Column:
+    """`COUNT(DISTINCT x)`."""
+    return Column(functions.call_distinct(functions.COUNT, column.expression, NOWHERE))
+
+
+@dataclass(frozen=True)
+class DeclaredStream:
+    """A stream. Its attributes are columns: `s.x`, or `s["x"]` where the name is no Python name or a method's."""
+
+    model: Stream
+
+    def __getattr__(self, name: str) -> Column:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self.model.attributes:
+            known = ", ".join(self.model.attributes)
+            raise ArgumentError(f"stream {self.model.name} has no attribute {name!r}; it has {known}")
+        return Column(Attribute(name))
+
+    def __str__(self) -> str:
+        return print_stream(self.model)
+
+
+def declare(
+    name: str,
+    attributes: Mapping[str, str | Type],
+    *,
+    timestamp: str,
+    watermark: str | timedelta = "0 SECONDS",
+    granularity: str | timedelta | None = None,
+) -> DeclaredStream:
+    """Declare a stream, as CREATE STREAM does."""
+    types = {one: kind if isinstance(kind, Type) else TYPES.get(kind.upper()) for one, kind in attributes.items()}
+    for one, kind in types.items():
+        if kind is None:
+            raise ArgumentError(
+                f"stream {name}: {one} has the unknown type {attributes[one]!r}; known: {', '.join(TYPES)}"
+            )
+    known = {one: kind for one, kind in types.items() if kind is not None}
+    finest = None if granularity is None else _microseconds(granularity)
+    stream = Stream(name, known, timestamp, _microseconds(watermark), finest)
+    return DeclaredStream(read(print_stream(stream)).streams[name])
+
+
+@dataclass(frozen=True)
+class MadeQuery:
+    """A query, or a template of queries if it has parameters."""
+
+    name: str
+    stream: Stream | None = None
+    range: Length | None = None
+    slide: Length | None = None
+    condition: Expression | None = None
+    keys: tuple[str, ...] = ()
+    items: tuple[SelectItem, ...] = ()
+    passing: Expression | None = None
+
+    def over(self, stream: DeclaredStream, range: Length | Column, slide: Length | Column | None = None) -> MadeQuery:
+        """The stream and the window: durations for a window over time, numbers for one over rows."""
+        return replace(self, stream=stream.model, range=_length(range), slide=None if slide is None else _length(slide))
+
+    def where(self, condition: Column) -> MadeQuery:
+        """Only events that pass; a further condition must hold too."""
+        return replace(self, condition=_both(self.condition, condition.expression))
+
+    def group_by(self, *columns: Column) -> MadeQuery:
+        """The attributes to group by."""
+        names = [column.expression.name for column in columns if isinstance(column.expression, Attribute)]
+        if len(names) != len(columns):
+            raise ArgumentError(f"query {self.name}: group_by takes attributes of the stream")
+        return replace(self, keys=tuple(names))
+
+    def select(self, *columns: Column, **named: Column) -> MadeQuery:
+        """Grouped attributes and aggregates; a keyword is the name of its column."""
+        items = [SelectItem(column.expression) for column in columns]
+        items += [SelectItem(column.expression, name) for name, column in named.items()]
+        return replace(self, items=(*self.items, *items))
+
+    def having(self, condition: Column) -> MadeQuery:
+        """Only groups that pass; a further condition must hold too."""
+        return replace(self, passing=_both(self.passing, condition.expression))
+
+    def filled(self, **values: object) -> MadeQuery:
+        """The query with values for its parameters, also in its name: `late_{least}`."""
+        given = {name: _expression(value) for name, value in values.items() if not isinstance(value, timedelta)}
+        items = tuple(replace(item, expression=_filled(item.expression, given)) for item in self.items)
+        return replace(
+            self,
+            name=self.name.format(**values),
+            range=_chosen(self.range, values),
+            slide=_chosen(self.slide, values),
+            condition=None if self.condition is None else _filled(self.condition, given),
+            items=items,
+            passing=None if self.passing is None else _filled(self.passing, given),
+        )
+
+    def for_each(self, table: Any) -> list[MadeQuery]:
+        """A query for each row of a table: an Arrow table, a pandas or Polars DataFrame, or a list of dicts.
+
+        Cost: O(rows times nodes); no text is written or read.
+        """
+        return [self.filled(**row) for row in _rows(table)]
+
+    @property
+    def model(self) -> Query:
+        """The query as a value, with names and types not yet checked."""
+        left = [node.name for one in self._expressions() for node in walk(one) if isinstance(node, Parameter)]
+        left += [length.name for length in (self.range, self.slide) if isinstance(length, Parameter)]
+        if left:
+            raise ArgumentError(f"query {self.name}: no value for the parameter {left[0]!r}; give it with filled(...)")
+        if self.stream is None:
+            raise ArgumentError(f"query {self.name} has no stream; say over(stream, range=...)")
+        return Query(
+            self.name, self.stream.name, self._window(), self.items, self.condition, self.keys, self.passing
+        )  # fmt: skip
+
+    def statement(self) -> CreateQuery:
+        """What the parser would have made of its text."""
+        query = self.model
+        durations: tuple[Duration, ...] = ()
+        if isinstance(query.window, TimeWindow):
+            durations = (Duration(query.window.left_us, NOWHERE, "RANGE"),)
+            if query.window.slide_us is not None:
+                durations += (Duration(query.window.slide_us, NOWHERE, "SLIDE"),)
+        items = tuple(
+            Item(item.expression, None if item.alias is None else Name(item.alias, NOWHERE)) for item in query.select
+        )
+        source = Source(Name(query.stream, NOWHERE), WindowClause(query.window, durations))
+        groups = tuple(Name(name, NOWHERE) for name in query.group_by)
+        name = Name(query.name, NOWHERE)
+        return CreateQuery(name, source, items, query.where, groups, query.having, None, NOWHERE)
+
+    def __str__(self) -> str:
+        return print_query(self.model)
+
+    def _window(self) -> Window:
+        if self.range is None:
+            raise ArgumentError(f"query {self.name} has no window; say over(stream, range=...)")
+        if isinstance(self.range, int):
+            slide = self.slide
+            if slide is not None and not isinstance(slide, int):
+                raise ArgumentError(f"query {self.name}: a window over rows slides by a number of rows, got {slide!r}")
+            return RowWindow(self.range, slide=slide)
+        return TimeWindow(_microseconds(self.range), slide_us=None if self.slide is None else _microseconds(self.slide))
+
+    def _expressions(self) -> Iterable[Expression]:
+        shown = (item.expression for item in self.items)
+        return (one for one in (*shown, self.condition, self.passing) if one is not None)
+
+
+def query(name: str) -> MadeQuery:
+    """Begin a query."""
+    return MadeQuery(name)
+
+
+def build(*queries: MadeQuery) -> Workload:
+    """The workload of some queries and their streams, with every name and type checked.
+
+    A mistake raises a `StatementError` with its place in the text of the query.
+    """
+    streams = {one.stream.name: one.stream for one in queries if one.stream is not None}
+    try:
+        return bind([one.statement() for one in queries], "", Workload(streams))
+    except StatementError:
+        _point_out(queries, streams)
+        raise
+
+
+def _point_out(queries: Iterable[MadeQuery], streams: Mapping[str, Stream]) -> None:
+    """Raise the first mistake with its place in the text."""
+    read("\n".join([*map(print_stream, streams.values()), *map(str, queries)]))
+
+
+def _expression(value: object) -> Expression:
+    """A column as it is, and a Python value as a constant."""
+    match value:
+        case Column():
+            return value.expression
+        case bool():
+            return Literal(value, Type.BOOLEAN)
+        case int():
+            return Literal(value, Type.BIGINT)
+        case float():
+            return Literal(value, Type.DOUBLE)
+        case str():
+            return Literal(value, Type.STRING)
+        case datetime():
+            moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+            return Literal((moment - EPOCH) // timedelta(microseconds=1), Type.TIMESTAMP)
+        case None:
+            return Literal(None, None)
+        case _:
+            raise ArgumentError(
+                f"no constant of the language is like {value!r}; give a number, a text, a bool or a time"
+            )
+
+
+def _length(given: Length | Column) -> Length:
+    if isinstance(given, Column):
+        if not isinstance(given.expression, Parameter):
+            raise ArgumentError("the length of a window is a duration, a number of rows, or a parameter")
+        return given.expression
+    return given
+
+
+def _microseconds(length: Length) -> int:
+    if isinstance(length, timedelta):
+        return length // timedelta(microseconds=1)
+    number, _, unit = str(length).partition(" ")
+    with located(str(length)):
+        return read_duration(number, unit, NOWHERE, NOWHERE)
+
+
+def _chosen(length: Length | None, values: Mapping[str, object]) -> Length | None:
+    if not isinstance(length, Parameter) or length.name not in values:
+        return length
+    value = values[length.name]
+    if not isinstance(value, str | timedelta | int):
+        raise ArgumentError(f"the parameter {length.name!r} is a length of a window, and {value!r} is none")
+    return value
+
+
+def _filled(node: Expression, values: Mapping[str, Expression]) -> Expression:
+    if isinstance(node, Parameter):
+        return values.get(node.name, node)
+    return with_children(node, lambda child: _filled(child, values))
+
+
+def _both(one: Expression | None, other: Expression) -> Expression:
+    return other if one is None else Logical("AND", one, other)
+
+
+def _rows(table: Any) -> Iterable[Mapping[str, Any]]:
+    if hasattr(table, "to_pylist"):
+        rows: Iterable[Mapping[str, Any]] = table.to_pylist()
+        return rows
+    if hasattr(table, "iter_rows"):
+        return list(table.iter_rows(named=True))
+    if hasattr(table, "to_dict"):
+        return list(table.to_dict("records"))
+    return list(table)

@@ -1,0 +1,71 @@
+"""Queries made in Python are those that their text gives, and a template is as many as its table has rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+import panewise
+from panewise.language.making import MadeQuery, build, call, declare, distinct, parameter, query
+
+s = declare(
+    "s",
+    {"t": "TIMESTAMP", "k": "STRING", "x": "DOUBLE", "n": "BIGINT", "count": "BIGINT"},
+    timestamp="t",
+    watermark="5 SECONDS",
+)
+COUNT = call("COUNT")
+EVERY = [
+    query("sliding").over(s, "1 HOUR", timedelta(minutes=5)).group_by(s.k).select(s.k, COUNT, mean=call("avg", s.x)),
+    query("whole")
+    .over(s, range=100, slide=10)
+    .where((s.x * 2 - 1 > -s.n) | ~s.k.like("a%"))
+    .where(s.t >= datetime(2024, 1, 31, tzinfo=UTC))
+    .select(share=call("COUNT_IF", s.x > 3) / COUNT, late=call("SUM", s["count"]).filter(s.n.is_in(1, 2))),
+    query("found")
+    .over(s, "90 SECONDS")
+    .group_by(s.k)
+    .select(distinct(s.n), call("ARG_MAX", s.x, s.n), call("EWM_AVG", s.x, half_life="10 MINUTES"))
+    .having((call("LAST", s.x) != 0.5) & call("MIN", s.n).is_null()),
+]
+
+
+@pytest.mark.parametrize("made", EVERY, ids=lambda made: made.name)
+def test_it_is_the_query_of_its_text(made: MadeQuery) -> None:
+    built = build(made)
+    assert built == panewise.read(f"{s}\n{made}")
+    assert panewise.Engine(built).workload == built
+
+
+def test_a_template_and_a_table() -> None:
+    template = (
+        query("late_{key}_{least}")
+        .over(s, parameter("range"), "1 MINUTE")
+        .where(s.k == parameter("key"))
+        .select(total=call("SUM", s.x))
+        .having(call("MAX", s.x) > parameter("least"))
+    )
+    with pytest.raises(panewise.ArgumentError, match="no value for the parameter 'key'"):
+        str(template)
+    rows = [{"key": f"it's {i}", "least": i, "range": f"{1 + i % 7} MINUTES"} for i in range(200)]
+    made = template.for_each(pa.Table.from_pylist(rows))
+    built = build(*made)
+    assert built == panewise.read("\n".join([str(s), *map(str, made)]))
+    assert built == build(*template.for_each(rows))
+    assert list(built.queries)[3] == "late_it's 3_3"
+
+
+def test_mistakes_have_their_place_in_the_text() -> None:
+    with pytest.raises(panewise.StatementError, match=r"SUM needs BIGINT or DOUBLE, k is STRING") as raised:
+        build(query("a").over(s, "1 HOUR").select(call("SUM", s.k)))
+    assert (raised.value.line, raised.value.column) == (2, 30)
+    with pytest.raises(panewise.ArgumentError, match="has no attribute 'y'; it has t, k, x"):
+        print(s.y)
+    with pytest.raises(panewise.ArgumentError, match="write & for AND"):
+        print(s.x > 1 and s.n > 1)
+    with pytest.raises(panewise.StatementError, match="unknown function"):
+        call("SUMM", s.x)
+    with pytest.raises(panewise.ArgumentError, match="has no stream"):
+        str(query("a").select(COUNT))
