@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import panewise
-from panewise.engine import event_log, growing
+from panewise.engine import event_log, integer_queue
 from panewise.engine.event_log import EventLog, Retention
 from panewise.windows import RowWindow, TimeWindow, Window
 
@@ -119,8 +119,8 @@ def test_what_lookups_need_is_never_let_go(
 
 
 @given(steps=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200)), max_size=40))
-def test_a_growing_column_holds_what_came_and_did_not_leave(steps: list[tuple[int, int]]) -> None:
-    column, held, next_value = growing.GrowingInts(), [], 0
+def test_a_queue_of_integers_holds_what_came_and_did_not_leave(steps: list[tuple[int, int]]) -> None:
+    column, held, next_value = integer_queue.IntegerQueue(), [], 0
     for coming, leaving in steps:
         column.append(np.arange(next_value, next_value + coming))
         held += range(next_value, next_value + coming)
@@ -130,5 +130,5 @@ def test_a_growing_column_holds_what_came_and_did_not_leave(steps: list[tuple[in
         held = held[leaving:]
         assert column.values.tolist() == held
         assert len(column) == len(held)
-        assert len(column._room) <= max(growing.FEWEST, 4 * len(held))
+        assert len(column._room) <= max(integer_queue.FEWEST, 4 * len(held))
     assert column.copied <= 2 * next_value

@@ -216,7 +216,7 @@ class Program(RuleBasedStateMachine):
     @precondition(lambda self: self.on_demand)
     @rule(place=PLACES, key=KEYS)
     def look_at_one_key(self, place: int, key) -> None:
-        """The short way for a single group, with its key in any form."""
+        """Lookups of a single group, with its key in any form."""
         query = self.engine.workload.queries[self.pick(place)]
         if not query.group_by:
             return

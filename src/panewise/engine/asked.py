@@ -17,7 +17,7 @@ import numpy.typing as npt
 from panewise.aggregates.components import Component
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
-from panewise.engine.closed import Folded
+from panewise.engine.closed_windows import Folded
 from panewise.language.expressions import AggregateCall, Comparison, Expression, Logical, aggregates_of
 from panewise.language.expressions import Literal as Constant
 from panewise.planning.optimize import components_of

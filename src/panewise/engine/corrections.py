@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from panewise.engine.answers import Groups, QueryAnswers
 from panewise.engine.changes import last_instance, time_bounds
-from panewise.engine.closed import ClosedWindows
+from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.families import Family
 from panewise.engine.generation import TreeState
 from panewise.engine.reported import no_words, withdrawn, words_of

@@ -548,9 +548,9 @@ class Engine(Closing):
     def _find_one(
         self, single: SingleLookups, state: StreamState, at_us: int | None, key: tuple[object, ...]
     ) -> FoundOne | None:
-        """The answers of one group by the short way; None if the short way cannot give them."""
+        """The answers of one group as plain values; None if they need a table."""
         at_us = state.now_us if at_us is None else at_us
-        if at_us is None or state.log is None or not single.is_short:
+        if at_us is None or state.log is None or not single.is_plain:
             return None
         found = single.find(state.log, at_us, state.since_us[single.query.name], key)
         if found is not None and found.overflows:

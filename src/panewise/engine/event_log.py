@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.engine.columns import arrow_type
-from panewise.engine.growing import GrowingInts
+from panewise.engine.integer_queue import IntegerQueue
 from panewise.engine.tables import KeyTable
 from panewise.errors import HistoryError
 from panewise.language.model import Stream
@@ -84,7 +84,7 @@ class EventLog:
     _events: pa.Table | None = None
     _new: list[pa.RecordBatch] = field(default_factory=list)
     final_held: int = 0
-    _numbers: GrowingInts | None = None
+    _numbers: IntegerQueue | None = None
     """The number of each final event held, counted from the beginning of the log."""
     _looked: _Look | None = None
     _times: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -148,9 +148,9 @@ class EventLog:
         """The number of each final event held; numbers rise, with gaps where events were dropped."""
         return self._numbered().values
 
-    def _numbered(self) -> GrowingInts:
+    def _numbered(self) -> IntegerQueue:
         if self._numbers is None:
-            self._numbers = GrowingInts(np.arange(self.final_count - self.final_held, self.final_count))
+            self._numbers = IntegerQueue(np.arange(self.final_count - self.final_held, self.final_count))
         return self._numbers
 
     def final_events(self) -> tuple[pa.Table, Ints]:
@@ -179,7 +179,7 @@ class EventLog:
         self.complete_from_us = max(self.complete_from_us or gone + 1, gone + 1)
         self.trimmed_at_us = watermark_us
         kept = np.flatnonzero(keep)
-        self._numbers = GrowingInts(np.concatenate([self.numbers[kept], self.numbers[old:]]))
+        self._numbers = IntegerQueue(np.concatenate([self.numbers[kept], self.numbers[old:]]))
         events = self.events
         self._events = pa.concat_tables([events.take(pa.array(kept)), events.slice(old)]).combine_chunks()
         self._times = self._times[:0]

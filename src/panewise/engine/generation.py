@@ -19,7 +19,7 @@ import pyarrow as pa
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.asked import Asked
 from panewise.engine.changes import LastReport, last_instance, time_bounds
-from panewise.engine.closed import ClosedWindows
+from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.combine import Combiner
 from panewise.engine.projection import project
 from panewise.engine.slot_store import SlotStore

@@ -18,10 +18,10 @@ from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.asked import Asked
 from panewise.engine.combine import Combiner
 from panewise.engine.event_log import EventLog, one_batch
+from panewise.engine.on_demand.kernel_answers import Arrays
 from panewise.engine.on_demand.scalars import Values, as_scalars
 from panewise.engine.on_demand.served import Keys, labelled_aggregates
-from panewise.engine.on_demand.shared import SharedStructures
-from panewise.engine.on_demand.short_way import Arrays
+from panewise.engine.on_demand.shared_structures import SharedStructures
 from panewise.engine.projection import project
 from panewise.engine.slot_store import SlotStore
 from panewise.engine.tables import KeyTable

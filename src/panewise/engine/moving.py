@@ -36,7 +36,7 @@ from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
-from panewise.engine.closed import Folded, Lowering
+from panewise.engine.closed_windows import Folded, Lowering
 from panewise.engine.kept_answers import KeptAnswers
 from panewise.engine.packed_rows import NO_END
 from panewise.engine.picked_rows import PickedRows, PredicateRows

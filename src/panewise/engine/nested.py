@@ -20,7 +20,7 @@ import numpy.typing as npt
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import Groups
-from panewise.engine.closed import FEW, Folded, Lowering
+from panewise.engine.closed_windows import FEW, Folded, Lowering
 from panewise.engine.packed_rows import PackedRows
 from panewise.kernels.key_ranges import rows_of_ranges
 from panewise.kernels.nested_windows import (
@@ -106,7 +106,7 @@ class NestedWindows:
         self._expected: list[Ints] = []
         self._few: tuple[Ints, NestedWindows] | None = None
         """Some keys, and the windows of these alone."""
-        self._cells: _Cells | None = None
+        self._all: _AllWindows | None = None
         self.visited = 0
         """How many rows the windows cover."""
         self.covered = self._covered()
@@ -142,9 +142,9 @@ class NestedWindows:
         """
         if not self.is_small:
             return None
-        if self._cells is None:
-            self._cells = _Cells(self, plan)
-        return self._cells.lowered(aggregate).take(piece * self._keys + keys)
+        if self._all is None:
+            self._all = _AllWindows(self, plan)
+        return self._all.lowered(aggregate).take(piece * self._keys + keys)
 
     def lines(self, component: Component) -> tuple[Column, ...]:
         """The folded columns of a component, with a line for each piece and a value for each key."""
@@ -240,7 +240,7 @@ class NestedWindows:
         return _accumulated(self._lines_of(best), np.maximum if greatest else np.fmin)
 
 
-class _Cells(Lowering):
+class _AllWindows(Lowering):
     """All windows of an edge and all keys, one line after the other, covered or not."""
 
     def __init__(self, windows: NestedWindows, plan: StreamPlan) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Component
-from panewise.engine.closed import View
+from panewise.engine.closed_windows import View
 from panewise.engine.packed_rows import PackedRows, Places
 from panewise.engine.rows import Rows
 from panewise.engine.sketches import open_in_place

@@ -28,7 +28,7 @@ from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
 from panewise.engine.asked import Asked, AskedWindow
-from panewise.engine.closed import ClosedWindows, Fold, Folded, RepeatedFold, View
+from panewise.engine.closed_windows import ClosedWindows, Fold, Folded, RepeatedFold, View
 from panewise.engine.combine import partials_schema
 from panewise.engine.moving import JoinedFold, MovingFold, MovingWindow
 from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, RowReading, can_nest

@@ -18,9 +18,9 @@ from panewise.engine.event_log import EventLog, Retention, one_batch
 from panewise.engine.families import Family, families_of
 from panewise.engine.generation import Generation, TreeState, decided, time_answers
 from panewise.engine.lookup import lookup_answers, lookup_arrays
+from panewise.engine.on_demand.kernel_answers import Arrays
 from panewise.engine.on_demand.served import labelled_aggregates
-from panewise.engine.on_demand.shared import Keys, SharedStructures
-from panewise.engine.on_demand.short_way import Arrays
+from panewise.engine.on_demand.shared_structures import Keys, SharedStructures
 from panewise.engine.overflows import Overflows, found_in
 from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.engine.within import TimeGrams

@@ -25,7 +25,7 @@ from panewise.aggregates.catalogue import carrier_of
 from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type
 from panewise.engine.event_log import EventLog
-from panewise.engine.growing import GrowingInts
+from panewise.engine.integer_queue import IntegerQueue
 from panewise.engine.projection import holds
 from panewise.errors import HistoryError, PanewiseError, SlowerLookupsWarning
 from panewise.language.evaluate import evaluate
@@ -66,7 +66,7 @@ class RisingNumbers:
     """
 
     def __init__(self) -> None:
-        self._column = GrowingInts()
+        self._column = IntegerQueue()
         self._first = 0
 
     def append(self, numbers: Ints) -> None:

@@ -26,7 +26,7 @@ from panewise.language.workload import Workload
 from panewise.planning.cost import FEED, Prices
 from panewise.planning.plan import Plan
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
-from panewise.planning.sharing.few import share_few
+from panewise.planning.sharing.few_windows import share_few
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import (
     DEFAULT_RATE,

@@ -24,7 +24,7 @@ import pyarrow as pa
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
-from panewise.engine.closed import ClosedWindows
+from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.on_demand.keys import asked_times, key_columns
 from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.overflows import Overflows

@@ -28,7 +28,7 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
-from panewise.engine.closed import Fold
+from panewise.engine.closed_windows import Fold
 from panewise.errors import SlowerLookupsWarning, SubstreamError
 from panewise.planning.having import Threshold, plan_having
 from panewise.planning.optimize import components_of

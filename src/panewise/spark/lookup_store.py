@@ -20,7 +20,7 @@ import pyarrow as pa
 from panewise.aggregates.components import Component
 from panewise.aggregates.sketches import Sketches
 from panewise.engine.answers import Groups
-from panewise.engine.closed import ClosedWindows, Fold, View
+from panewise.engine.closed_windows import ClosedWindows, Fold, View
 from panewise.engine.rows import Multisets, Rows
 from panewise.engine.sketches import open_in_place
 from panewise.engine.slot_store import SlotStore

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.answers import Groups, public_type
-from panewise.engine.closed import Fold
+from panewise.engine.closed_windows import Fold
 from panewise.engine.families import WINDOW_END
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.overflows import Overflows

@@ -202,8 +202,8 @@ def test_lookups_agree_with_the_oracle(using, data) -> None:
     fewest = data.draw(st.sampled_from([1, 256]))
     with (
         patch("panewise.engine.on_demand.sequence.MOST_BEHIND", data.draw(st.sampled_from([1, 4096]))),
-        patch("panewise.engine.on_demand.shared.FEWEST_TOGETHER", fewest),
-        patch("panewise.engine.on_demand.short_way.FEWEST_TOGETHER", fewest),
+        patch("panewise.engine.on_demand.shared_structures.FEWEST_TOGETHER", fewest),
+        patch("panewise.engine.on_demand.kernel_answers.FEWEST_TOGETHER", fewest),
         patch("panewise.engine.on_demand.adaptation.FEWEST_USES", 8),
         patch("panewise.engine.on_demand.adaptation.MARGIN", 1.0),
     ):

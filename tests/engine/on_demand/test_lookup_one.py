@@ -120,8 +120,8 @@ def test_sums_of_two_words() -> None:
         assert engine.lookup_one("q0", "b") == {"SUM(n)": None, "AVG(n)": 2.0**62}
         # If all groups are answered together, a group that overflows must not disturb the others.
         with (
-            patch("panewise.engine.on_demand.shared.FEWEST_TOGETHER", 1),
-            patch("panewise.engine.on_demand.short_way.FEWEST_TOGETHER", 1),
+            patch("panewise.engine.on_demand.shared_structures.FEWEST_TOGETHER", 1),
+            patch("panewise.engine.on_demand.kernel_answers.FEWEST_TOGETHER", 1),
         ):
             assert engine.lookup_many("q0", ["c", "a"])["SUM(n)"].tolist() == [1, 2**63 - 5]
 

@@ -167,7 +167,7 @@ def test_keys_in_every_form() -> None:
     assert len(engine.lookup("q0", keys=[("z", 1)])) == 0
 
 
-def test_one_key_the_short_way_gives_the_same_table() -> None:
+def test_one_key_by_a_kernel_gives_the_same_table() -> None:
     select = "k, SUM(x), MAX(n), COUNT(*), AVG(n), MEDIAN(n)"
     engine = engine_of(f"{select} FROM s [RANGE 9 SECONDS] GROUP BY k", "g, MIN(x) FROM s [ROWS 3] GROUP BY g")
     push(engine, [1, 2, 3, 4], k=["a", "b", "a", "c"], g=[1, 2, 1, 3], x=[1.5, None, 4.0, None], n=[4, 5, 6, None])

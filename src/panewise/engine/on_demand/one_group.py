@@ -1,6 +1,6 @@
 """One group: its answers in one window, from final and pending events, without arrays where that is possible.
 
-Cost: one call of a kernel by the short way; otherwise a few calls for each column.
+Cost: one call of a kernel where that can answer; otherwise a few calls for each column.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.parts import Part
 from panewise.engine.on_demand.scalars import Answer, as_scalars
 from panewise.engine.on_demand.served import Served
-from panewise.engine.on_demand.shared import PendingRanges, Ranges, SharedStructures
+from panewise.engine.on_demand.shared_structures import PendingRanges, Ranges, SharedStructures
 
 
 class FoundOne(NamedTuple):
@@ -38,12 +38,12 @@ def find_one(
 ) -> FoundOne | None:
     """The answers of one existing group, once everything is prepared; None if the window's events must be read."""
     coverage, (from_number, to_number, start_us, end_us) = served.coverage_of_one(log, at_us, since_us, code)
-    short = structures.short_way(served)
-    if short is not None:
-        found = short.one(pending, code, coverage)
+    by_kernel = structures.by_kernel(served)
+    if by_kernel is not None:
+        found = by_kernel.one(pending, code, coverage)
         if found is not None:
-            covered, by_kernel, overflows = found
-            return FoundOne(start_us, end_us, by_kernel if covered or not served.sequence.group_by else None, overflows)
+            covered, answers, overflows = found
+            return FoundOne(start_us, end_us, answers if covered or not served.sequence.group_by else None, overflows)
     final = served.sequence.final
     low, high = final.positions_of_one(code, from_number, to_number)
     pending_low = pending_high = 0

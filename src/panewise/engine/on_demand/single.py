@@ -16,7 +16,7 @@ from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.on_demand.one_group import FoundOne, find_one
 from panewise.engine.on_demand.scalars import Values
 from panewise.engine.on_demand.served import Keys, Served, labelled_aggregates
-from panewise.engine.on_demand.shared import SharedStructures
+from panewise.engine.on_demand.shared_structures import SharedStructures
 from panewise.engine.one_row import OneRow
 from panewise.language.model import Query, Stream
 
@@ -39,9 +39,9 @@ class SingleLookups:
         """The Python type of keys that need no conversion."""
         self._order = [query.group_by.index(name) for name in sorted(query.group_by)]
         """The place in GROUP BY of each attribute of the structures' key; these are in the order of their names."""
-        self.is_short = query.having is None and query.within is None and not query.computed
+        self.is_plain = query.having is None and query.within is None and not query.computed
         """Whether structures alone have the answers, with nothing left to do."""
-        self.has_table = self.is_short and not self._row.has_bounds
+        self.has_table = self.is_plain and not self._row.has_bounds
         """Whether the answers are all that a table shows."""
         self._key_length = len(query.group_by)
         self._is_ordered = self._order == sorted(self._order)

@@ -28,11 +28,11 @@ from panewise.engine.on_demand.columns import (
     Widths,
 )
 from panewise.engine.on_demand.coverage import same_for_all
+from panewise.engine.on_demand.kernel_answers import FEWEST_TOGETHER, Arrays, KernelAnswers
 from panewise.engine.on_demand.parts import NO_KEYS, Part
 from panewise.engine.on_demand.sequence import Sequence
 from panewise.engine.on_demand.served import Keys as Keys
 from panewise.engine.on_demand.served import Served, ServedAggregate
-from panewise.engine.on_demand.short_way import FEWEST_TOGETHER, Arrays, ShortWay
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
@@ -120,7 +120,7 @@ class SharedStructures:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._served: dict[str, Served] = {}
-        self._short: dict[Served, ShortWay] = {}
+        self._by_kernel: dict[Served, KernelAnswers] = {}
         self._sequences: dict[tuple[Expression | None, tuple[str, ...]], Sequence] = {}
         self._observed: dict[HeldColumn, Observed] = {}
         self._read = 0
@@ -146,15 +146,15 @@ class SharedStructures:
             sequence.add_index(IndexKey.of(threshold), query.name, needs)
         served = Served(query, sequence, rows, tuple(aggregates), tuple(columns), threshold)
         self._served[query.name] = served
-        if ShortWay.leads_to(served):
-            self._short[served] = ShortWay(served)
+        if KernelAnswers.can_answer(served):
+            self._by_kernel[served] = KernelAnswers(served)
 
     def remove(self, name: str) -> None:
         """Stop answering a query, and drop what only it needed."""
         served = self._served.pop(name, None)
         if served is None:
             return
-        self._short.pop(served, None)
+        self._by_kernel.pop(served, None)
         if served.threshold is not None:
             served.sequence.drop_index(IndexKey.of(served.threshold), name)
         for column in served.columns:
@@ -184,24 +184,24 @@ class SharedStructures:
         """A query that structures answer; None for the others."""
         return self._served.get(name)
 
-    def short_way(self, served: Served) -> ShortWay | None:
-        """The short way to a query's answers; None if it has none."""
-        return self._short.get(served)
+    def by_kernel(self, served: Served) -> KernelAnswers | None:
+        """How a call of a kernel answers a query; None if it cannot."""
+        return self._by_kernel.get(served)
 
     def lookup_arrays(
         self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys
     ) -> tuple[Arrays, int] | None:
         """The answers of the given groups, an element for each, and how many do not fit in 64 bits.
 
-        None if the short way cannot give them.
+        None if a kernel cannot give them.
         """
         served = self._served.get(query.name)
-        short = None if served is None else self._short.get(served)
-        if served is None or short is None:
+        by_kernel = None if served is None else self._by_kernel.get(served)
+        if served is None or by_kernel is None:
             return None
         pending = served.prepare(log)
         codes = served.codes(keys)
-        return short.many(pending, codes, served.coverage_of_many(log, at_us, since_us, codes))
+        return by_kernel.many(pending, codes, served.coverage_of_many(log, at_us, since_us, codes))
 
     def lookup(
         self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys | None

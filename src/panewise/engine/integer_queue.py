@@ -1,4 +1,4 @@
-"""Growing columns: integers that come at the end and leave at the beginning.
+"""Queues of integers: values come at the end and leave at the beginning.
 
 Invariant: `values` are those appended and not yet dropped, in order.
 Cost: `append` and `drop` O(1) a value, amortised: the held values are copied once as many have come or left.
@@ -16,8 +16,8 @@ FEWEST = 64
 """The least room, in values, that a column takes."""
 
 
-class GrowingInts:
-    """A column of integers."""
+class IntegerQueue:
+    """A column of integers, as a queue."""
 
     def __init__(self, values: Ints | None = None) -> None:
         self._room = np.empty(0, np.int64) if values is None else values

@@ -1,4 +1,4 @@
-"""The short way: many groups at once in any order, and structures whose arrays and columns change between lookups."""
+"""Answers by kernel: many groups at once in any order, and structures that change between lookups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way: one call of a kernel gives all answers of a query, for one group or for many.
+"""Answers by kernel: one call gives all answers of a query, for one group or for many.
 
 It serves aggregates that are made from a few numbers. Aggregates that need the values themselves, and queries with
 HAVING or with arithmetic on aggregates, are answered with arrays. The request to the kernel is written once, and again
@@ -53,8 +53,8 @@ _FUNCTIONS = {Making.MEAN: AVERAGE, Making.VARIANCE: VARIANCE, Making.DEVIATION:
 """The kernel's number for what it makes of components; of folds it depends on the component."""
 
 
-class ShortWay:
-    """One query's short way."""
+class KernelAnswers:
+    """One query's answers, by one call of a kernel."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -73,7 +73,7 @@ class ShortWay:
         self._doubles = self._values.view(np.float64)
 
     @staticmethod
-    def leads_to(served: Served) -> bool:
+    def can_answer(served: Served) -> bool:
         """Whether it can answer a query."""
         are_plain = all(one.column is None or one.entry.making is not Making.OTHER for one in served.aggregates)
         return are_plain and served.query.having is None and not served.query.computed
@@ -81,7 +81,7 @@ class ShortWay:
     def one(self, pending: Part, code: int, coverage: Coverage) -> tuple[int, list[Answer], int] | None:
         """How many events the window covers of one group, its answers, and how many of these do not fit in 64 bits.
 
-        None if this way cannot give them.
+        None if the kernel cannot give them.
         """
         self._key[0] = code
         has_pending, bounds = pending.has(code), (coverage.from_number, coverage.to_number)
@@ -102,7 +102,7 @@ class ShortWay:
     def many(self, pending: Part, codes: Ints, coverage: Coverage) -> tuple[Arrays, int] | None:
         """The answers of groups by their codes (-1: none), by the names of SELECT, and how many do not fit in 64 bits.
 
-        None if this way cannot give them.
+        None if the kernel cannot give them.
         If most groups are requested, they are taken in the order of memory: that needs half of the time.
         """
         groups, size = len(self._served.sequence.table), len(codes)

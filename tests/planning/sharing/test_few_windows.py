@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panewise.planning.sharing import UNIT_WEIGHTS, Queries, SharingPlan, share
-from panewise.planning.sharing.few import MOST_BITS, MOST_CLASSES, share_few
+from panewise.planning.sharing.few_windows import MOST_BITS, MOST_CLASSES, share_few
 
 slides = st.sampled_from([1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30])
 windows = st.lists(st.tuples(st.integers(1, 60), slides), min_size=1, max_size=7)
