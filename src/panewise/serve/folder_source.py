@@ -41,7 +41,7 @@ AFTER_FAILURE_S = 0.5
 """How long it waits after a look that failed."""
 RETRY_S = 0.01
 MOST_PREPARED = 200
-"""So many queries are looked up once before requests come to them, which compiles what they need."""
+"""So many kinds of queries are looked up once before requests come to them, which compiles what they need."""
 
 
 class About(NamedTuple):
@@ -133,8 +133,13 @@ class Snapshot:
         return dict(zip(queries, self.client.lookup_rows(queries, key, at)))
 
     def prepare(self) -> None:
-        """Look up each query once, so that no request waits for a compiler."""
-        for name, query in list(self.workload.queries.items())[:MOST_PREPARED]:
+        """Look up one query of each kind, so that no request waits for a compiler."""
+        kinds: dict[object, str] = {}
+        for name, query in self.workload.queries.items():
+            asked = query.stream, query.group_by, query.aggregates, query.computed, query.having is None
+            kinds.setdefault((asked, query.window.is_sliding, type(query.window)), name)
+        for name in list(kinds.values())[:MOST_PREPARED]:
+            query = self.workload.queries[name]
             columns = group_columns(self.workload.streams[query.stream], query)
             try:
                 found = self.client.lookup(name)

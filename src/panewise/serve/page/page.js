@@ -522,7 +522,7 @@ async function beat() {
   $("pulse").textContent = `${streams.kind === "engine" ? "engine" : `batch ${streams.batch ?? "none"}`}, ${oldest.length ? `${seconds(Math.max(...oldest))} old` : "no events yet"}`;
   $("add").disabled = $("drop").disabled = !streams.can_add;
   $("add").title = $("drop").title = streams.can_add ? "" : "This server adds and drops no queries.";
-  if (beats++ % 5 === 0 && part === "health") held = await get("/v1/statistics");
+  if ((held === null || beats++ % 5 === 0) && part === "health") held = await get("/v1/statistics");
   sample(streams);
   if (part === "health") health(streams);
   if (streams.version !== version) {
