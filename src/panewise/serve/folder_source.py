@@ -25,6 +25,8 @@ from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
 from panewise.serve.faults import LOG
+from panewise.serve.job_metrics import JobMetrics
+from panewise.serve.messages import Batch
 from panewise.serve.places import MemoryPlace, Place, SharedPlace
 from panewise.serve.snapshots import Snapshots
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
@@ -173,6 +175,7 @@ class FolderSource(AnswerSource):
         folder: str | os.PathLike[str],
         control: str | os.PathLike[str] | None = None,
         share: str | os.PathLike[str] | None = None,
+        metrics: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__()
         self._folder = Path(folder)
@@ -180,6 +183,7 @@ class FolderSource(AnswerSource):
         if self._control is not None and not self._control.is_dir():
             raise CommandError(f"--control {control}: there is no such directory; name the one that the job reads")
         self._place: Place = MemoryPlace() if share is None else SharedPlace(Path(share), self._folder)
+        self._metrics = None if metrics is None else JobMetrics(Path(metrics))
         self._snapshots = Snapshots(self._place)
         self._builder: Builder | None = None
         self._loaded: str | None = None
@@ -263,6 +267,10 @@ class FolderSource(AnswerSource):
         }  # fmt: skip
         return {"lookups": held, "refreshing": refreshing}
 
+    def batches(self) -> list[Batch]:
+        """The last batches of the job, from its metrics file."""
+        return [] if self._metrics is None else list(self._metrics.batches)
+
     def explain(self) -> str:
         """The plan of the job's queries."""
         return optimize(self.workload).explain()
@@ -282,6 +290,8 @@ class FolderSource(AnswerSource):
     def refresh(self) -> bool:
         """Read what is new, or load what another server has read; True if there was anything."""
         began_s = monotonic()
+        if self._metrics is not None:
+            self._metrics.refresh()
         if self.builds:
             self._build(self._active.position.version + 1)
         else:
