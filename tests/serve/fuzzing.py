@@ -49,6 +49,7 @@ PATHS = [
     *("/", "/v1/queries", "/v1/queries/{w}", "/v1/lookup", "/v1/lookup", "/v1/lookup", "/v1/streams"),
     *("/v1/queries/{q}/answers", "/v1/queries/{q}/answers", "/v1/queries/{q}/history", "/v1/queries/{w}/answers"),
     *("/v1/streams/trades/events", "/v1/streams/trades/events", "/v1/streams/{w}/events", "/v1/plan", "/v1/plan.svg"),
+    *("/v1/queries/{q}/values", "/v1/queries/{q}/values", "/v1/batches"),
     *("/v1/statistics", "/health", "/ready", "/metrics", "/openapi.json", "/assets/{w}", "/{w}", "/v1/live"),
 ]
 POSTED = ("/v1/queries", "/v1/lookup", "/v1/streams/trades/events")
@@ -113,7 +114,7 @@ class Dice:
         chance = self._chance
         template = chance.choice(PATHS)
         path = template.replace("{q}", chance.choice(QUERIES)).replace("{w}", self._word())
-        usual = "POST" if path in POSTED or path.endswith("/events") else "GET"
+        usual = "POST" if path in POSTED or path.endswith(("/events", "/values")) else "GET"
         if path == "/v1/queries" and chance.random() < 0.3:
             usual = "GET"
         method = usual if chance.random() < 0.9 else chance.choice(["GET", "POST", "DELETE", "PUT", "HEAD", "OPTIONS"])
@@ -162,7 +163,21 @@ class Dice:
             return self._events()
         if path == "/v1/queries":
             return _json({"statements": self._statements()}), "application/json"
+        if path.endswith("/values"):
+            return _json(self._values()), "application/json"
         return _json(self._lookup()), "application/json"
+
+    def _values(self) -> object:
+        chance = self._chance
+        if chance.random() < 0.1:
+            return self._value()
+        keys = [None, ["AB", "CD"], [["AB", 10], ["CD", 20]], {"symbol": ["AB", "EF"]}, [self._value(2), "AB"], []]
+        times = [None, [START_US, START_US + 200_000_000], ["2026-01-05T12:02:00", self._value(3)], [self._word()], []]
+        asked: dict[str, object] = {"keys": chance.choice(keys), "times": chance.choice(times)}
+        if chance.random() < 0.4:
+            asked["at"] = chance.choice([None, self._word(), START_US, self._value(3)])
+            del asked["times"]
+        return asked
 
     def _lookup(self) -> object:
         chance = self._chance

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
 
 import httpx
 import pytest
-from tests.serve.conftest import STATEMENTS, trades
+from tests.serve.conftest import START_US, STATEMENTS, trades
 from tests.spark.log_writing import BUCKETS, LogWriter
 
 import panewise
 from panewise.serve.application import Application
 from panewise.serve.folder_source import FolderSource
 from panewise.serve.server import running
+from panewise.spark.batch_metrics import BatchMetrics
 from panewise.spark.job import Job
+from panewise.spark.metrics_file import MetricsFile
 from panewise.spark.slot_log import write_job
 
 
@@ -130,6 +133,31 @@ def test_a_request_of_many_queries_has_the_answers_of_each(job: LogWriter, folde
                 asked = {"keys": json.dumps(key)}
                 alone = client.get(f"/v1/queries/{query}/answers", params=asked).json()
                 assert {**found, "age_s": None, "version": 0} == {**alone, "age_s": None, "version": 0}
+
+
+def test_the_batches_of_the_job(job: LogWriter, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    source = FolderSource(folder, metrics=path)
+    with running(Application(source)) as url, httpx.Client(base_url=url) as client:
+
+        def told() -> list[int]:
+            return [one["batch"] for one in client.get("/v1/batches").json()["batches"]]
+
+        assert told() == []
+        metrics = BatchMetrics(
+            "job", "run", 7, START_US, 1_000, 500.0, counts={"late_events": 3, "fed": 9, "folded": 8}
+        )
+        sink = MetricsFile(path)
+        sink.put(metrics)
+        until(lambda: told() == [7])
+        (found,) = client.get("/v1/batches").json()["batches"]
+        assert (found["events"], found["late_events"], found["fed"]) == (1_000, 3, 9)
+        with path.open("a") as file:
+            file.write('{"batch": 8, "trig')  # another process is just writing it
+        sink.path.rename(tmp_path / "metrics.jsonl.1")
+        sink.put(replace(metrics, number=9))
+        sink.put(replace(metrics, number=10))
+        until(lambda: told() == [7, 9, 10])
 
 
 def test_too_old_an_answer_is_not_ready(job: LogWriter, folder: Path) -> None:

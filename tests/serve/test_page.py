@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -12,12 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.serve.conftest import START_US, STATEMENTS, as_columns, trades
+from tests.spark.log_writing import LogWriter
 
 import panewise
 from panewise.serve.application import Application
 from panewise.serve.engine_source import EngineSource
+from panewise.serve.folder_source import FolderSource
 from panewise.serve.limits import Limits
 from panewise.serve.server import running
+from panewise.spark.batch_metrics import BatchMetrics
+from panewise.spark.metrics_file import MetricsFile
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser to test with")
 
@@ -135,6 +140,21 @@ def test_the_health(page: Any, source: EngineSource) -> None:
     assert page.faults == []
 
 
+def test_the_health_of_a_job(browser: Any, folder: Path, tmp_path: Path) -> None:
+    LogWriter(folder, panewise.read(STATEMENTS)).run(trades(0, 310))
+    sink = MetricsFile(tmp_path / "metrics.jsonl")
+    for number in range(5):
+        sink.put(BatchMetrics("job", "run", number, START_US + number, 1_000, 500.0 + number, counts={"fed": number}))
+    with running(Application(FolderSource(folder, metrics=sink.path), can_add=False)) as url:
+        for page in opened(browser, f"{url}/#health"):
+            playwright.expect(page.locator("#batches figure").first).to_contain_text("504")
+            playwright.expect(page.locator("#job-about")).to_contain_text("batch 4 began 2026-01-05")
+            picture(page, "job")
+            page.keyboard.press("5")
+            playwright.expect(page.locator("#add")).to_be_disabled()
+            assert page.faults == []
+
+
 def test_a_statement_is_tried_and_added(page: Any, source: EngineSource) -> None:
     page.keyboard.press("5")
     page.locator("#statement").fill("CREATE QUERY q AS\n  SELECT SUM(prise) FROM trades [RANGE 1 MINUTE];")
@@ -201,11 +221,9 @@ def test_an_empty_server(browser: Any) -> None:
 
 
 def test_ten_thousand_queries(browser: Any) -> None:
-    many = "".join(
-        f"CREATE QUERY q{place} AS SELECT COUNT(*) FROM trades [RANGE {1 + place % 50} MINUTES] WHERE volume > {place};"
-        for place in range(10_000)
-    )
-    workload = panewise.read(STATEMENTS + many)
+    few = panewise.read(STATEMENTS)
+    many = {f"q{place}": replace(few.queries["all_trades"], name=f"q{place}") for place in range(10_000)}
+    workload = replace(few, queries={**few.queries, **many})
     with running(Application(EngineSource(panewise.Engine(workload)))) as url:
         for page in opened(browser, url):
             playwright.expect(page.locator("#found")).to_have_text("1 to 25 of 10,004")

@@ -283,6 +283,9 @@ def serve(
     control: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the job's control stream reads statements.")
     ] = None,
+    metrics: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The job's metrics file, to show the health of its batches.")
+    ] = None,
     share: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Share memory with other servers over FOLDER; a directory of your own."),
@@ -315,6 +318,7 @@ def serve(
         is_demo=demo,
         control=control,
         share=share,
+        metrics=metrics,
         token_file=token_file,
         most_age_s=most_age,
         read_only=read_only,

@@ -24,6 +24,7 @@ def run_server(
     is_demo: bool,
     control: Path | None,
     share: Path | None,
+    metrics: Path | None,
     token_file: Path | None,
     most_age_s: float | None,
     read_only: bool,
@@ -31,6 +32,8 @@ def run_server(
     """Serve until it is stopped."""
     if sum((folder is not None, engine is not None, is_demo)) != 1:
         raise CommandError("name the FOLDER of a job, or --engine FILE.sql, or --demo: one of them")
+    if metrics is not None and folder is None:
+        raise CommandError("--metrics is the metrics file of the job of a FOLDER; an engine tells its own health")
     if share is not None and folder is None:
         raise CommandError("--share is for servers over the FOLDER of a job; an engine's state is its own")
     token = read_token(token_file)
@@ -41,7 +44,7 @@ def run_server(
     source: AnswerSource
     if folder is not None:
         with reading(folder):
-            source = FolderSource(folder, control, share)
+            source = FolderSource(folder, control, share, metrics)
     elif engine is not None:
         source = EngineSource(panewise.Engine(read_workload(engine)))
     else:

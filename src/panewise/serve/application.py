@@ -30,6 +30,7 @@ from panewise.serve.feeds import Feeds, Followed
 from panewise.serve.limits import Limits
 from panewise.serve.messages import (
     Answer,
+    Batches,
     Changed,
     History,
     HistoryPoint,
@@ -161,6 +162,7 @@ class Application:
                 kinds=(EVENTS,),
             ),
             Endpoint("GET", "/v1/streams", self._streams, "Tell how far the streams are.", Streams),
+            Endpoint("GET", "/v1/batches", self._batches, "Tell what the last batches of a job did.", Batches),
             Endpoint(
                 "POST", "/v1/streams/{name}/events", self._push, "Take in events.", Pushed,
                 parameters={"watermark": "move the watermark to this time, or to `end`"}, takes=(ARROW, NDJSON),
@@ -314,6 +316,9 @@ class Application:
             )  # fmt: skip
         source = self.source
         return _json(Streams(found, source.kind, position.version, position.batch, source.problem, self._can_add))
+
+    async def _batches(self, request: Request) -> Response:
+        return _json(Batches(self.source.batches()))
 
     async def _push(self, request: Request) -> Response:
         name, watermark = _name(request), _time(request.query_params, "watermark")

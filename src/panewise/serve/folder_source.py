@@ -25,6 +25,8 @@ from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
 from panewise.serve.faults import LOG
+from panewise.serve.job_metrics import JobMetrics
+from panewise.serve.messages import Batch
 from panewise.serve.places import MemoryPlace, Place, SharedPlace
 from panewise.serve.snapshots import Snapshots
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
@@ -41,7 +43,7 @@ AFTER_FAILURE_S = 0.5
 """How long it waits after a look that failed."""
 RETRY_S = 0.01
 MOST_PREPARED = 200
-"""So many queries are looked up once before requests come to them, which compiles what they need."""
+"""So many kinds of queries are looked up once before requests come to them, which compiles what they need."""
 
 
 class About(NamedTuple):
@@ -133,8 +135,13 @@ class Snapshot:
         return dict(zip(queries, self.client.lookup_rows(queries, key, at)))
 
     def prepare(self) -> None:
-        """Look up each query once, so that no request waits for a compiler."""
-        for name, query in list(self.workload.queries.items())[:MOST_PREPARED]:
+        """Look up one query of each kind, so that no request waits for a compiler."""
+        kinds: dict[object, str] = {}
+        for name, query in self.workload.queries.items():
+            asked = query.stream, query.group_by, query.aggregates, query.computed, query.having is None
+            kinds.setdefault((asked, query.window.is_sliding, type(query.window)), name)
+        for name in list(kinds.values())[:MOST_PREPARED]:
+            query = self.workload.queries[name]
             columns = group_columns(self.workload.streams[query.stream], query)
             try:
                 found = self.client.lookup(name)
@@ -168,6 +175,7 @@ class FolderSource(AnswerSource):
         folder: str | os.PathLike[str],
         control: str | os.PathLike[str] | None = None,
         share: str | os.PathLike[str] | None = None,
+        metrics: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__()
         self._folder = Path(folder)
@@ -175,6 +183,7 @@ class FolderSource(AnswerSource):
         if self._control is not None and not self._control.is_dir():
             raise CommandError(f"--control {control}: there is no such directory; name the one that the job reads")
         self._place: Place = MemoryPlace() if share is None else SharedPlace(Path(share), self._folder)
+        self._metrics = None if metrics is None else JobMetrics(Path(metrics))
         self._snapshots = Snapshots(self._place)
         self._builder: Builder | None = None
         self._loaded: str | None = None
@@ -258,6 +267,10 @@ class FolderSource(AnswerSource):
         }  # fmt: skip
         return {"lookups": held, "refreshing": refreshing}
 
+    def batches(self) -> list[Batch]:
+        """The last batches of the job, from its metrics file."""
+        return [] if self._metrics is None else list(self._metrics.batches)
+
     def explain(self) -> str:
         """The plan of the job's queries."""
         return optimize(self.workload).explain()
@@ -277,6 +290,8 @@ class FolderSource(AnswerSource):
     def refresh(self) -> bool:
         """Read what is new, or load what another server has read; True if there was anything."""
         began_s = monotonic()
+        if self._metrics is not None:
+            self._metrics.refresh()
         if self.builds:
             self._build(self._active.position.version + 1)
         else:

@@ -137,6 +137,30 @@ class Streams(msgspec.Struct):
     can_add: bool
 
 
+class Batch(msgspec.Struct):
+    """What one batch of a job did."""
+
+    batch: int
+    began: str | None
+    duration_s: float
+    events: int
+    events_per_s: float
+    late_events: int | None
+    lag_s: float | None
+    """How far the watermark was behind the clock when the batch began."""
+    state_bytes: int
+    fed: int | None
+    """Partials put into execution trees."""
+    folded: int | None
+    """Fragments visited and answers made of them."""
+
+
+class Batches(msgspec.Struct):
+    """The last batches of a job, the oldest first. None without a job, or if its metrics are not known."""
+
+    batches: list[Batch]
+
+
 class Pushed(msgspec.Struct):
     """What became of events."""
 

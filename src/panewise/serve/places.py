@@ -15,6 +15,8 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 from panewise.errors import CommandError, FolderError
 
 LOCK, CURRENT, PROBLEM = "lock", "current", "problem"
@@ -78,9 +80,11 @@ class MemoryPlace(Place):
     def put(self, name: str, pieces: Sequence[Piece]) -> None:
         """Copy a block, into pages that go back to the system when it is forgotten."""
         block = memoryview(mmap.mmap(-1, max(1, sum(map(len, pieces)))))
+        # NumPy copies without the interpreter's lock, so that requests go on meanwhile.
+        copied = np.frombuffer(block, np.uint8)
         at = 0
         for piece in pieces:
-            block[at : at + len(piece)] = piece
+            copied[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
             at += len(piece)
         self._blocks[name] = block
 

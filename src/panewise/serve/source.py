@@ -17,6 +17,7 @@ from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.errors import CommandError
 from panewise.language.model import Query
 from panewise.language.workload import Workload
+from panewise.serve.messages import Batch
 from panewise.spark.lookup_together import PlainRow
 
 T = TypeVar("T")
@@ -139,6 +140,10 @@ class AnswerSource(ABC):
     def push(self, stream: str, events: pa.Table, watermark: int | str | None) -> None:
         """Take in events of a stream, and move its watermark."""
         raise CommandError("the job on Spark takes the events; `panewise serve --engine FILE.sql` takes them itself")
+
+    def batches(self) -> list[Batch]:
+        """The last batches of a job, as far as they are known."""
+        return []
 
     def start(self) -> None:  # noqa: B027 - an engine follows nothing
         """Begin to follow what is new."""

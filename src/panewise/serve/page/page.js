@@ -457,6 +457,24 @@ const measures = [
   ["rate", "Events a second", (value) => number.format(Math.round(value))], ["lag", "Watermark behind the newest event", seconds],
   ["age", "Age of the newest events", seconds], ["late", "Late events", shown], ["bytes", "State", bytes], ["batches", "Batches a second", shown],
 ];
+function small(title, text, values) {
+  const figure = make("figure"), drawing = make("div", undefined, "chart"), last = values[values.length - 1];
+  drawing.append(chart(values, [], { width: 220, height: 50, axis: false }));
+  figure.append(make("figcaption", title), make("strong", last === null ? "–" : text(last)), drawing);
+  return figure;
+}
+const ofBatch = [
+  ["events_per_s", "Events a second", (value) => number.format(Math.round(value))], ["duration_s", "Time of a batch", seconds],
+  ["lag_s", "Watermark behind the clock", seconds], ["late_events", "Late events", shown], ["state_bytes", "State on Spark", bytes],
+  ["fed", "Partials fed into trees", shown], ["folded", "Fragments folded", shown],
+];
+function showBatches(batches) {
+  $("job").hidden = !batches.length;
+  if (!batches.length) return;
+  const last = batches[batches.length - 1];
+  $("job-about").textContent = `batch ${last.batch} began ${last.began} and had ${number.format(last.events)} events`;
+  $("batches").replaceChildren(...ofBatch.map(([name, title, text]) => small(title, text, batches.map((batch) => batch[name]))));
+}
 function health(streams) {
   $("problem").hidden = !streams.problem;
   $("problem").textContent = streams.problem || "";
@@ -464,12 +482,8 @@ function health(streams) {
     const grid = make("div", undefined, "small");
     for (const [name, title, text] of measures) {
       const values = samples[stream.name].map((one) => one[name] ?? null);
-      const last = values[values.length - 1];
       if (values.every((value) => value === null)) continue;
-      const figure = make("figure"), drawing = make("div", undefined, "chart");
-      drawing.append(chart(values, [], { width: 220, height: 50, axis: false }));
-      figure.append(make("figcaption", title), make("strong", last === null ? "–" : text(last)), drawing);
-      grid.append(figure);
+      grid.append(small(title, text, values));
     }
     const about = make("p", `watermark ${stream.watermark || "none yet"}, newest event ${stream.newest_event || "none yet"}`);
     return [make("h3", stream.name), about, grid];
@@ -522,9 +536,12 @@ async function beat() {
   $("pulse").textContent = `${streams.kind === "engine" ? "engine" : `batch ${streams.batch ?? "none"}`}, ${oldest.length ? `${seconds(Math.max(...oldest))} old` : "no events yet"}`;
   $("add").disabled = $("drop").disabled = !streams.can_add;
   $("add").title = $("drop").title = streams.can_add ? "" : "This server adds and drops no queries.";
-  if (beats++ % 5 === 0 && part === "health") held = await get("/v1/statistics");
+  if ((held === null || beats++ % 5 === 0) && part === "health") held = await get("/v1/statistics");
   sample(streams);
-  if (part === "health") health(streams);
+  if (part === "health") {
+    health(streams);
+    if (streams.kind === "folder") showBatches((await get("/v1/batches")).batches);
+  }
   if (streams.version !== version) {
     version = streams.version;
     if (part === "queries") { refreshValues(); refreshTop(); }
