@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from typing import Any, NamedTuple
 
 from tests.oracle import evaluate
@@ -33,11 +33,11 @@ def rows_of(query: Any, given: Input) -> list[Row]:
     """Every row that the query has given so far, in order."""
     match type(query).__name__:
         case "HistogramQuery":
-            return _per_window(query, given, lambda covered: _histogram(query, covered))
+            return _per_window(query, given, lambda covered: _by_group(query, covered, partial(_histogram, query)))
         case "TopKQuery":
-            return _per_window(query, given, lambda covered: _top_k(query, covered))
+            return _per_window(query, given, lambda covered: _by_group(query, covered, partial(_top_k, query)))
         case "DistinctQuery":
-            return _per_window(query, given, lambda covered: _distinct(query, covered))
+            return _per_window(query, given, lambda covered: _by_group(query, covered, partial(_distinct, query)))
         case "SortedQuery":
             return _per_window(query, given, lambda covered: _sorted(query, covered))
         case "IntersectionQuery":
@@ -53,11 +53,11 @@ def newest(query: Any, given: Input) -> list[Row]:
     """The rows of the newest complete basic windows, as a lookup of a sliding row query gives them."""
     match type(query).__name__:
         case "HistogramQuery":
-            evaluate_window = lambda covered: _histogram(query, covered)  # noqa: E731
+            evaluate_window = lambda covered: _by_group(query, covered, partial(_histogram, query))  # noqa: E731
         case "TopKQuery":
-            evaluate_window = lambda covered: _top_k(query, covered)  # noqa: E731
+            evaluate_window = lambda covered: _by_group(query, covered, partial(_top_k, query))  # noqa: E731
         case "DistinctQuery":
-            evaluate_window = lambda covered: _distinct(query, covered)  # noqa: E731
+            evaluate_window = lambda covered: _by_group(query, covered, partial(_distinct, query))  # noqa: E731
         case "SortedQuery":
             evaluate_window = lambda covered: _sorted(query, covered)  # noqa: E731
         case "IntersectionQuery":
@@ -212,6 +212,19 @@ def _ranges(argument: Any, width: Any, events: Iterable[Event]) -> list[tuple[An
         entry = found.setdefault((_key(bounds[0]), _key(bounds[1])), [bounds, 0])
         entry[1] += count
     return [(bounds, count) for bounds, count in found.values()]
+
+
+def _by_group(query: Any, events: list[Event], rows_of_group: Any) -> list[Row]:
+    """The rows of each group; NULL is the last group, and NaN the one before it."""
+    groups: dict[Any, list[Event]] = {}
+    for event in events:
+        key = tuple((1, ()) if event[name] is None else (0, _key(event[name])) for name in query.group_by)
+        groups.setdefault(key, []).append(event)
+    found = []
+    for key in sorted(groups):
+        shown = {name: groups[key][0][name] for name in query.group_by}
+        found += [{**shown, **row} for row in rows_of_group(groups[key])]
+    return found
 
 
 def _histogram(query: Any, events: list[Event]) -> list[Row]:

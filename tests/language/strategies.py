@@ -255,6 +255,9 @@ _USINGS = {
 }
 
 
+_FIXED = ("window_start", "window_end", "value", "count", "rank", "low", "high")
+
+
 @st.composite
 def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
     """A query of any operator over a stream, or over a stream and itself."""
@@ -273,6 +276,9 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
     kind = draw(st.sampled_from(list(attributes.values())))
     value = Expressions(attributes).value(kind, 1).filter(lambda node: node != Literal(None, None))
 
+    names = [name for name in attributes if name not in _FIXED]
+    groups = st.lists(st.sampled_from(names), max_size=2, unique=True).map(tuple) if names else st.just(())
+
     def using(what: str) -> st.SearchStrategy[Using | None]:
         return st.none() | st.sampled_from(_USINGS[what])
 
@@ -287,7 +293,8 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
         case "histogram":
             width = draw(st.none() | st.integers(1, 2**62)) if kind.is_number else None
             width = float(width) if width is not None and kind is Type.DOUBLE else width
-            chosen = draw(using("values" if width is None else "ranges"))
+            group_by = draw(groups)
+            chosen = draw(using("values" if width is None or group_by else "ranges"))
             return HistogramQuery(
                 name=name,
                 into=into,
@@ -296,6 +303,7 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
                 window=draw(sliding),
                 where=draw(where),
                 argument=draw(value),
+                group_by=group_by,
                 width=width,
             )
         case "distinct":
@@ -307,6 +315,7 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
                 window=draw(sliding),
                 where=draw(where),
                 argument=draw(value),
+                group_by=draw(groups),
             )
         case "top":
             return TopKQuery(
@@ -317,6 +326,7 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
                 window=draw(sliding),
                 where=draw(where),
                 argument=draw(value),
+                group_by=draw(groups),
                 k=draw(st.integers(1, 2**40)),
             )
         case "intersection":

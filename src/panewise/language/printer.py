@@ -49,6 +49,7 @@ from panewise.language.row_queries import (
     SelectionQuery,
     SortedQuery,
     TopKQuery,
+    ValueQuery,
 )
 from panewise.language.words import RESERVED
 from panewise.windows import TimeWindow, Window
@@ -113,14 +114,11 @@ def _print_rows(query: RowQuery) -> str:
     match query:
         case HistogramQuery():
             width = "" if query.width is None else f", {query.width!r}"
-            select = f"HISTOGRAM({print_expression(query.argument)}{width})"
-            return _print_source(select, query.stream, query.window, query.where)
+            return _print_values(query, f"HISTOGRAM({print_expression(query.argument)}{width})")
         case TopKQuery():
-            select = f"TOP_K({print_expression(query.argument)}, {query.k})"
-            return _print_source(select, query.stream, query.window, query.where)
+            return _print_values(query, f"TOP_K({print_expression(query.argument)}, {query.k})")
         case DistinctQuery():
-            select = f"DISTINCT {print_expression(query.argument)}"
-            return _print_source(select, query.stream, query.window, query.where)
+            return _print_values(query, f"DISTINCT {print_expression(query.argument)}")
         case SortedQuery():
             text = _print_source(_print_columns(query.columns), query.stream, query.window, query.where)
             text += f" ORDER BY {print_name(query.by)}{' DESC' if query.descending else ''}"
@@ -141,6 +139,14 @@ def _print_rows(query: RowQuery) -> str:
             return _print_source(_print_columns(query.columns), query.stream, None, query.where)
         case _:
             raise TypeError(f"unknown kind of row query: {query!r}")
+
+
+def _print_values(query: ValueQuery, call: str) -> str:
+    # DISTINCT stands alone in SELECT.
+    shown = () if isinstance(query, DistinctQuery) else query.group_by
+    select = ", ".join([*map(print_name, shown), call])
+    text = _print_source(select, query.stream, query.window, query.where)
+    return f"{text} GROUP BY {_print_names(query.group_by)}" if query.group_by else text
 
 
 def _print_source(select: str, stream: str, window: Window | None, where: Expression | None) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from panewise.aggregates.types import Type
-from panewise.language.checks import check_granularity, check_where, find_stream
+from panewise.language.checks import check_granularity, check_where, find_stream, refuse_duplicates
 from panewise.language.expressions import (
     Attribute,
     Comparison,
@@ -38,6 +39,7 @@ from panewise.language.row_queries import (
     SortedQuery,
     TopKQuery,
     Using,
+    ValueQuery,
     clock_of,
     columns_of,
 )
@@ -85,8 +87,9 @@ def _has_row_call(statement: CreateQuery) -> bool:
 
 def _refuse_clauses(statement: CreateQuery) -> None:
     """Refuse the clauses that no row query has, and those of two operators at once."""
+    groups = bool(statement.group_by) and not _has_row_call(statement)
     for found, span, word in (
-        (bool(statement.group_by), statement.group_by[0].span if statement.group_by else statement.span, "GROUP BY"),
+        (groups, statement.group_by[0].span if statement.group_by else statement.span, "GROUP BY"),
         (statement.having is not None, statement.having.span if statement.having else statement.span, "HAVING"),
         (statement.within is not None, statement.name.span, "WITHIN"),
         (
@@ -194,53 +197,60 @@ def _expect_suffix(window: Window, span: Span, what: str) -> None:
 
 def _bind_row_call(statement: CreateQuery, streams: Mapping[str, Stream]) -> RowQuery:
     stream = find_stream(statement.stream, streams)
-    if len(statement.select) > 1:
-        second = statement.select[1].expression
-        raise PlacedError("HISTOGRAM and TOP_K must be alone in SELECT", second.span, "write two queries")
-    call, alias = statement.select[0].expression, statement.select[0].alias
-    assert isinstance(call, RowCall)
-    if alias is not None:
-        raise PlacedError(f"the columns of {call.function} have fixed names", alias.span, "leave out AS")
+    call = _only_call(statement)
     window = _sliding(statement.source, stream, call.function)
     kind = _value_type(call.argument, stream)
     _check_events(statement.where, stream)
+    group_by = _bind_groups(statement, stream)
     name, where = statement.name.text, statement.where
+    width = _check_width(call.parameter, kind, call.span) if call.function == "HISTOGRAM" else None
+    # Values of groups are indexed one by one, and so are their ranges.
+    into, using = _bind_clauses(statement, *_set_names(None if group_by else width))
+    shared: dict[str, Any] = {"name": name, "stream": stream.name, "window": window, "where": where}
+    shared |= {"argument": call.argument, "group_by": group_by, "into": into, "using": using}
+    query: ValueQuery
     if call.function == DISTINCT:
-        into, using = _bind_clauses(statement, *_set_names(None))
-        return DistinctQuery(
-            name=name,
-            stream=stream.name,
-            window=window,
-            where=where,
-            argument=call.argument,
-            into=into,
-            using=using,
-        )
-    if call.function == "TOP_K":
+        query = DistinctQuery(**shared)
+    elif call.function == "TOP_K":
         assert isinstance(call.parameter, int)
-        into, using = _bind_clauses(statement, *_set_names(None))
-        return TopKQuery(
-            name=name,
-            stream=stream.name,
-            window=window,
-            where=where,
-            argument=call.argument,
-            k=call.parameter,
-            into=into,
-            using=using,
-        )
-    width = _check_width(call.parameter, kind, call.span)
-    into, using = _bind_clauses(statement, *_set_names(width))
-    return HistogramQuery(
-        name=name,
-        stream=stream.name,
-        window=window,
-        where=where,
-        argument=call.argument,
-        width=width,
-        into=into,
-        using=using,
-    )
+        query = TopKQuery(**shared, k=call.parameter)
+    else:
+        query = HistogramQuery(**shared, width=width)
+    _check_group_names(query, statement)
+    return query
+
+
+def _only_call(statement: CreateQuery) -> RowCall:
+    """The call of HISTOGRAM, TOP_K or DISTINCT. Beside it there may be attributes of GROUP BY."""
+    grouped = {name.text for name in statement.group_by}
+    (call, *others) = [item for item in statement.select if isinstance(item.expression, RowCall)]
+    assert isinstance(call.expression, RowCall)
+    for item in statement.select:
+        is_group = isinstance(item.expression, Attribute) and item.expression.name in grouped
+        if item in others or (item is not call and not is_group):
+            hint = "write two queries, or GROUP BY the attribute"
+            raise PlacedError("HISTOGRAM and TOP_K must be alone in SELECT", item.expression.span, hint)
+        if item.alias is not None:
+            message = f"the columns of {call.expression.function} have fixed names"
+            raise PlacedError(message, item.alias.span, "leave out AS")
+    return call.expression
+
+
+def _bind_groups(statement: CreateQuery, stream: Stream) -> tuple[str, ...]:
+    """The attributes of GROUP BY, all of which the rows show."""
+    refuse_duplicates(statement.group_by, "GROUP BY attribute")
+    for name in statement.group_by:
+        type_of(Attribute(name.text, span=name.span), stream.attributes)
+    return tuple(name.text for name in statement.group_by)
+
+
+def _check_group_names(query: ValueQuery, statement: CreateQuery) -> None:
+    """Refuse a group that is called as another column."""
+    own = columns_of(replace(query, group_by=()))
+    for name in statement.group_by:
+        if name.text in own:
+            hint = "rename the attribute in CREATE STREAM"
+            raise PlacedError(f"the rows already have a column {shortened(name.text)}", name.span, hint)
 
 
 def _bind_intersection(statement: CreateQuery, streams: Mapping[str, Stream]) -> IntersectionQuery:

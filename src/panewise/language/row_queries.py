@@ -104,26 +104,30 @@ class WindowQuery(RowQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramQuery(WindowQuery):
-    """Every value of the window and how often it occurs; with a `width`, ranges of values instead."""
+class ValueQuery(WindowQuery):
+    """An operator over the values of a window, or over those of each group in it."""
 
     argument: Expression
+    group_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramQuery(ValueQuery):
+    """Every value of the window and how often it occurs; with a `width`, ranges of values instead."""
+
     width: int | float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopKQuery(WindowQuery):
+class TopKQuery(ValueQuery):
     """The k most frequent values of the window."""
 
-    argument: Expression
     k: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistinctQuery(WindowQuery):
+class DistinctQuery(ValueQuery):
     """The different values of the window."""
-
-    argument: Expression
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,14 +193,14 @@ class SelectionQuery(RowQuery):
 def columns_of(query: RowQuery) -> tuple[str, ...]:
     """The columns that every row of such a query has besides the selected ones."""
     match query:
-        case HistogramQuery(width=None):
-            return ("window_start", "window_end", "value", "count")
-        case HistogramQuery():
-            return ("window_start", "window_end", "low", "high", "count")
-        case TopKQuery():
-            return ("window_start", "window_end", "rank", "value", "count")
-        case DistinctQuery():
-            return ("window_start", "window_end", "value")
+        case HistogramQuery(width=None, group_by=groups):
+            return ("window_start", "window_end", *groups, "value", "count")
+        case HistogramQuery(group_by=groups):
+            return ("window_start", "window_end", *groups, "low", "high", "count")
+        case TopKQuery(group_by=groups):
+            return ("window_start", "window_end", *groups, "rank", "value", "count")
+        case DistinctQuery(group_by=groups):
+            return ("window_start", "window_end", *groups, "value")
         case IntersectionQuery(width=None):
             return ("window_start", "window_end", "value", "left_count", "right_count")
         case IntersectionQuery():

@@ -199,9 +199,10 @@ def share_key(query: RowQuery) -> object:
     """
     match query:
         case HistogramQuery():
-            return ("set", query.stream, query.window, query.where, query.argument, query.width, query.using)
+            values = (query.argument, query.group_by, query.width)
+            return ("set", query.stream, query.window, query.where, values, query.using)
         case TopKQuery() | DistinctQuery():
-            return ("set", query.stream, query.window, query.where, query.argument, None, query.using)
+            return ("set", query.stream, query.window, query.where, (query.argument, query.group_by, None), query.using)
         case SortedQuery():
             return ("ring", query.stream, query.window, query.where, query.by, query.columns, query.using)
         case IntersectionQuery():
@@ -215,7 +216,9 @@ def _plan(query: RowQuery, streams: Mapping[str, Stream], rate: float, owner: st
     match query:
         case HistogramQuery() | TopKQuery() | DistinctQuery():
             kind = type_of(query.argument, streams[query.stream].attributes) or Type.BIGINT
-            width = query.width if isinstance(query, HistogramQuery) else None
+            width = query.width if isinstance(query, HistogramQuery) and not query.group_by else None
+            # Values of groups are texts in the index.
+            kind = Type.STRING if query.group_by else kind
             names = {TopKQuery: "top_k", DistinctQuery: "distinct"}
             name = names.get(type(query), "histogram")
             inputs = (_sliding(query.stream, query.window),)

@@ -14,14 +14,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.engine.columns import arrow_type
+from panewise.engine.windowed.grouped_values import in_groups
 from panewise.engine.windowed.output import schema_of, typed
+from panewise.engine.windowed.positions import positions
 from panewise.errors import TooManyRowsError
 from panewise.language.evaluate import evaluate
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import SortedQuery, TopKQuery
 from panewise.spark.packing import unpack
-from panewise.spark.row_order import in_order, positions
+from panewise.spark.row_order import in_order
 from panewise.spark.tuple_bases import HeadBase
 from panewise.windows.clock import show_time
 
@@ -43,11 +45,10 @@ class TopKMerge:
     def merged(self, rows: pa.Table) -> pa.Table:
         """The rows of some windows, which are here as a whole."""
         # Each value is in one bucket, so its count is the whole count.
-        order = pa.compute.sort_indices(
-            rows, sort_keys=[("window_end", "ascending"), ("count", "descending"), ("value", "ascending")]
-        )
+        columns = {name: rows.column(name).combine_chunks() for name in rows.column_names}
+        groups = [columns[name] for name in ("window_end", *self.query.group_by)]
+        order, ranks = in_groups(groups, [(columns["count"], "descending"), (columns["value"], "ascending")])
         rows = rows.take(order)
-        ranks = positions(_ends(rows))
         rows = rows.set_column(rows.schema.get_field_index("rank"), "rank", pa.array(ranks))
         return rows.filter(pa.array(ranks <= self.query.k)).cast(self.schema)
 

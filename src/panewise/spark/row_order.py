@@ -28,17 +28,6 @@ def in_order(rows: pa.Table, stream: Stream, by: str, within: Ints, *, descendin
     return places
 
 
-def positions(groups: Ints) -> Ints:
-    """The position of each row in its group, from 1 on; the groups come one after the other.
-
-    >>> positions(np.array([7, 7, 9])).tolist()
-    [1, 2, 1]
-    """
-    starts = np.flatnonzero(np.diff(groups, prepend=groups[:1] - 1))
-    lengths = np.diff(np.append(starts, len(groups)))
-    return np.arange(len(groups)) - np.repeat(starts, lengths) + 1
-
-
 def _ranks(column: pa.ChunkedArray) -> Ints:
     """The rank of each value among those here. NULL is below all, NaN above; -0.0 is 0.0."""
     valid = np.asarray(column.is_valid())

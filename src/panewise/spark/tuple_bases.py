@@ -26,9 +26,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
-from panewise.engine.columns import arrow_type
+from panewise.engine.columns import arrow_type, canonical
 from panewise.engine.windowed.histogram import COUNT, VALUE
 from panewise.engine.windowed.output import selected_types
+from panewise.engine.windowed.positions import positions
 from panewise.engine.windowed.values import indexed, plain
 from panewise.errors import NotOnSparkError
 from panewise.indexes.values import codes_of
@@ -36,7 +37,6 @@ from panewise.language.expressions import Attribute, Expression, QualifiedAttrib
 from panewise.language.model import Stream
 from panewise.language.printer import print_window
 from panewise.language.row_queries import (
-    DistinctQuery,
     HistogramQuery,
     IntersectionQuery,
     JoinQuery,
@@ -45,12 +45,12 @@ from panewise.language.row_queries import (
     RowQuery,
     SelectionQuery,
     SortedQuery,
-    TopKQuery,
+    ValueQuery,
 )
 from panewise.language.typecheck import type_of
 from panewise.planning.windowed import index_type, join_key_types
 from panewise.spark.buckets import places_of
-from panewise.spark.row_order import in_order, positions
+from panewise.spark.row_order import in_order
 from panewise.windows import TimeWindow, Window
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.slots import lengths_of
@@ -145,44 +145,45 @@ class ValueBase(TupleBase):
     """Values, or ranges of values, and how often each occurs in a slot."""
 
     argument: Expression
+    group_by: tuple[str, ...] = ()
     width: int | float | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """The values that are counted."""
-        return ValueBase, self.stream.name, self.where, self.argument, self.width
+        return ValueBase, self.stream.name, self.where, self.argument, self.group_by, self.width
 
     @property
     def cells(self) -> tuple[Expression, ...]:
-        """The value."""
-        return (self.argument,)
+        """The groups and the value."""
+        return (*(Attribute(name) for name in self.group_by), self.argument)
 
     @property
     def attributes(self) -> Mapping[str, Type]:
-        """Time and value."""
-        return {self.stream.timestamp: Type.TIMESTAMP, VALUE: self._kind}
+        """Time, groups and value."""
+        groups = {name: self.stream.attributes[name] for name in self.group_by}
+        return {self.stream.timestamp: Type.TIMESTAMP, **groups, VALUE: self._kind}
 
     def tuples(self, times: Ints, cells: Sequence[pa.Array]) -> pa.RecordBatch:
         """Each value or range once a slot; of a range, one of its values. NULL is not a value."""
-        (values,) = cells
-        values = values.cast(arrow_type(self._kind))
-        times, values = times[np.asarray(values.is_valid())], values.drop_null()
-        slots = times // self.slot_us * self.slot_us
-        table = pa.table({"slot": slots, "code": self._codes(values), "place": np.arange(len(slots))})
-        found = table.group_by(["slot", "code"], use_threads=False).aggregate([("place", "min"), ("place", "count")])
-        columns = [found.column("slot"), values.take(found.column("place_min").combine_chunks())]
-        columns.append(found.column("place_count"))
-        (made,) = pa.Table.from_arrays(columns, schema=self._packed).combine_chunks().to_batches() or [
-            pa.RecordBatch.from_pylist([], self._packed)
-        ]
-        return made
+        rows = self._row(times // self.slot_us * self.slot_us, cells)
+        rows = rows.filter(rows.column(VALUE).is_valid())
+        codes = [_codes_of_groups(rows.column(name), self.attributes[name]) for name in self.group_by]
+        codes += [np.asarray(rows.column(self.stream.timestamp)), self._codes(rows.column(VALUE))]
+        named = {f"{place}": column for place, column in enumerate(codes)}
+        table = pa.table({**named, "place": np.arange(rows.num_rows)})
+        found = table.group_by(list(named), use_threads=False).aggregate([("place", "min"), ("place", "count")])
+        chosen = rows.take(found.column("place_min").combine_chunks())
+        counts = found.column("place_count").combine_chunks()
+        return pa.RecordBatch.from_arrays([*chosen.columns, counts], schema=self._packed)
 
     def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
         """By value, or by range."""
         values, kind = tuples.column(VALUE), self._kind
         if self.width is not None:
             values, kind = pa.array(self._codes(values)), Type.BIGINT
-        return places_of(_TOGETHER, [(values, kind)], tuples.num_rows, buckets)
+        groups = [(tuples.column(name), self.attributes[name]) for name in self.group_by]
+        return places_of(_TOGETHER, [*groups, (values, kind)], tuples.num_rows, buckets)
 
     def events(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
         """Each value as often as it occurs."""
@@ -398,7 +399,7 @@ def check_row_query(query: RowQuery) -> None:
 def windows_of(query: RowQuery) -> list[Window]:
     """The windows that a query reads."""
     match query:
-        case HistogramQuery() | TopKQuery() | DistinctQuery() | SortedQuery():
+        case ValueQuery() | SortedQuery():
             return [query.window]
         case IntersectionQuery() | JoinQuery():
             return [query.left.window, query.right.window]
@@ -416,9 +417,8 @@ def _slot_us(query: RowQuery, streams: Mapping[str, Stream]) -> int:
 def _bases_of(query: RowQuery, streams: Mapping[str, Stream]) -> list[TupleBase]:
     """The bases that a query needs, one for each of its inputs; not numbered yet."""
     match query:
-        case HistogramQuery() | TopKQuery() | DistinctQuery():
-            width = query.width if isinstance(query, HistogramQuery) else None
-            return [_value_base(query, streams, query.stream, query.window, query.argument, query.where, width)]
+        case ValueQuery():
+            return [_grouped_base(query, streams)]
         case IntersectionQuery(left=left, right=right, width=width):
             return [
                 _value_base(query, streams, side.stream, side.window, side.argument, side.where, width)
@@ -433,6 +433,25 @@ def _bases_of(query: RowQuery, streams: Mapping[str, Stream]) -> list[TupleBase]
             return [PassBase(stream=streams[query.stream], where=query.where, query=query, columns=columns)]
         case _:
             raise TypeError(f"unknown kind of row query: {query!r}")
+
+
+def _grouped_base(query: ValueQuery, streams: Mapping[str, Stream]) -> ValueBase:
+    width = query.width if isinstance(query, HistogramQuery) else None
+    if streams[query.stream].timestamp in query.group_by:
+        raise NotOnSparkError(
+            f"query {query.name}: on Spark rows are not grouped by the time of an event; declare another attribute "
+            f"that has it, or use panewise.Engine"
+        )
+    base = _value_base(query, streams, query.stream, query.window, query.argument, query.where, width)
+    return replace(base, group_by=query.group_by)
+
+
+def _codes_of_groups(column: pa.Array, kind: Type) -> Ints:
+    """A number for each group among those here; NULL is one."""
+    if kind is Type.DOUBLE:
+        doubles = canonical(np.asarray(column.fill_null(0.0)))
+        column = pa.array(doubles.view(np.int64), mask=np.asarray(column.is_null()))
+    return np.asarray(column.dictionary_encode().indices.fill_null(-1)).astype(np.int64)
 
 
 def _value_base(
@@ -494,7 +513,7 @@ def _over(query: RowQuery, bases: Sequence[TupleBase]) -> RowQuery | None:
     names = [base.name for base in bases]
     value = Attribute(VALUE)
     match query:
-        case HistogramQuery() | TopKQuery() | DistinctQuery():
+        case ValueQuery():
             return replace(query, stream=names[0], where=None, argument=value)
         case IntersectionQuery(left=left, right=right):
             sides = [replace(side, stream=name, where=None, argument=value) for side, name in zip((left, right), names)]

@@ -48,10 +48,11 @@ def _pick(draw: st.DrawFn, *options: str) -> str:
 def histograms(draw: st.DrawFn) -> str:
     window, where, using = _pick(draw, *TIME, *ROWS), _pick(draw, *WHERE), _pick(draw, "", "", *SETS)
     value = _pick(draw, "k", "x", "s", "b", "t", "k + x")
+    groups = _pick(draw, "", "", "", "GROUP BY s", "GROUP BY x, b")
     if draw(st.integers(0, 3)) == 0:
         value = _pick(draw, "k, 2", "x, 0.75", "x, 3")
-        using = _pick(draw, "", "USING g_index OVER group")
-    return f"SELECT HISTOGRAM({value}) FROM a {window} {where} {_pick(draw, *INTO)} {using}"
+        using = "" if groups else _pick(draw, "", "USING g_index OVER group")
+    return f"SELECT HISTOGRAM({value}) FROM a {window} {where} {groups} {_pick(draw, *INTO)} {using}"
 
 
 @st.composite
@@ -59,7 +60,8 @@ def tops(draw: st.DrawFn) -> str:
     window, where, using = _pick(draw, *TIME, *ROWS), _pick(draw, *WHERE), _pick(draw, "", "", *SETS)
     value = _pick(draw, "k", "x", "s")
     shown = _pick(draw, f"TOP_K({value}, {draw(st.integers(1, 4))})", f"DISTINCT {value}")
-    return f"SELECT {shown} FROM a {window} {where} {_pick(draw, *INTO)} {using}"
+    groups = _pick(draw, "", "", "GROUP BY s", "GROUP BY k, x", "GROUP BY b")
+    return f"SELECT {shown} FROM a {window} {where} {groups} {_pick(draw, *INTO)} {using}"
 
 
 @st.composite
@@ -120,7 +122,7 @@ EVERY_OPERATOR = {
 NUMBERS = st.none() | st.integers(-2, 3)
 DOUBLES = st.none() | st.sampled_from([0.5, -0.0, 0.0, math.nan, 2.0, -1.25, 3.0])
 INFINITE = DOUBLES | st.sampled_from([math.inf, -math.inf])
-TEXTS = st.none() | st.sampled_from(["", "a", "b", "é", "zz"])
+TEXTS = st.none() | st.sampled_from(["", "a", "b,\\c", "é", "zz"])
 
 
 @st.composite

@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from panewise.aggregates.types import Type
 from panewise.engine.windowed.basic_windows import TICK, BasicWindowOperator
 from panewise.engine.windowed.feed import Events
+from panewise.engine.windowed.grouped_values import GroupedValues, in_groups
 from panewise.engine.windowed.operator import Feeds, choice_for, differs, names_of
 from panewise.engine.windowed.output import value_type
 from panewise.engine.windowed.values import indexed, observed, plain
 from panewise.indexes import SetWindow
-from panewise.indexes.values import codes_of
+from panewise.indexes.values import ValueCodes, codes_of
+from panewise.language.expressions import Attribute
 from panewise.language.model import Stream
-from panewise.language.row_queries import DistinctQuery, HistogramQuery, RowQuery, TopKQuery
+from panewise.language.row_queries import DistinctQuery, HistogramQuery, RowQuery, TopKQuery, ValueQuery
 from panewise.planning.windowed import choose_set, index_type, share_key
 
 VALUE = "\0value"
@@ -32,14 +35,22 @@ COUNT = "\0count"
 class HistogramOperator(BasicWindowOperator):
     """One set-valued index over one window."""
 
-    def __init__(
-        self, query: HistogramQuery | TopKQuery | DistinctQuery, streams: Mapping[str, Stream], feeds: Feeds
-    ) -> None:
+    def __init__(self, query: ValueQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
         super().__init__([(query.stream, query.window)], feeds)
         self.key = share_key(query)
         self._argument, self._where, self._using = query.argument, query.where, query.using
+        kind = value_type(query, streams)
+        self._type = index_type(kind)
         self._width = query.width if isinstance(query, HistogramQuery) else None
-        self._type = index_type(value_type(query, streams))
+        self._ranges: ValueCodes | None = None
+        """Which range a value of a group is in; values without groups are put into ranges by the index."""
+        self._group_by = query.group_by
+        self._groups: GroupedValues | None = None
+        if query.group_by:
+            if self._width is not None:
+                self._ranges, self._width, kind = codes_of(self._type, self._width), None, Type.BIGINT
+            groups = [streams[query.stream].attributes[name] for name in query.group_by]
+            self._type, self._groups = index_type(Type.STRING), GroupedValues([*groups, kind])
         self._choice = choice_for(query, streams)
         self.window = self._build()
 
@@ -54,10 +65,19 @@ class HistogramOperator(BasicWindowOperator):
         )
 
     def tuples_of(self, side: int, events: Events) -> pa.Table:
-        """The values that are not NULL."""
+        """The values that are not NULL, each with its group."""
         passing = events.passing(self._where)
-        values = indexed(passing.values(self._argument))
+        values = passing.values(self._argument)
+        if self._groups is not None:
+            passing = passing.filtered(np.asarray(values.is_valid()))
+            values = self._grouped(passing, values.drop_null(), self._groups)
+        values = indexed(values)
         return pa.table({TICK: self.ticks(side, passing), VALUE: values}).filter(values.is_valid())
+
+    def _grouped(self, events: Events, values: pa.Array, groups: GroupedValues) -> pa.Array:
+        if self._ranges is not None:
+            values = pa.array(self._ranges.encode(np.asarray(values)))
+        return groups.texts([*(events.values(Attribute(name)) for name in self._group_by), values])
 
     def condensed(self, side: int, tuples: pa.Table) -> pa.Table:
         """Values and their counts; each value range gives one value."""
@@ -71,6 +91,8 @@ class HistogramOperator(BasicWindowOperator):
 
     def shown(self, query: RowQuery) -> tuple[dict[str, Any], int]:
         """The columns that a query shows of the attached basic windows, and their length."""
+        if self._groups is not None:
+            return self._shown_by_group(query, self._groups)
         if isinstance(query, TopKQuery):
             values, counts = self.window.top_k(query.k)
             return {"rank": np.arange(1, len(counts) + 1), "value": values, "count": counts}, len(counts)
@@ -79,6 +101,26 @@ class HistogramOperator(BasicWindowOperator):
             return {"low": values.low, "high": values.high, "count": counts}, len(counts)
         shown = {"value": values} if isinstance(query, DistinctQuery) else {"value": values, "count": counts}
         return shown, len(counts)
+
+    def _shown_by_group(self, query: RowQuery, grouped: GroupedValues) -> tuple[dict[str, Any], int]:
+        texts, counts = self.window.histogram()
+        *groups, values = grouped.columns(texts)
+        keys = [(values, "ascending")]
+        if isinstance(query, TopKQuery):
+            keys.insert(0, (pa.array(counts), "descending"))
+        order, ranks = in_groups(groups, keys)
+        if isinstance(query, TopKQuery):
+            order, ranks = order.filter(pa.array(ranks <= query.k)), ranks[ranks <= query.k]
+        shown: dict[str, Any] = {name: group.take(order) for name, group in zip(self._group_by, groups)}
+        values, counts = values.take(order), counts[np.asarray(order)]
+        if isinstance(query, TopKQuery):
+            shown["rank"] = ranks
+        if self._ranges is None:
+            shown["value"] = values
+        else:
+            found = self._ranges.decode(np.asarray(values))
+            shown |= {"low": found.low, "high": found.high}
+        return {**shown, **({} if isinstance(query, DistinctQuery) else {"count": counts})}, len(counts)
 
     def reconsider(self) -> None:
         """Choose storage and index again with the numbers of a full window, and rebuild if they differ."""

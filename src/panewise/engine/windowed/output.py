@@ -18,15 +18,13 @@ from panewise.language.expressions import QualifiedAttribute
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import (
-    DistinctQuery,
-    HistogramQuery,
     IntersectionQuery,
     JoinQuery,
     RowColumn,
     RowQuery,
     SelectionQuery,
     SortedQuery,
-    TopKQuery,
+    ValueQuery,
     columns_of,
 )
 from panewise.language.typecheck import type_of
@@ -40,7 +38,7 @@ _COUNTS = frozenset({"count", "rank", "position", "left_count", "right_count"})
 def value_type(query: RowQuery, streams: Mapping[str, Stream]) -> Type:
     """The type of the values that a histogram, a top k or an intersection counts."""
     match query:
-        case HistogramQuery() | TopKQuery() | DistinctQuery():
+        case ValueQuery():
             found = type_of(query.argument, streams[query.stream].attributes)
         case IntersectionQuery():
             found = type_of(query.left.argument, streams[query.left.stream].attributes)
@@ -76,8 +74,11 @@ def join_attributes(query: JoinQuery, streams: Mapping[str, Stream]) -> dict[str
 def schema_of(query: RowQuery, streams: Mapping[str, Stream]) -> pa.Schema:
     """The columns of a query's rows."""
     types: dict[str, pa.DataType] = {}
+    groups = query.group_by if isinstance(query, ValueQuery) else ()
     for name in columns_of(query):
-        if name in _COUNTS:
+        if name in groups:
+            types[name] = public_type(streams[query.streams[0]].attributes[name])
+        elif name in _COUNTS:
             types[name] = pa.int64()
         elif name in ("value", "low", "high"):
             types[name] = public_type(value_type(query, streams))

@@ -21,14 +21,12 @@ from panewise.engine.windowed.sorted_window import SortedOperator
 from panewise.errors import QueryKindError
 from panewise.language.model import Stream
 from panewise.language.row_queries import (
-    DistinctQuery,
-    HistogramQuery,
     IntersectionQuery,
     JoinQuery,
     RowQuery,
     SelectionQuery,
     SortedQuery,
-    TopKQuery,
+    ValueQuery,
 )
 from panewise.planning.windowed import share_key
 from panewise.windows.clock import END_OF_STREAM
@@ -199,7 +197,7 @@ class RowQueries:
 def build_operator(query: RowQuery, streams: Mapping[str, Stream], feeds: Feeds) -> Operator:
     """The operator that answers a query over final events, which `feeds` bring."""
     match query:
-        case HistogramQuery() | TopKQuery() | DistinctQuery():
+        case ValueQuery():
             return HistogramOperator(query, streams, feeds)
         case SortedQuery():
             return SortedOperator(query, streams, feeds)
