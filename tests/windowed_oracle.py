@@ -195,6 +195,8 @@ def _counts(argument: Any, events: Iterable[Event]) -> list[tuple[Any, int]]:
 
 def _range(value: Any, width: Any) -> tuple[Any, Any]:
     """The range of a value: for integers both ends belong to it, for doubles only the low one."""
+    if isinstance(width, tuple):
+        return _between(value, width)
     if isinstance(value, int):
         low = value // width * width
         return max(low, -(2**63)), min(low + width - 1, 2**63 - 1)
@@ -203,6 +205,16 @@ def _range(value: Any, width: Any) -> tuple[Any, Any]:
     assert math.isfinite(value), "ranges of infinities are tested by hand"
     low = math.floor(value / width)
     return low * width, (low + 1) * width
+
+
+def _between(value: Any, bounds: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The range of a value between bounds."""
+    if isinstance(value, float) and math.isnan(value):
+        return math.nan, math.nan
+    below, above = [b for b in bounds if b <= value], [b for b in bounds if b > value]
+    if isinstance(value, int):
+        return max(below, default=-(2**63)), min(above, default=2**63) - 1
+    return max(below, default=-math.inf), min(above, default=math.inf)
 
 
 def _ranges(argument: Any, width: Any, events: Iterable[Event]) -> list[tuple[Any, int]]:

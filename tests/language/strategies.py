@@ -293,6 +293,8 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
         case "histogram":
             width = draw(st.none() | st.integers(1, 2**62)) if kind.is_number else None
             width = float(width) if width is not None and kind is Type.DOUBLE else width
+            if width is not None and draw(st.booleans()):
+                width = (width, 2 * width, 3 * width) if kind is Type.DOUBLE else (-width, 0, width)
             group_by = draw(groups)
             chosen = draw(using("values" if width is None or group_by else "ranges"))
             return HistogramQuery(

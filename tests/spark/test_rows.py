@@ -31,6 +31,7 @@ from panewise.language.model import Stream
 from panewise.language.row_queries import RowQuery, SortedQuery
 from panewise.language.workload import Workload
 from panewise.spark import FileSink, TableBatch
+from panewise.spark.lookup_client import LookupClient
 from panewise.spark.table_frames import BATCH_COLUMN
 from panewise.spark.tuple_bases import TuplePlan
 
@@ -333,3 +334,20 @@ def test_more_rows_than_allowed_is_an_error(tmp_path: Path) -> None:
     spark = SimulatedSpark(workload, tmp_path, wide_by="query", most_rows=2)
     with pytest.raises(TooManyRowsError, match=r"query whole: the window that ends at .* write LIMIT"):
         spark.run_as_batch_job(batch)
+
+
+def test_aggregates_are_looked_up_beside_rows_and_the_log_stays_short(tmp_path: Path) -> None:
+    text = """CREATE STREAM a (t TIMESTAMP, k BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;
+        CREATE QUERY counted AS SELECT k, COUNT(*) FROM a [RANGE 10 SECONDS SLIDE 5 SECONDS] GROUP BY k;
+        CREATE QUERY top AS SELECT TOP_K(k, 1) FROM a [RANGE 10 SECONDS SLIDE 5 SECONDS];
+        CREATE QUERY pairs AS SELECT l.t FROM a [RANGE 2 SECONDS] AS l JOIN a [RANGE 1 SECOND] AS r ON l.k = r.k;"""
+    spark = SimulatedSpark(panewise.read(text), tmp_path, lookups=True, wide_by="query")
+    entries = []
+    for number in range(9):
+        spark.run_batch({"a": [{"t": ORIGIN_US + (number * 7 + i) * 1000 * MS, "k": i % 2} for i in range(7)]})
+        entries.append(sum(len(state["log"]) for state in spark.committed.values()))
+    assert entries[-1] <= max(entries[:4])
+    looked_up = LookupClient(tmp_path).lookup("counted").to_pylist()
+    newest = max(spark.brought["top"].to_pylist(), key=lambda row: row["window_end"])
+    assert newest["window_end"] == looked_up[0]["window_end"]
+    assert newest["count"] == max(row["COUNT(*)"] for row in looked_up)

@@ -23,7 +23,7 @@ from panewise.indexes.list_storage import ListStorage
 from panewise.indexes.set_index import NO_ENTRIES, PURGES, Entries, NodeIndex, SetIndex
 from panewise.indexes.storage import Storage
 from panewise.indexes.tree_index import TreeIndex
-from panewise.indexes.values import StringCodes, ValueCodes, Values, codes_of, known
+from panewise.indexes.values import StringCodes, ValueCodes, Values, Width, codes_of, known
 
 Ints = npt.NDArray[np.int64]
 
@@ -46,8 +46,8 @@ class CountedOptions(TypedDict, total=False):
     storage: str
     index: str
     purge: str
-    group_width: float | None
-    """With index g_index: the width of the ranges by which values are known."""
+    group_width: Width | None
+    """With index g_index: the width of the ranges by which values are known, or the bounds between them."""
     storage_buckets: int | None
     """For storage hash."""
     index_buckets: int | None
@@ -66,7 +66,7 @@ class CountedWindows:
         storage: str = "list",
         index: str = "t_index",
         purge: str = "periodic",
-        group_width: float | None = None,
+        group_width: Width | None = None,
         storage_buckets: int | None = None,
         index_buckets: int | None = None,
         purges_per_roll_over: int = PURGES_PER_ROLL_OVER,
@@ -191,7 +191,7 @@ class CountedWindows:
 
 
 def check_names(
-    storage: str, index: str, group_width: float | None, storage_buckets: int | None, index_buckets: int | None
+    storage: str, index: str, group_width: Width | None, storage_buckets: int | None, index_buckets: int | None
 ) -> None:
     """Raise if there is no such storage or index, or if they do not go together."""
     known(storage, STORAGES, "storage")

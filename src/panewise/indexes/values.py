@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ import pyarrow as pa
 from panewise.errors import IndexingError
 
 Ints = npt.NDArray[np.int64]
+Width = float | tuple[float, ...]
+"""How values are put into ranges: by one width, or by the bounds between them, in order."""
 Values = Any
 """A NumPy array of numbers, or an Arrow array of strings."""
 
@@ -218,11 +221,48 @@ class DoubleGroups(DoubleCodes):
         return ValueRanges(low, high)
 
 
+class IntegerBounds(IntegerCodes):
+    """Integers between bounds; a code is the number of bounds that are not above."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = np.array(bounds, np.int64)
+
+    def encode(self, values: Values) -> Ints:
+        """The range of each integer."""
+        return np.searchsorted(self._bounds, super().encode(values), side="right")
+
+    def decode(self, codes: Ints) -> Any:
+        """The ranges, ends included."""
+        low, high = np.append(_LEAST, self._bounds), np.append(self._bounds - 1, _GREATEST)
+        return ValueRanges(low[codes], high[codes])
+
+
+class DoubleBounds(DoubleCodes):
+    """Doubles between bounds; the outermost ranges reach to infinity, NaN is a range of its own."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = np.array(bounds, np.float64)
+
+    def encode(self, values: Values) -> Ints:
+        """The range of each double."""
+        # NaN sorts above all bounds, infinity included.
+        doubles = super().decode(super().encode(values))
+        codes = np.searchsorted(self._bounds, doubles, side="right")
+        codes[np.isnan(doubles)] = len(self._bounds) + 1
+        return codes
+
+    def decode(self, codes: Ints) -> Any:
+        """The ranges."""
+        low = np.concatenate([[-np.inf], self._bounds, [np.nan]])
+        high = np.concatenate([self._bounds, [np.inf, np.nan]])
+        return ValueRanges(low[codes], high[codes])
+
+
 _TYPES: dict[str, type[ValueCodes]] = {"int64": IntegerCodes, "float64": DoubleCodes, "string": StringCodes}
 
 
-def codes_of(type: str, group_width: float | None = None) -> ValueCodes:
-    """The codes of a type, or of ranges of a width."""
+def codes_of(type: str, group_width: Width | None = None) -> ValueCodes:
+    """The codes of a type, or of ranges of a width or between bounds."""
     known(type, _TYPES, "type")
     if group_width is None:
         return _TYPES[type]()
@@ -230,6 +270,10 @@ def codes_of(type: str, group_width: float | None = None) -> ValueCodes:
         raise IndexingError(
             "strings have no ranges of a width; leave group_width out and use l_index, t_index or h_index"
         )
+    if isinstance(group_width, tuple):
+        if not group_width or any(low >= high for low, high in pairwise(group_width)):
+            raise IndexingError(f"bounds must be in order, each once, got {group_width}")
+        return DoubleBounds(group_width) if type == "float64" else IntegerBounds(group_width)
     if not 0 < group_width < np.inf:
         raise IndexingError(f"group_width must be above 0, got {group_width}")
     if type == "float64":

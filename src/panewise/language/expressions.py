@@ -200,12 +200,13 @@ class Pair(Expression):
 class RowCall(Expression):
     """HISTOGRAM, TOP_K or DISTINCT: it gives rows, so it is alone in a SELECT and never inside an expression.
 
-    `parameter` is the width of HISTOGRAM's value ranges (None for single values), or the k of TOP_K.
+    `parameter` is the width of HISTOGRAM's value ranges or the bounds between them, None for single values; or the k of
+    TOP_K.
     """
 
     function: str
     argument: Expression
-    parameter: int | float | None = None
+    parameter: int | float | tuple[int | float, ...] | None = None
 
 
 # The fields that hold other nodes, of any kind of node.

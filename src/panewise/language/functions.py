@@ -162,10 +162,28 @@ def _row_call(function: str, arguments: Sequence[Expression], span: Span) -> Row
         if len(arguments) != 2:
             raise _wrong_count(function, "two arguments", len(arguments), span, "TOP_K(symbol, 10)")
         return RowCall(function, _scalar(arguments[0]), _k(arguments[1]), span=span)
-    if len(arguments) not in (1, 2):
-        raise _wrong_count(function, "one or two arguments", len(arguments), span, "HISTOGRAM(price, 10)")
-    width = range_width(_number(arguments[1]), arguments[1].span) if len(arguments) == 2 else None
+    if not arguments:
+        raise _wrong_count(function, "one argument or more", len(arguments), span, "HISTOGRAM(price, 10)")
+    width: int | float | tuple[int | float, ...] | None = None
+    if len(arguments) == 2:
+        width = range_width(_number(arguments[1]), arguments[1].span)
+    elif len(arguments) > 2:
+        width = _bounds(arguments[1:])
     return RowCall(function, _scalar(arguments[0]), width, span=span)
+
+
+def _bounds(arguments: Sequence[Expression]) -> tuple[int | float, ...]:
+    """The bounds between value ranges."""
+    hint = "several numbers are the bounds between ranges, as in HISTOGRAM(x, 0, 10, 100)"
+    found: list[int | float] = []
+    for argument in arguments:
+        bound = _number(argument)
+        if bound is None:
+            raise PlacedError("a bound of value ranges must be a number", argument.span, hint)
+        if found and bound <= found[-1]:
+            raise PlacedError("the bounds of value ranges must ascend", argument.span, hint)
+        found.append(bound)
+    return tuple(found)
 
 
 def range_width(value: float | None, span: Span) -> int | float:

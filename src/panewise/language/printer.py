@@ -113,7 +113,8 @@ def _print_rows(query: RowQuery) -> str:
     """What stands between SELECT and INTO."""
     match query:
         case HistogramQuery():
-            width = "" if query.width is None else f", {query.width!r}"
+            widths = query.width if isinstance(query.width, tuple) else [query.width]
+            width = "".join(f", {number!r}" for number in widths if number is not None)
             return _print_values(query, f"HISTOGRAM({print_expression(query.argument)}{width})")
         case TopKQuery():
             return _print_values(query, f"TOP_K({print_expression(query.argument)}, {query.k})")

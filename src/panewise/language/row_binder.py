@@ -50,6 +50,9 @@ from panewise.language.words import INDEXES, RINGS, STORAGES
 from panewise.windows import RowWindow, TimeWindow, Window
 from panewise.windows.slots import lengths_of
 
+_Width = int | float | tuple[int | float, ...]
+"""The width of value ranges, or the bounds between them."""
+
 _SLIDING_HINT = "for instance [RANGE 1 HOUR SLIDE 1 MINUTE]"
 
 
@@ -144,7 +147,7 @@ def _bind_using(clause: UsingClause, uppers: tuple[str, ...], lowers: tuple[str,
     return Using(clause.upper.text.lower(), clause.lower.text.lower())
 
 
-def _set_names(width: float | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _set_names(width: _Width | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The indexes and storages for single values, or for ranges of values."""
     if width is not None:
         return ("g_index",), ("list", "group")
@@ -203,7 +206,7 @@ def _bind_row_call(statement: CreateQuery, streams: Mapping[str, Stream]) -> Row
     _check_events(statement.where, stream)
     group_by = _bind_groups(statement, stream)
     name, where = statement.name.text, statement.where
-    width = _check_width(call.parameter, kind, call.span) if call.function == "HISTOGRAM" else None
+    width = _check_bounds(call.parameter, kind, call.span) if call.function == "HISTOGRAM" else None
     # Values of groups are indexed one by one, and so are their ranges.
     into, using = _bind_clauses(statement, *_set_names(None if group_by else width))
     shared: dict[str, Any] = {"name": name, "stream": stream.name, "window": window, "where": where}
@@ -438,17 +441,26 @@ def _value_type(expression: Expression, stream: Stream) -> Type:
     return found
 
 
+def _check_bounds(width: _Width | None, kind: Type, span: Span) -> _Width | None:
+    """The width of value ranges, or the bounds between them, in the type of the values."""
+    if not isinstance(width, tuple):
+        return _check_width(width, kind, span)
+    return tuple(_in_type(bound, kind, span) for bound in width)
+
+
 def _check_width(width: float | None, kind: Type, span: Span) -> int | float | None:
     """The width of value ranges in the type of the values."""
-    if width is None:
-        return None
+    return None if width is None else _in_type(width, kind, span)
+
+
+def _in_type(width: float, kind: Type, span: Span) -> int | float:
     if not kind.is_number:
         hint = "leave out the width to count single values"
         raise PlacedError(f"ranges are of BIGINT or DOUBLE, these values are {kind}", span, hint)
     if kind is Type.DOUBLE:
         return float(width)
     if not isinstance(width, int):
-        raise PlacedError("ranges of BIGINT need a whole width", span, "for instance 10")
+        raise PlacedError("ranges of BIGINT need whole numbers", span, "for instance 10")
     return width
 
 

@@ -113,9 +113,12 @@ class ValueQuery(WindowQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramQuery(ValueQuery):
-    """Every value of the window and how often it occurs; with a `width`, ranges of values instead."""
+    """Every value of the window and how often it occurs; with a `width`, ranges of values instead.
 
-    width: int | float | None = None
+    A `width` of several numbers has the bounds between ranges.
+    """
+
+    width: int | float | tuple[int | float, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

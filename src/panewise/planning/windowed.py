@@ -12,6 +12,7 @@ from typing import Any
 
 from panewise.aggregates.types import Type
 from panewise.indexes import IndexChoice, IndexShape, choose
+from panewise.indexes.values import Width
 from panewise.language.literals import print_duration
 from panewise.language.model import Stream
 from panewise.language.printer import print_window
@@ -145,7 +146,7 @@ def choose_set(
     basics: Sequence[BasicWindows],
     numbers: Sequence[ObservedWindow],
     type: str,
-    width: float | None,
+    width: Width | None,
     using: Using | None,
 ) -> IndexChoice:
     """Storage and index of a histogram, a top k or an intersection; the larger of two windows counts."""
@@ -261,7 +262,7 @@ def _numbers(planned: PlannedInput, rate: float) -> ObservedWindow:
 
 
 def _choose_set(
-    query: str, inputs: Sequence[PlannedInput], rate: float, type: str, width: float | None, using: Using | None
+    query: str, inputs: Sequence[PlannedInput], rate: float, type: str, width: Width | None, using: Using | None
 ) -> IndexChoice:
     basics = [planned.basic for planned in inputs if planned.basic is not None]
     numbers = [_numbers(planned, rate) for planned in inputs]

@@ -32,7 +32,7 @@ from panewise.engine.windowed.output import selected_types
 from panewise.engine.windowed.positions import positions
 from panewise.engine.windowed.values import indexed, plain
 from panewise.errors import NotOnSparkError
-from panewise.indexes.values import codes_of
+from panewise.indexes.values import Width, codes_of
 from panewise.language.expressions import Attribute, Expression, QualifiedAttribute, attributes_of, bare_attributes
 from panewise.language.model import Stream
 from panewise.language.printer import print_window
@@ -146,7 +146,7 @@ class ValueBase(TupleBase):
 
     argument: Expression
     group_by: tuple[str, ...] = ()
-    width: int | float | None = None
+    width: Width | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -461,7 +461,7 @@ def _value_base(
     window: Window,
     argument: Expression,
     where: Expression | None,
-    width: float | None,
+    width: Width | None,
 ) -> ValueBase:
     return ValueBase(
         stream=streams[stream],

@@ -50,7 +50,7 @@ def histograms(draw: st.DrawFn) -> str:
     value = _pick(draw, "k", "x", "s", "b", "t", "k + x")
     groups = _pick(draw, "", "", "", "GROUP BY s", "GROUP BY x, b")
     if draw(st.integers(0, 3)) == 0:
-        value = _pick(draw, "k, 2", "x, 0.75", "x, 3")
+        value = _pick(draw, "k, 2", "x, 0.75", "x, 3", "k, -1, 1, 2", "x, 0, 0.5, 2.5")
         using = "" if groups else _pick(draw, "", "USING g_index OVER group")
     return f"SELECT HISTOGRAM({value}) FROM a {window} {where} {groups} {_pick(draw, *INTO)} {using}"
 

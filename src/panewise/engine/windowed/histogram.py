@@ -22,7 +22,7 @@ from panewise.engine.windowed.operator import Feeds, choice_for, differs, names_
 from panewise.engine.windowed.output import value_type
 from panewise.engine.windowed.values import indexed, observed, plain
 from panewise.indexes import SetWindow
-from panewise.indexes.values import ValueCodes, codes_of
+from panewise.indexes.values import ValueCodes, Width, codes_of
 from panewise.language.expressions import Attribute
 from panewise.language.model import Stream
 from panewise.language.row_queries import DistinctQuery, HistogramQuery, RowQuery, TopKQuery, ValueQuery
@@ -152,7 +152,7 @@ class HistogramOperator(BasicWindowOperator):
         }
 
 
-def condensed(tuples: pa.Table, type: str, width: float | None) -> pa.Table:
+def condensed(tuples: pa.Table, type: str, width: Width | None) -> pa.Table:
     """Values with their counts, as they must be held to rebuild an index."""
     if width is None:
         return tuples.select([VALUE])
