@@ -72,13 +72,36 @@ def _closed_time_windows(
         closed = watermark is None or end <= watermark
         closed_before = previous is not None and end <= previous
         if closed and not closed_before:
-            answers += _answers_of_window(query, covered[k], start, end)
+            within = _Within(query.window, timestamp, k)
+            answers += _answers_of_window(query, covered[k], start, end, within=within)
     return answers
+
+
+class _Within(NamedTuple):
+    """Finds the events of a shorter window that ends with a window."""
+
+    window: Any
+    timestamp: str
+    k: int
+
+    def __call__(self, events: Sequence[Event], range_us: int) -> list[Event]:
+        end = self.k * self.window.slide_us + self.window.offset_us + self.window.left_us
+        start = end - range_us
+        if self.window.zone is not None:
+            start, end = _utc(self.window.zone, start), _utc(self.window.zone, end)
+        return [event for event in events if start <= event[self.timestamp] < end]
+
+
+class _Members(list[Event]):
+    """The events of a group in a window, from which those of shorter windows can be picked."""
+
+    within: _Within | None = None
 
 
 def _instances_at(window: Any, time: int) -> list[int]:
     """The instances that cover a time, looked for a few slides beyond where they can be."""
-    nearby = range((time - window.left_us) // window.slide_us - 3, time // window.slide_us + 4)
+    until = time + window.left_us if window.grows else time
+    nearby = range((time - window.left_us) // window.slide_us - 3, until // window.slide_us + 4)
     return [k for k in nearby if _bounds(window, k)[0] <= time < _bounds(window, k)[1]]
 
 
@@ -167,7 +190,12 @@ def _look_back(window: Any, rows: list[Event], m: int) -> list[Event]:
 
 
 def _answers_of_window(
-    query: Any, covered: Sequence[Event], start: int, end: int, even_when_empty: bool = False
+    query: Any,
+    covered: Sequence[Event],
+    start: int,
+    end: int,
+    even_when_empty: bool = False,
+    within: _Within | None = None,
 ) -> list[Answer]:
     """Apply WHERE, GROUP BY and HAVING, then the aggregates of SELECT for the groups that pass."""
     kept = [event for event in covered if query.where is None or evaluate(query.where, event) is True]
@@ -175,7 +203,9 @@ def _answers_of_window(
     if even_when_empty and not groups and not query.group_by:
         groups = [[]]
     answers = []
-    for members in groups:
+    for events in groups:
+        members = _Members(events)
+        members.within = within
         group = {attribute: _without_sign_of_zero(members[0][attribute]) for attribute in query.group_by}
         if query.having is not None and evaluate(query.having, group, members) is not True:
             continue
@@ -347,6 +377,8 @@ def aggregate(call: Any, members: Sequence[Event]) -> tuple[Value, float]:
 
     Approximate aggregates are answered exactly, as they must be over few values.
     """
+    if getattr(call, "over", None) is not None and isinstance(members, _Members) and members.within is not None:
+        members = members.within(members, call.over.left_us)
     if call.function == "COUNT_ALL":
         return len(members), 0.0
     arguments = [evaluate(call.argument, event) for event in members]

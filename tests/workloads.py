@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -31,6 +32,7 @@ from panewise.language.expressions import (
     Not,
     Pair,
     aggregates_of,
+    with_aggregates,
 )
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.workload import Workload
@@ -43,6 +45,8 @@ TIME_SLIDING = ("range slide",)
 SLIDING = (*TIME_SLIDING, "rows slide")
 ON_DEMAND = ("range", "range between", "rows", "rows between")
 EVERY_WINDOW = (*SLIDING, *ON_DEMAND)
+FORMS = ("offset", "cumulate", "own windows")
+"""Forms of sliding windows over time that lookups on Spark and audits do not take, or not all of them."""
 
 UNIT_US = 1_000_000
 """Ranges, slides and the span of events are counted in the stream's granularity, or in this if it has none."""
@@ -268,11 +272,14 @@ def draw_window(dice: Dice, stream: Stream, kind: str, group_by: Sequence[str]) 
 
     match kind:
         case "range slide":
+            return TimeWindow(length(12), slide_us=length(6))
+        case "offset" | "own windows":
+            slide = length(6)
+            return TimeWindow(length(12), slide_us=slide, offset_us=dice.integer(0, (slide - 1) // unit) * unit)
+        case "cumulate":
             slide = length(6)
             offset = dice.integer(0, (slide - 1) // unit) * unit
-            if one_in(dice, 6):
-                return TimeWindow(slide * dice.integer(1, 4), slide_us=slide, offset_us=offset, grows=True)
-            return TimeWindow(length(12), slide_us=slide, offset_us=offset if one_in(dice, 4) else 0)
+            return TimeWindow(slide * dice.integer(1, 6), slide_us=slide, offset_us=offset, grows=True)
         case "range":
             return TimeWindow(length(12))
         case "range between":
@@ -287,7 +294,7 @@ def draw_window(dice: Dice, stream: Stream, kind: str, group_by: Sequence[str]) 
         case "rows between":
             right_rows = dice.integer(1, 5)
             return RowWindow(right_rows + dice.integer(1, 8), right_rows, partition_by=partition_by)
-    raise ValueError(f"no windows of the kind {kind!r}: choose from {EVERY_WINDOW}")
+    raise ValueError(f"no windows of the kind {kind!r}: choose from {(*EVERY_WINDOW, *FORMS)}")
 
 
 def draw_query(
@@ -295,7 +302,8 @@ def draw_query(
 ) -> Query:
     """A query. The aggregates of its SELECT are all different, so that labels name them."""
     group_by = draw_group_by(dice, stream)
-    window = draw_window(dice, stream, dice.pick(windows), group_by)
+    kind = dice.pick(windows)
+    window = draw_window(dice, stream, kind, group_by)
     calls = dict.fromkeys(draw_aggregate(dice, stream) for _ in range(dice.integer(1, 4)))
     answers: dict[Expression, None] = dict.fromkeys(calls)
     if one_in(dice, 3):
@@ -306,7 +314,21 @@ def draw_query(
             items.insert(dice.integer(0, len(items)), SelectItem(Attribute(attribute)))
     where = draw_predicate(dice, stream) if one_in(dice, 2) else None
     having = draw_having(dice, stream, group_by, full_int64) if one_in(dice, 3) else None
-    return Query(name, stream.name, window, tuple(items), where, group_by, having)
+    query = Query(name, stream.name, window, tuple(items), where, group_by, having)
+    return draw_own_windows(dice, query) if kind == "own windows" else query
+
+
+def draw_own_windows(dice: Dice, query: Query) -> Query:
+    """The query with a window of its own for each aggregate: SUM(x) OVER [RANGE ...]."""
+    assert isinstance(query.window, TimeWindow)
+    slide = query.window.slide_us or 0
+    meant = {call: replace(call, over=TimeWindow(slide * dice.integer(1, 4))) for call in query.aggregates}
+    return replace(
+        query,
+        window=replace(query.window, left_us=max(call.over.left_us for call in meant.values() if call.over)),
+        select=tuple(replace(item, expression=with_aggregates(item.expression, meant)) for item in query.select),
+        having=None if query.having is None else with_aggregates(query.having, meant),
+    )
 
 
 def draw_group_by(dice: Dice, stream: Stream) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
-from tests.workloads import events, workloads
+from tests.workloads import EVERY_WINDOW, FORMS, events, workloads
 
 import panewise
 from panewise.engine.columns import arrow_type
@@ -25,7 +25,7 @@ def as_table(stream: Stream, rows: list[dict]) -> pa.Table:
 @st.composite
 def programs(draw):
     """What trees cost, a workload, and steps: ("push", rows), ("advance", watermark) or ("lookup", query, at)."""
-    workload = draw(workloads())
+    workload = draw(workloads(windows=(*EVERY_WINDOW, *FORMS)))
     (stream,) = workload.streams.values()
     rows = draw(events(stream))
     times = [row[stream.timestamp] for row in rows] or [0]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests import oracle
 from tests.answers import to_answers
 from tests.spark.streaming import public_table, run_stream, watermarks, write_batches
-from tests.workloads import TIME_SLIDING, events, random_events, random_workload, workloads
+from tests.workloads import FORMS, TIME_SLIDING, events, random_events, random_workload, workloads
 
 from panewise import spark as panewise_spark
 from panewise.language.workload import Workload
@@ -28,7 +28,7 @@ few = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthC
 
 @st.composite
 def cases(draw, origin_us: int):
-    workload = draw(workloads(windows=TIME_SLIDING))
+    workload = draw(workloads(windows=(*TIME_SLIDING, *FORMS)))
     (stream,) = workload.streams.values()
     return workload, draw(events(stream, min_size=10, max_size=120, origin_us=origin_us))
 

@@ -8,6 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from tests import oracle
 from tests.answers import to_answers
+from tests.cookbook import cookbook, events_of
+from tests.engine.test_conformance import as_table
 from tests.spark.streaming import public_table, run_stream, watermarks, write_batches
 
 import panewise
@@ -23,6 +25,8 @@ WORKLOAD = panewise.read(f"""
     CREATE QUERY early AS SELECT k, COUNT(*) FROM s [RANGE 2 DAYS SLIDE 1 DAY OFFSET 6 HOURS {ALIGNED}]
       GROUP BY k HAVING COUNT(*) > 1;
     CREATE QUERY shifted AS SELECT k, COUNT(*) FROM s [RANGE 1 DAY SLIDE 12 HOURS OFFSET 2 HOURS] GROUP BY k;
+    CREATE QUERY own AS SELECT k, SUM(x) OVER [RANGE 6 HOURS] AS six, SUM(x) OVER [RANGE 2 DAYS] AS two, COUNT(*) OVER
+      [RANGE 2 HOURS] AS n FROM s SLIDE 2 HOURS GROUP BY k HAVING six > two / 8;
     CREATE QUERY grown AS SELECT SUM(x) FROM s [CUMULATE 1 DAY SLIDE 6 HOURS];
 """)
 FIRST_S = 1_729_728_000
@@ -51,3 +55,16 @@ def test_a_stream_agrees_with_the_oracle(spark: SparkSession, tmp_path: Path) ->
     table, _ = run_stream(spark, tmp_path / "events", WORKLOAD)
     last = watermarks(WORKLOAD.streams["s"], batches)[-1]
     oracle.assert_same_answers(to_answers(table, WORKLOAD), expected_answers(WORKLOAD, ROWS, last))
+
+
+def test_the_cookbook_gives_the_answers_of_the_engine(spark: SparkSession) -> None:
+    workload = cookbook()
+    engine = panewise.Engine(workload)
+    frames, expected = {}, []
+    for name, stream in workload.streams.items():
+        rows = events_of(stream)
+        engine.push(name, as_table(stream, rows))
+        expected += to_answers(engine.advance(name, panewise.END_OF_STREAM).long(), workload)
+        frames[name] = spark.createDataFrame(public_table(stream, rows))
+    table = panewise_spark.answers(frames, workload).toArrow()
+    oracle.assert_same_answers(to_answers(table, workload), expected)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import microseconds
-from tests.workloads import events, unit_of, workloads
+from tests.workloads import EVERY_WINDOW, FORMS, events, unit_of, workloads
 
 import panewise
 from panewise.engine.columns import arrow_type
@@ -68,7 +68,7 @@ def _newest(query: Query, stream: Stream, seen: list[dict[str, Any]], mark: int)
     """The answers of the newest window that the watermark had closed."""
     window = query.window
     if type(window).__name__ == "TimeWindow":
-        end = (mark - window.left_us) // window.slide_us * window.slide_us + window.left_us
+        end = oracle.newest_end(window, mark)
         return [one for one in oracle.closed_answers(query, stream.timestamp, seen, mark) if one.window_end == end]
     ordered = sorted(seen, key=lambda row: row[stream.timestamp])
     reached = [row for row in ordered if row[stream.timestamp] < mark]
@@ -114,7 +114,7 @@ def check(workload: Workload, rows: list[dict[str, Any]], labels: pa.Table, resu
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[Workload, list[dict[str, Any]], list[dict[str, Any]], str]:
     """A workload, events, labels near them, and an edge."""
-    workload = draw(workloads(full_int64=draw(st.booleans())))
+    workload = draw(workloads(windows=(*EVERY_WINDOW, *FORMS), full_int64=draw(st.booleans())))
     (stream,) = workload.streams.values()
     rows = draw(events(stream))
     names = list(workload.group_by_attributes)

@@ -75,10 +75,11 @@ _Comparing = tuple[PlannedAggregate, str, bool]
 
 
 class AskedWindow:
-    """The queries with one predicate and one window."""
+    """The queries with one predicate and one window; and of `joined` queries the aggregates with this window."""
 
-    def __init__(self, queries: list[PlannedQuery]) -> None:
+    def __init__(self, queries: list[PlannedQuery], joined: list[PlannedQuery]) -> None:
         self.queries = queries
+        self._joined = joined
         self._others: list[PlannedQuery] = []
         self._components: tuple[Component, ...] | None = None
         found: dict[_Comparing, list[tuple[int | float, PlannedQuery]]] = {}
@@ -93,12 +94,12 @@ class AskedWindow:
     @property
     def aggregates(self) -> set[PlannedAggregate]:
         """The different aggregates of the queries."""
-        return {aggregate for planned in self.queries for aggregate in planned.aggregates}
+        return {aggregate for planned in [*self.queries, *self._joined] for aggregate in planned.aggregates}
 
     def components(self, inputs: tuple[Type, ...]) -> tuple[Component, ...]:
         """What the queries need together, given the types of the stream's inputs."""
         if self._components is None:
-            self._components = components_of(self.queries, inputs)
+            self._components = components_of([*self.queries, *self._joined], inputs)
         return self._components
 
     @property
@@ -149,10 +150,24 @@ class Asked:
 
     def __init__(self, queries: Iterable[PlannedQuery]) -> None:
         found: dict[int | None, dict[Window, list[PlannedQuery]]] = {}
+        joined: dict[int | None, dict[Window, list[PlannedQuery]]] = {}
+        self.joined: dict[int | None, list[PlannedQuery]] = {}
+        """By predicate, the queries whose aggregates have windows of their own."""
         for planned in queries:
-            found.setdefault(planned.predicate, {}).setdefault(planned.query.window, []).append(planned)
+            by_window = found.setdefault(planned.predicate, {})
+            if not planned.has_own_windows:
+                by_window.setdefault(planned.query.window, []).append(planned)
+                continue
+            self.joined.setdefault(planned.predicate, []).append(planned)
+            for window in planned.windows:
+                by_window.setdefault(window, [])
+                parts = joined.setdefault(planned.predicate, {}).setdefault(window, [])
+                parts.append(planned.over(window))
         self.by_predicate: Mapping[int | None, Mapping[Window, AskedWindow]] = {
-            predicate: {window: AskedWindow(several) for window, several in by_window.items()}
+            predicate: {
+                window: AskedWindow(several, joined.get(predicate, {}).get(window, []))
+                for window, several in by_window.items()
+            }
             for predicate, by_window in found.items()
         }
         self.windows = frozenset(window for by_window in found.values() for window in by_window)

@@ -36,6 +36,7 @@ from panewise.engine.packed_rows import NO_END, NO_SLOT, PackedRows
 from panewise.engine.picked_rows import PredicateRows
 from panewise.engine.rows import Multisets, Rows
 from panewise.engine.runs import Runs
+from panewise.engine.several_windows import SeveralWindows
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
 from panewise.kernels.instances import closed_instances, listed_instances
@@ -222,12 +223,19 @@ class SlotStore:
                 folds = self._folds(predicate, here, keys)
             else:
                 folds = self._few_folds(predicate, edges, by_window, may_move, reading)
+            joined, kept = asked.joined.get(predicate, []), {}
             for window, fold in folds:
                 if not fold.is_empty:
+                    if joined:
+                        kept[window] = fold
                     start = starts_of(window, fold.last_instance)
                     self.last_start = start if self.last_start is None else max(start, self.last_start)
                     queries = by_window[window].may_pass(fold) if may_pass else by_window[window].queries
                     yield from (ClosedWindows(planned, fold) for planned in queries)
+            for planned in joined:
+                several = SeveralWindows.of(planned, kept)
+                if several is not None:
+                    yield ClosedWindows(planned, several)
 
     def numbers_of(self, groups: Groups, keys: Ints) -> Ints:
         """The numbers here of some groups of another table, rising; groups that are not here have none."""

@@ -20,6 +20,7 @@ from panewise.language.expressions import (
 from panewise.language.functions import with_partners
 from panewise.language.limits import check_expression
 from panewise.language.model import Query, SelectItem, Stream
+from panewise.language.own_windows import with_own_windows
 from panewise.language.printer import label_of
 from panewise.language.row_binder import bind_row_query, is_row_query, refuse_alias
 from panewise.language.row_queries import RowQuery
@@ -118,10 +119,11 @@ def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: 
         check_where(statement.where, stream)
     select = _bind_select(statement, stream, group_by)
     having = statement.having and _bind_having(statement.having, stream, group_by, select)
+    window, select, having = with_own_windows(statement.source.window, select, having)
     query = Query(
         statement.name.text,
         stream.name,
-        statement.source.window.window,
+        window,
         select,
         statement.where,
         group_by,

@@ -71,6 +71,7 @@ from panewise.language.window_clauses import (
     range_window,
     rows_between,
     rows_window,
+    slide_alone,
 )
 from panewise.language.words import TYPE_HINTS, TYPES
 from panewise.windows.clock import UNITS
@@ -422,7 +423,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     # Calls
 
     def call(self, parts: list[Any]) -> Expression:
-        name, arguments, right, condition = parts
+        name, arguments, right, condition, over = parts
         function = functions.find_function(name, span_of(name))
         span = joined(span_of(name), span_of(right))
         build: Any = functions.call
@@ -430,7 +431,9 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         if arguments is not None:
             build, *values = arguments
         result: AggregateCall | RowCall | ScalarCall = build(function, *values, span)
-        return not_too_deep(result if condition is None else functions.filtered(result, *condition))
+        if condition is not None:
+            result = functions.filtered(result, *condition)
+        return not_too_deep(result if over is None else functions.over(result, *over))
 
     def cast(self, parts: list[Any]) -> Expression:
         word, operand, kind, right = parts
@@ -445,6 +448,13 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         span = joined(span_of(word), span_of(right))
         unit = Literal(str(field), Type.STRING, span=span_of(field))
         return not_too_deep(functions.call("EXTRACT", [unit, time], span))
+
+    def over(self, parts: list[Any]) -> tuple[WindowClause, Span]:
+        clause, close = parts
+        return clause, span_of(close)
+
+    def slide(self, parts: list[Any]) -> WindowClause:
+        return slide_alone(*parts)
 
     def filter(self, parts: list[Any]) -> tuple[Expression, Span]:
         condition, right = parts

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from panewise.aggregates.types import Type
+from panewise.windows import TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +175,14 @@ class AggregateCall(Expression):
     `AGG(x) FILTER (WHERE c)` is AGG(CASE WHEN c THEN x END).
 
     `function` is a name of `panewise.aggregates.CATALOGUE`; `parameter` is the phi of quantiles, or a rank. Until its
-    query is bound it may also be APPROX_TOP_K, which stands for several.
+    query is bound it may also be APPROX_TOP_K, which stands for several. `over` is its own window, if it has one: of
+    that range, and ending with the window of the query.
     """
 
     function: str
     argument: Expression | None = None
     parameter: float | None = None
+    over: TimeWindow | None = None
 
 
 @dataclass(frozen=True)
@@ -275,6 +278,20 @@ def with_children(node: Expression, changed: Callable[[Expression], Expression])
         elif value is not None:
             others[name] = changed(value)
     return replace(node, **others) if others else node
+
+
+def with_aggregates(node: Expression, meant: Mapping[AggregateCall, AggregateCall]) -> Expression:
+    """An expression with other aggregates in the place of some."""
+    if isinstance(node, AggregateCall):
+        return replace(meant[node], span=node.span) if node in meant else node
+    changed: dict[str, Any] = {}
+    for name in _holders(node):
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            changed[name] = tuple(with_aggregates(child, meant) for child in value)
+        elif value is not None:
+            changed[name] = with_aggregates(value, meant)
+    return replace(node, **changed) if changed else node
 
 
 def bare_attributes(node: Expression) -> Iterator[Attribute]:

@@ -27,13 +27,13 @@ _HINTS = {
     "SLIDING": _WINDOWS,
     "CUMULATE": "a window stands in brackets behind its stream: s [CUMULATE 1 DAY SLIDE 1 HOUR]",
     "SESSION": f"there are no windows by session; {_WINDOWS}",
-    "OVER": _WINDOWS,
+    "OVER": "OVER stands behind an aggregate: SUM(x) OVER [RANGE 1 HOUR], in a query FROM s SLIDE 5 MINUTES",
     "LIMIT": f"LIMIT is for ORDER BY over rows; {NO_ORDER}",
     "FOR": "write the delay alone: WATERMARK 5 SECONDS",
     "IF": _CASE,
 }
 """By the word that cannot be read."""
-_LEADING = ("CASE", "CUMULATE", "HOP", "IF", "SESSION", "TUMBLE")
+_LEADING = ("CASE", "CUMULATE", "HOP", "IF", "OVER", "SESSION", "TUMBLE")
 """Words that can be read as names, so that only what follows them cannot."""
 
 _LAST_WORD = re.compile(r"(\w+)\s*$")

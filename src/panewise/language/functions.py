@@ -23,6 +23,8 @@ from panewise.language.expressions import (
 )
 from panewise.language.scalars import SCALARS, SYNONYMS, scalar_call
 from panewise.language.source import PlacedError, hint_for, joined, shortened
+from panewise.language.statements import WindowClause
+from panewise.windows import TimeWindow
 
 # The aggregate with forms of its own, COUNT(*) and COUNT(DISTINCT x), and what these are in the catalogue.
 COUNT, COUNT_ALL, COUNT_DISTINCT = "COUNT", "COUNT_ALL", "COUNT_DISTINCT"
@@ -155,6 +157,19 @@ def filtered(call: AggregateCall | RowCall | ScalarCall, condition: Expression, 
         value = Case((condition,), (call.argument.operand,), span=span)
         return replace(call, argument=replace(call.argument, operand=value), span=span)
     return replace(call, argument=Case((condition,), (call.argument,), span=span), span=span)
+
+
+def over(call: AggregateCall | RowCall | ScalarCall, clause: WindowClause, end: Span) -> AggregateCall:
+    """`AGG(x) OVER [RANGE r]`: the aggregate over a window of its own."""
+    if not isinstance(call, AggregateCall):
+        what = "gives rows" if isinstance(call, RowCall) else "is no aggregate"
+        hint = "OVER stands behind an aggregate: SUM(x) OVER [RANGE 1 HOUR]"
+        raise PlacedError(f"{call.function} {what}, and cannot take OVER", call.span, hint)
+    window, span = clause.window, joined(call.span, end)
+    if not isinstance(window, TimeWindow) or window.is_sliding or window.right_us:
+        hint = "write OVER [RANGE 1 HOUR], and the slide once, behind the stream: FROM s SLIDE 5 MINUTES"
+        raise PlacedError("OVER takes a plain range of time", span, hint)
+    return replace(call, over=window, span=span)
 
 
 def _row_call(function: str, arguments: Sequence[Expression], span: Span) -> RowCall:

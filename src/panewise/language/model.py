@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from panewise.aggregates.types import Type
 from panewise.language.expressions import AggregateCall, Attribute, Expression, aggregates_of
-from panewise.windows import Window
+from panewise.windows import TimeWindow, Window
 
 UNBOUNDED_US = 2**63 - 1
 """The bound of a stream with FUTURE BOUND NONE: no time is further ahead."""
@@ -65,6 +66,18 @@ class Query:
         """Every aggregate that must be computed, those of SELECT first, then those only in HAVING."""
         selected = [call for item in self.select for call in aggregates_of(item.expression)]
         return tuple(dict.fromkeys([*selected, *aggregates_of(self.having)]))
+
+    def window_of(self, call: AggregateCall) -> Window:
+        """The window of an aggregate: its own, which ends with that of the query, or that of the query."""
+        if call.over is None:
+            return self.window
+        assert isinstance(self.window, TimeWindow)
+        return replace(self.window, left_us=call.over.left_us)
+
+    @cached_property
+    def has_own_windows(self) -> bool:
+        """Whether its aggregates have windows of their own. The window of the query is then the longest of them."""
+        return any(call.over is not None for call in self.aggregates)
 
     @property
     def answers(self) -> tuple[SelectItem, ...]:

@@ -82,7 +82,7 @@ def print_stream(stream: Stream) -> str:
 def print_query(query: Query) -> str:
     """The `CREATE QUERY` statement of a query."""
     items = ", ".join(_print_item(item) for item in query.select)
-    source = f"{print_name(query.stream)} {print_window(query.window)}"
+    source = f"{print_name(query.stream)} {_print_slide(query) or print_window(query.window)}"
     text = f"CREATE QUERY {print_name(query.name)} AS SELECT {items} FROM {source}"
     if query.where is not None:
         text += f" WHERE {print_expression(query.where)}"
@@ -97,6 +97,15 @@ def print_query(query: Query) -> str:
     if query.using is not None:
         text += f" USING {query.using}"
     return text + ";"
+
+
+def _print_slide(query: Query) -> str:
+    """The slide alone, if every aggregate has a window of its own; else nothing."""
+    window = query.window
+    if not query.has_own_windows or not isinstance(window, TimeWindow) or window.slide_us is None or window.zone:
+        return ""
+    offset = f" OFFSET {print_duration(window.offset_us)}" if window.offset_us else ""
+    return f"SLIDE {print_duration(window.slide_us)}{offset}"
 
 
 def print_row_query(query: RowQuery) -> str:
@@ -319,6 +328,8 @@ def _print_scalar(call: ScalarCall) -> str:
 
 def _print_call(call: AggregateCall) -> str:
     """A call; a CASE with one condition is printed as FILTER, which is the same."""
+    if call.over is not None:
+        return f"{_print_call(replace(call, over=None))} OVER {print_window(call.over)}"
     match call.argument:
         case Pair(operand=Case(conditions=(condition,), values=(value,), otherwise=None)) as pair:
             written = _print_call(replace(call, argument=replace(pair, operand=value)))

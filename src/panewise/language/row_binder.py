@@ -168,6 +168,8 @@ def _sliding(source: Source, stream: Stream, what: str) -> Window:
     if clause is None:
         raise PlacedError(f"{what} needs a window", source.stream.span, _SLIDING_HINT)
     window = clause.window
+    if clause.is_slide_alone:
+        raise PlacedError(f"{what} needs a window with a RANGE", clause.durations[0].span, _SLIDING_HINT)
     if not window.is_sliding:
         raise PlacedError(f"{what} needs a window that slides", source.stream.span, _SLIDING_HINT)
     if isinstance(window, TimeWindow) and (window.offset_us or window.zone is not None or window.grows):

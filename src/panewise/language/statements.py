@@ -43,6 +43,8 @@ class WindowClause:
     window: Window
     durations: tuple[Duration, ...] = ()
     partition_by: tuple[Name, ...] = ()
+    is_slide_alone: bool = False
+    """Whether only SLIDE was written, so that each aggregate needs a window of its own."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ _DESCRIPTIONS = {
     "LPAR": "'('",
     "RIGHT": "')'",
     "LSQB": "'['",
-    "RSQB": "']'",
+    "CLOSE": "']'",
     "COMMA": "','",
     "SEMICOLON": "the end of the statement",
     "$END": "the end of the statement",

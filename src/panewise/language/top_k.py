@@ -36,7 +36,7 @@ def written_out(item: Item, attributes: Mapping[str, Type]) -> Iterator[Item]:
     place = item.alias.span if item.alias else call.span
     for rank in range(1, int(call.parameter) + 1):
         for function, name in ((ITEM, f"{label}[{rank}]"), (COUNT, f"{label}[{rank}] count")):
-            yield Item(AggregateCall(function, call.argument, rank, span=call.span), Name(name, place))
+            yield Item(AggregateCall(function, call.argument, rank, call.over, span=call.span), Name(name, place))
 
 
 def check_length(query: Query, span: Span) -> None:

@@ -27,6 +27,13 @@ def range_window(length: Duration, slide: Duration | None, offset: Duration | No
     return WindowClause(window, durations)
 
 
+def slide_alone(slide: Duration, offset: Duration | None) -> WindowClause:
+    """`SLIDE s` behind a stream: each aggregate then says what it is OVER."""
+    slide = _positive_duration("SLIDE", slide)
+    window = TimeWindow(slide.us, slide_us=slide.us, offset_us=offset.us if offset else 0)
+    return WindowClause(window, (slide, *_offset(offset, slide)), is_slide_alone=True)
+
+
 def cumulate(period: Duration, slide: Duration, offset: Duration | None) -> WindowClause:
     """`CUMULATE p SLIDE s`, with `OFFSET o` if it is given."""
     period, slide = _positive_duration("CUMULATE", period), _positive_duration("SLIDE", slide)

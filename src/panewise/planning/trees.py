@@ -9,7 +9,7 @@ share one pass over the events. `panewise.planning.optimize` makes plans.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -67,6 +67,20 @@ class PlannedQuery:
     predicate: int | None
     aggregates: tuple[PlannedAggregate, ...]
 
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The different windows of its aggregates, all of which end with the window of the query."""
+        return tuple(dict.fromkeys(self.query.window_of(one.call) for one in self.aggregates))
+
+    @property
+    def has_own_windows(self) -> bool:
+        """Whether its aggregates have windows of their own."""
+        return any(one.call.over is not None for one in self.aggregates)
+
+    def over(self, window: Window) -> PlannedQuery:
+        """The same with the aggregates over one window alone."""
+        return replace(self, aggregates=tuple(a for a in self.aggregates if self.query.window_of(a.call) == window))
+
 
 @dataclass(frozen=True)
 class Base:
@@ -102,7 +116,7 @@ class Tree:
     @cached_property
     def windows(self) -> tuple[Window, ...]:
         """The different windows of its queries."""
-        return tuple(dict.fromkeys(planned.query.window for planned in self.queries))
+        return tuple(dict.fromkeys(window for planned in self.queries for window in planned.windows))
 
 
 @dataclass(frozen=True)

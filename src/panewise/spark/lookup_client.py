@@ -30,7 +30,14 @@ from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.overflows import Overflows
 from panewise.engine.tables import KeyTable
 from panewise.engine.wide_tables import lookup_table
-from panewise.errors import FolderError, KeysError, LookupTimeoutError, QueryKindError, UnknownNameError
+from panewise.errors import (
+    FolderError,
+    KeysError,
+    LookupTimeoutError,
+    NotOnSparkError,
+    QueryKindError,
+    UnknownNameError,
+)
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query
 from panewise.language.printer import label_of
@@ -471,6 +478,11 @@ class LookupClient:
             near = get_close_matches(query, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
             raise UnknownNameError(f"{self._folder}: no query named {query!r}; {hint}")
+        if lookup.query.has_own_windows:
+            raise NotOnSparkError(
+                f"query {query}: lookups on Spark answer one window for all aggregates, and OVER gives them windows of "
+                f"their own; read its answers from the job, or write a query for each window"
+            )
         at_us = None if at is None else to_microseconds(at, "`at`")
         stream = lookup.query.stream
         if not lookup.is_sliding:

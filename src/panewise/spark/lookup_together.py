@@ -105,7 +105,13 @@ class Together:
 
     def _plain_columns(self, query: str) -> list[_SharedColumn] | None:
         lookup = self._state.lookups.get(query)
-        if lookup is None or lookup.query.having is not None or lookup.query.computed or not lookup.query.group_by:
+        if (
+            lookup is None
+            or lookup.query.has_own_windows
+            or lookup.query.having is not None
+            or lookup.query.computed
+            or not lookup.query.group_by
+        ):
             return None
         planned: dict[Expression, PlannedAggregate] = {one.call: one for one in lookup.planned.aggregates}
         columns: list[_SharedColumn] = []

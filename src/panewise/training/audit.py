@@ -324,10 +324,10 @@ class _Replay:
         """The query, with a window that is asked for at a time."""
         window = self.query.window
         if isinstance(window, TimeWindow) and window.is_sliding:
-            if window.zone is not None or window.grows:
+            if window.zone is not None or window.grows or self.query.has_own_windows:
                 raise ArgumentError(
-                    f"query {self.query.name}: an audit replays windows that are all equally long, and those of "
-                    f"{print_window(window)} are not; leave its lookups out of the log"
+                    f"query {self.query.name}: an audit replays one window of a fixed length, which "
+                    f"{print_window(window)} is not for all its answers; leave its lookups out of the log"
                 )
             window = TimeWindow(window.left_us)
         return replace(self.query, window=window)

@@ -27,6 +27,7 @@ from panewise.engine.as_of.substreams import AskedTimes, KeyGroup, Substreams
 from panewise.engine.as_of.values import MADE_OF, InputValues
 from panewise.engine.columns import Bools, Ints
 from panewise.engine.lookup import nothing
+from panewise.engine.several_windows import at_rows
 from panewise.language.expressions import AggregateCall, Expression, aggregates_of
 from panewise.language.model import Query, Stream
 from panewise.windows import RowWindow, Window
@@ -185,12 +186,25 @@ class _AnsweredPart:
             filled = places
         folds = Folds(self.values, keys, begins, ends)
         for query in queries:
-            found = {call: folds.lowered(call) for call in query.aggregates}
+            found = self._over_own(query, keys, some) if query.has_own_windows else folds.lowered_of(query.aggregates)
             self._take(answers[query.name], found, keys, filled)
             if not query.group_by and not window.is_sliding and not is_all:
                 rest = np.delete(places, some)
                 empty = {call: nothing(call, len(rest)) for call in query.aggregates}
                 self._take(answers[query.name], empty, np.zeros(len(rest), np.int64), rest)
+
+    def _over_own(self, query: Query, keys: Ints, some: Ints) -> dict[AggregateCall, Lowered]:
+        """The answers of aggregates over windows of their own, for some asked times and their keys."""
+        found = {}
+        for window in dict.fromkeys(map(query.window_of, query.aggregates)):
+            begins, ends = (bounds[some] for bounds in self.ranges.of_window(window))
+            rows = np.flatnonzero(begins < ends)
+            places = np.full(len(begins), -1)
+            places[rows] = np.arange(len(rows))
+            folds = Folds(self.values, keys[rows], begins[rows], ends[rows])
+            for call in (one for one in query.aggregates if query.window_of(one) == window):
+                found[call] = at_rows(folds.lowered(call), places, call) if len(rows) else nothing(call, len(begins))
+        return found
 
     def _take(self, out: AnswersAt, found: Mapping[AggregateCall, Lowered], keys: Ints, places: Ints) -> None:
         """Write down the answers that pass HAVING."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,10 @@ class Folds:
             aggregate = exact_form(call.function)
             self._lowered[call] = aggregate.lower(self._fold(call, aggregate), call.parameter)
         return self._lowered[call]
+
+    def lowered_of(self, calls: Iterable[AggregateCall]) -> dict[AggregateCall, Lowered]:
+        """The answers of some aggregates."""
+        return {call: self.lowered(call) for call in calls}
 
     def _fold(self, call: AggregateCall, aggregate: Aggregate) -> RowFold:
         if call.argument is None:
