@@ -35,11 +35,14 @@ def test_codes_get_ids_in_order_of_first_appearance(batches: list[list[int]]) ->
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=200), max_size=4))
 def test_strings_get_ids_in_order_of_first_appearance(batches: list[list[str]]) -> None:
-    table, seen = ByteTable(), {}
+    table, seen, before = ByteTable(), {}, []
     for batch in batches:
         ids = table.ids(pa.array(batch, pa.string()))
         assert ids.tolist() == [seen.setdefault(value, len(seen)) for value in batch]
+        before.append(table.values)
     assert table.values.to_pylist() == list(seen)
+    # Values share the table's memory, and stay what they are while it grows.
+    assert all(values.to_pylist() == list(seen)[: len(values)] for values in before)
 
 
 def test_growth_to_many_values() -> None:

@@ -174,7 +174,7 @@ class _LastAnswers:
             gone.append((ended, np.full(len(ended), self.last + 1)))
             self._is_there, self.last = is_there, last
         self.answers = int(np.count_nonzero(self._is_there))
-        yield self._withdrawn(gone, bounds)
+        yield from self._withdrawn(gone, bounds)
 
     def _changed_among(self, part: QueryAnswers, touched: Ints, last: int, bounds: Bounds) -> Iterator[QueryAnswers]:
         """The same where only the answers of some groups are given: no other group's differ from the window before."""
@@ -191,14 +191,16 @@ class _LastAnswers:
         was_shown = ended[self._words[:, ended].any(axis=0)]
         self._words[:, groups] = words
         self.last = last
-        yield self._withdrawn([(was_shown, np.full(len(was_shown), last))], bounds)
+        yield from self._withdrawn([(was_shown, np.full(len(was_shown), last))], bounds)
 
-    def _withdrawn(self, gone: list[tuple[Ints, Ints]], bounds: Bounds) -> QueryAnswers:
-        """Rows of NULL for groups, each with the first instance in which it has no answer."""
+    def _withdrawn(self, gone: list[tuple[Ints, Ints]], bounds: Bounds) -> Iterator[QueryAnswers]:
+        """Rows of NULL for groups, if there are any, each with the first instance in which it has no answer."""
         keys = np.concatenate([_NOTHING, *(groups for groups, _ in gone)])
+        if not len(keys):
+            return
         instances = np.concatenate([_NOTHING, *(instances for _, instances in gone)])
         where = bounds(self.query.window, instances)
-        return withdrawn(self.query, where, Groups(self.query.group_by, self._table), keys, instances)
+        yield withdrawn(self.query, where, Groups(self.query.group_by, self._table), keys, instances)
 
     def correct(self, part: QueryAnswers) -> None:
         """Take over corrected answers of the newest instance; the next window is compared with them."""
