@@ -10,6 +10,8 @@ Sections, each a JSON line with --json and a line of text otherwise:
            `late_ms` is how late this program began a request at most, which counts as the server's time
   most     as fast as `--connections` connections can: requests a second
   memory   the memory of the server, and of a second one over the same folder; what processes share counts in parts
+  feast    with --feast PYTHON, an interpreter that has Feast: the same requests for as many values, to Feast's feature
+           server over SQLite, whose values do not change meanwhile (`--feast-keys` of them: it fills slowly)
 
 Run: panewise bench serve --json
 """
@@ -22,11 +24,13 @@ import gc
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from bisect import bisect_right
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,6 +68,8 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--trigger-ms", type=int, default=1_000, help="how often a batch begins")
+    parser.add_argument("--feast", type=Path, metavar="PYTHON")
+    parser.add_argument("--feast-keys", type=int, default=2_000)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.quick:
@@ -77,6 +83,36 @@ def main() -> None:
         for found in measured(arguments, Path(scratch) / "lookups"):
             found = {"events_per_s": arguments.events, "keys": arguments.keys, "queries": QUERIES, **found}
             print(json.dumps(found) if arguments.json else _text(found), flush=True)
+        if arguments.feast is not None:
+            found = feast(arguments, Path(scratch) / "feast")
+            print(json.dumps(found) if arguments.json else _text(found), flush=True)
+
+
+def feast(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """What a client of Feast's server sees."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = str(Path(__file__).with_name("_feast_store.py"))
+    features = [f"{name}__{value}" for name in NAMES for value in ("n", "mean", "most")]
+    command = [str(arguments.feast), program, str(folder), str(arguments.feast_keys), str(port), *features]
+    server = subprocess.Popen(command, stdout=sys.stderr)
+    try:
+        until_s = time.monotonic() + 600
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            if server.poll() is not None or time.monotonic() > until_s:
+                raise SystemExit("Feast's server did not start")
+            time.sleep(0.2)
+        names = json.dumps([f"v:{feature}" for feature in features])
+        asked = Asked("/get-online-features", f'{{"features":{names},"entities":{{"k":[%d]}}}}', arguments.feast_keys)
+        latency, most = asyncio.run(_ask(arguments, port, asked))
+    finally:
+        server.terminate()
+        server.wait(30)
+    taken = {name: latency[name] for name in ("requests", "requests_per_s", "p50_ms", "p99_ms", "p999_ms", "max_ms")}
+    return {"section": "feast", "keys": arguments.feast_keys, **taken, "most_per_s": most["requests_per_s"]}
 
 
 def measured(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
@@ -95,7 +131,8 @@ def measured(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]
         command = [sys.executable, "-c", program, "serve", str(folder), "--port", "0"]
         command += ["--share", str(folder.with_name("shared"))]
         servers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
-        found = asyncio.run(_ask(arguments, _port(servers[0])))
+        asked = Asked("/v1/lookup", f'{{"queries":{json.dumps(NAMES)},"keys":{{"k":%d}}}}', arguments.keys)
+        found = asyncio.run(_ask(arguments, _port(servers[0]), asked))
         # The one server has just merged many batches; the other one reads them as they are.
         servers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         _port(servers[1])
@@ -130,20 +167,29 @@ def _memory_mb(process: int) -> float | None:
     return None if held is None else round(int(held[1]) / 1e3, 1)
 
 
-class Connection:
-    """One connection that asks for twenty queries of a key."""
+NAMES = [f"{kind}_{place}" for place in range(QUERIES // 2) for kind in ("sliding", "latest")]
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, keys: int) -> None:
+
+class Asked(NamedTuple):
+    """What a request asks: its path, its body with a place for a key, and how many keys there are."""
+
+    path: str
+    body: str
+    keys: int
+
+
+class Connection:
+    """One connection that asks for the values of random keys."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: Asked) -> None:
         self._reader, self._writer = reader, writer
-        self._keys = keys
+        self._asked = asked
         self._chance = np.random.default_rng(id(self) % 2**32)
-        names = [f"{kind}_{place}" for place in range(QUERIES // 2) for kind in ("sliding", "latest")]
-        self._names = json.dumps(names)
 
     async def ask(self) -> bytes:
         """The body of an answer."""
-        body = f'{{"queries":{self._names},"keys":{{"k":{self._chance.integers(self._keys)}}}}}'.encode()
-        head = "POST /v1/lookup HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        body = (self._asked.body % self._chance.integers(self._asked.keys)).encode()
+        head = f"POST {self._asked.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         answered = await self._reader.readuntil(b"\r\n\r\n")
         length = re.search(rb"content-length: (\d+)", answered.lower())
@@ -154,12 +200,12 @@ class Connection:
         return content
 
 
-async def _ask(arguments: argparse.Namespace, port: int) -> list[dict[str, Any]]:
+async def _ask(arguments: argparse.Namespace, port: int, asked: Asked) -> list[dict[str, Any]]:
     # Pauses of this program would be measured as the server's.
     gc.collect()
     gc.disable()
     opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(arguments.connections)]
-    connections = [Connection(*pair, arguments.keys) for pair in opened]
+    connections = [Connection(*pair, asked) for pair in opened]
     await _at_rate(connections, arguments.rate, 1.0 if arguments.quick else WARM_UP_S)
     times_ms, ages, late_ms = await _at_rate(connections, arguments.rate, arguments.seconds)
     p50, p99, p999 = np.percentile(times_ms, [50, 99, 99.9])
@@ -172,10 +218,11 @@ async def _ask(arguments: argparse.Namespace, port: int) -> list[dict[str, Any]]
         "p999_ms": round(p999, 3),
         "max_ms": round(max(times_ms), 3),
         "late_ms": round(late_ms, 3),
-        "oldest_s": round(max(age.age_s for age in ages), 3),
-        "trigger_s": arguments.trigger_ms / 1e3,
-        "batches_behind": _batches_behind(ages),
     }
+    if ages:
+        oldest_s = round(max(age.age_s for age in ages), 3)
+        latency |= {"oldest_s": oldest_s, "trigger_s": arguments.trigger_ms / 1e3}
+        latency["batches_behind"] = _batches_behind(ages)
     seconds = min(arguments.seconds, 10.0)
     count = sum(await asyncio.gather(*(_fast(one, time.perf_counter() + seconds) for one in connections)))
     most = {"section": "most", "connections": arguments.connections, "requests_per_s": round(count / seconds, 1)}
@@ -216,9 +263,8 @@ async def _at_rate(connections: list[Connection], rate: int, seconds: float) -> 
         times_ms.append(1e3 * (time.perf_counter() - begins_s))
         free.put_nowait(connection)
         age, newest = re.search(rb'"age_s":([0-9.e-]+)', content), re.search(rb'"newest_event":"([^"]+)', content)
-        assert age is not None
-        assert newest is not None
-        ages.append(Age(asked_s, float(age[1]), newest[1], time.time() - float(age[1])))
+        if age is not None and newest is not None:
+            ages.append(Age(asked_s, float(age[1]), newest[1], time.time() - float(age[1])))
 
     began_s = time.perf_counter()
     running: set[asyncio.Task[None]] = set()

@@ -189,8 +189,15 @@ def test_the_keyboard(page: Any) -> None:
 def test_narrow_and_dark(browser: Any, client: Any) -> None:
     options = {"viewport": {"width": 360, "height": 700}, "color_scheme": "dark"}
     for page in opened(browser, str(client.base_url), **options):
+        newest = page.locator("#list tbody tr", has_text="all_trades").locator("td").nth(3)
+        playwright.expect(newest).to_have_text("trades 30")
+        seen = newest.bounding_box()
+        assert seen["x"] + seen["width"] <= 360
+        picture(page, "narrow-list")
         page.locator("#list tbody tr", has_text="latest").click()
         playwright.expect(page.locator("#rows tbody tr")).to_have_count(3)
+        playwright.expect(page.locator("#one-name")).to_be_in_viewport()
+        playwright.expect(page.locator("#rows tbody td", has_text="AB")).to_be_in_viewport()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         red, green, blue = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
         assert max(red, green, blue) < 60

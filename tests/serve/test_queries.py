@@ -128,4 +128,6 @@ def test_answers_are_as_openapi_says(client: httpx.Client) -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
 def test_a_method_that_is_not_there(client: httpx.Client, method: str) -> None:
-    assert client.request(method, "/v1/plan").status_code == 405
+    refused = client.request(method, "/v1/plan")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+    assert f"does not take {method}" in refused.json()["error"]["message"]

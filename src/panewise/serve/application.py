@@ -419,8 +419,12 @@ def _told(run: Any) -> Any:
 
 
 async def _absent(request: Request, error: Exception) -> Response:
-    status: int = getattr(error, "status_code", 404)
-    return _failure(RequestError(status, "there is nothing at this address; /openapi.json lists what there is"))
+    if getattr(error, "status_code", 404) == 405:
+        message = f"this address does not take {request.method}; /openapi.json lists what it takes"
+        refused = _failure(RequestError(405, message))
+        refused.headers.update(getattr(error, "headers", None) or {})
+        return refused
+    return _failure(RequestError(404, "there is nothing at this address; /openapi.json lists what there is"))
 
 
 def _failure(error: Exception) -> Response:

@@ -73,11 +73,12 @@ function table(node, rows) {
   const names = rows.length ? Object.keys(rows[0]) : [];
   const isNumber = names.map((name) => rows.some((row) => typeof row[name] === "number"));
   const head = make("tr");
-  names.forEach((name, place) => head.append(make("th", name, isNumber[place] ? "number" : "")));
+  const kind = (name, place) => /^window_(start|end)$/.test(name) ? name : isNumber[place] ? "number" : "";
+  names.forEach((name, place) => head.append(make("th", name, kind(name, place))));
   node.tHead.replaceChildren(head);
   node.tBodies[0].replaceChildren(...rows.map((row) => {
     const line = make("tr");
-    names.forEach((name, place) => line.append(make("td", shown(row[name]), isNumber[place] ? "number" : "")));
+    names.forEach((name, place) => line.append(make("td", shown(row[name]), kind(name, place))));
     return line;
   }));
 }
@@ -259,6 +260,8 @@ async function choose(name) {
   $("one-statement").textContent = query.statement;
   $("sort").replaceChildren(new Option("the order of groups", ""));
   await top();
+  // Where it stands below the list, it must be brought to the eye.
+  if (matchMedia("(max-width: 69.99rem)").matches) $("one").scrollIntoView();
 }
 async function top() {
   if (!chosen) return;
