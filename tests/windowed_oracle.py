@@ -39,7 +39,8 @@ def rows_of(query: Any, given: Input) -> list[Row]:
         case "DistinctQuery":
             return _per_window(query, given, lambda covered: _by_group(query, covered, partial(_distinct, query)))
         case "SortedQuery":
-            return _per_window(query, given, lambda covered: _sorted(query, covered))
+            in_order = partial(_sorted, query)
+            return _per_window(query, given, lambda covered: _by_group(query, covered, in_order, shows=False))
         case "IntersectionQuery":
             return _intersections(query, given)
         case "JoinQuery":
@@ -59,7 +60,8 @@ def newest(query: Any, given: Input) -> list[Row]:
         case "DistinctQuery":
             evaluate_window = lambda covered: _by_group(query, covered, partial(_distinct, query))  # noqa: E731
         case "SortedQuery":
-            evaluate_window = lambda covered: _sorted(query, covered)  # noqa: E731
+            in_order = partial(_sorted, query)
+            evaluate_window = lambda covered: _by_group(query, covered, in_order, shows=False)  # noqa: E731
         case "IntersectionQuery":
             return _newest_intersection(query, given)
         case other:
@@ -226,7 +228,7 @@ def _ranges(argument: Any, width: Any, events: Iterable[Event]) -> list[tuple[An
     return [(bounds, count) for bounds, count in found.values()]
 
 
-def _by_group(query: Any, events: list[Event], rows_of_group: Any) -> list[Row]:
+def _by_group(query: Any, events: list[Event], rows_of_group: Any, *, shows: bool = True) -> list[Row]:
     """The rows of each group; NULL is the last group, and NaN the one before it."""
     groups: dict[Any, list[Event]] = {}
     for event in events:
@@ -234,7 +236,7 @@ def _by_group(query: Any, events: list[Event], rows_of_group: Any) -> list[Row]:
         groups.setdefault(key, []).append(event)
     found = []
     for key in sorted(groups):
-        shown = {name: groups[key][0][name] for name in query.group_by}
+        shown = {name: groups[key][0][name] for name in query.group_by if shows}
         found += [{**shown, **row} for row in rows_of_group(groups[key])]
     return found
 

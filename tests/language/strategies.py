@@ -379,6 +379,7 @@ def row_queries(draw: st.DrawFn, stream: Stream) -> RowQuery:
                 where=draw(where),
                 columns=shown or (RowColumn(Attribute(first), "z"),),
                 by=draw(st.sampled_from(list(attributes))),
+                group_by=draw(groups),
                 descending=draw(st.booleans()),
                 limit=draw(st.none() | st.integers(1, 2**40)),
             )

@@ -54,6 +54,7 @@ EVERY_QUERY = {
     "shared": "SELECT s FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS] INTERSECT "
     "SELECT s FROM c [RANGE 4 MILLISECONDS SLIDE 2 MILLISECONDS]",
     "head": "SELECT s, x, k * 2 AS twice FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS] ORDER BY x DESC LIMIT 3",
+    "heads": "SELECT b, x FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS] GROUP BY b ORDER BY x LIMIT 2",
     "whole": "SELECT s, t AS at FROM a [RANGE 6 MILLISECONDS SLIDE 4 MILLISECONDS] ORDER BY k",
     "pairs": "SELECT l.k, r.x, l.s FROM a [RANGE 7 MILLISECONDS] AS l JOIN c [RANGE 3 MILLISECONDS] AS r ON l.k = r.k "
     "WHERE r.x > 0",
@@ -93,7 +94,8 @@ def in_order_of_content(query: RowQuery, stream: Stream, rows: list[Event]) -> l
     """Events as ORDER BY sees them on Spark: those of one time by what the query reads."""
     if not isinstance(query, SortedQuery):
         return rows
-    read = {name for column in query.columns for name in attributes_of(column.expression)} | {query.by}
+    read = {name for column in query.columns for name in attributes_of(column.expression)}
+    read |= {query.by, *query.group_by}
     names = [name for name in stream.attributes if name in read]
     return sorted(rows, key=lambda row: (row[stream.timestamp], *(_place(row[name]) for name in names)))
 

@@ -131,6 +131,7 @@ def _print_rows(query: RowQuery) -> str:
             return _print_values(query, f"DISTINCT {print_expression(query.argument)}")
         case SortedQuery():
             text = _print_source(_print_columns(query.columns), query.stream, query.window, query.where)
+            text += f" GROUP BY {_print_names(query.group_by)}" if query.group_by else ""
             text += f" ORDER BY {print_name(query.by)}{' DESC' if query.descending else ''}"
             return text if query.limit is None else f"{text} LIMIT {query.limit}"
         case IntersectionQuery(left=left, right=right):

@@ -88,9 +88,14 @@ def _has_row_call(statement: CreateQuery) -> bool:
     return any(isinstance(item.expression, RowCall) for item in statement.select)
 
 
+def _sorts_events(statement: CreateQuery) -> bool:
+    """Whether ORDER BY is over events, and not over aggregates, which have no order."""
+    return statement.order is not None and not any(aggregates_of(item.expression) for item in statement.select)
+
+
 def _refuse_clauses(statement: CreateQuery) -> None:
     """Refuse the clauses that no row query has, and those of two operators at once."""
-    groups = bool(statement.group_by) and not _has_row_call(statement)
+    groups = bool(statement.group_by) and not (_has_row_call(statement) or _sorts_events(statement))
     for found, span, word in (
         (groups, statement.group_by[0].span if statement.group_by else statement.span, "GROUP BY"),
         (statement.having is not None, statement.having.span if statement.having else statement.span, "HAVING"),
@@ -316,6 +321,7 @@ def _bind_sorted(statement: CreateQuery, streams: Mapping[str, Stream]) -> Sorte
         where=statement.where,
         columns=tuple(_bind_column(item, stream.attributes) for item in statement.select),
         by=order.by.text,
+        group_by=_bind_groups(statement, stream),
         descending=order.descending,
         limit=order.limit,
         into=into,

@@ -135,10 +135,11 @@ class DistinctQuery(ValueQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class SortedQuery(WindowQuery):
-    """The window sorted by one attribute; it shows some columns."""
+    """The window, or each group in it, sorted by one attribute; it shows some columns."""
 
     columns: tuple[RowColumn, ...]
     by: str
+    group_by: tuple[str, ...] = ()
     descending: bool = False
     limit: int | None = None
 

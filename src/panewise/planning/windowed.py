@@ -205,7 +205,8 @@ def share_key(query: RowQuery) -> object:
         case TopKQuery() | DistinctQuery():
             return ("set", query.stream, query.window, query.where, (query.argument, query.group_by, None), query.using)
         case SortedQuery():
-            return ("ring", query.stream, query.window, query.where, query.by, query.columns, query.using)
+            shown = (query.by, query.columns, query.group_by)
+            return ("ring", query.stream, query.window, query.where, shown, query.using)
         case IntersectionQuery():
             return ("two sets", query.left, query.right, query.width, query.using)
         case _:

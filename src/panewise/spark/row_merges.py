@@ -77,9 +77,10 @@ class SortedMerge:
             }
         )
         ends = _ends(rows)
-        order = in_order(read, self.base.as_stream, self.base.by, ends, descending=self.base.descending)
-        places = positions(ends[order])
-        self._check_bound(ends[order], places)
+        groups = self.base.groups(read, ends)
+        order = in_order(read, self.base.as_stream, self.base.by, groups, descending=self.base.descending)
+        self._check_bound(ends[order], positions(ends[order]))
+        places = positions(groups[order])
         if self.query.limit is not None:
             order, places = order[places <= self.query.limit], places[places <= self.query.limit]
         taken = read.take(pa.array(order))

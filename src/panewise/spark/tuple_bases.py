@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type, canonical
+from panewise.engine.windowed.grouped_values import group_ranks
 from panewise.engine.windowed.histogram import COUNT, VALUE
 from panewise.engine.windowed.output import selected_types
 from panewise.engine.windowed.positions import positions
@@ -220,12 +221,14 @@ class HeadBase(TupleBase):
     read: tuple[str, ...]
     """The attributes that are read, in the order of the declaration."""
     limit: int | None = None
+    group_by: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[Any, ...]:
         """The order and what is read. Ties go by what is read, so it must be the same."""
         is_cut = self.limit is not None
-        return HeadBase, self.stream.name, self.where, self.by, self.descending, self.read, is_cut
+        order = (self.group_by, self.by, self.descending)
+        return HeadBase, self.stream.name, self.where, order, self.read, is_cut
 
     @property
     def cells(self) -> tuple[Expression, ...]:
@@ -247,10 +250,18 @@ class HeadBase(TupleBase):
         rows = self._row(times, cells)
         if self.limit is None:
             return rows
-        slots = times // self.slot_us
         table = pa.Table.from_batches([rows])
-        order = in_order(table, self.as_stream, self.by, slots, descending=self.descending)
-        return rows.take(pa.array(order[positions(slots[order]) <= self.limit]))
+        groups = self.groups(table, times // self.slot_us)
+        order = in_order(table, self.as_stream, self.by, groups, descending=self.descending)
+        return rows.take(pa.array(order[positions(groups[order]) <= self.limit]))
+
+    def groups(self, rows: pa.Table, within: Ints) -> Ints:
+        """A number for each row, in the order of the slots or windows that `within` has, and of the groups in them."""
+        if not self.group_by:
+            return within
+        ranks = group_ranks([rows.column(name).combine_chunks() for name in self.group_by])
+        places: Ints = np.unique(within, return_inverse=True)[1]
+        return places * (int(ranks.max(initial=0)) + 1) + ranks
 
     def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
         """By time and key, so that neither alone fills a bucket."""
@@ -476,7 +487,7 @@ def _value_base(
 def _head_base(query: SortedQuery, streams: Mapping[str, Stream]) -> HeadBase:
     stream = streams[query.stream]
     shown = {name for column in query.columns for name in attributes_of(column.expression)}
-    needed = shown | {query.by, stream.timestamp}
+    needed = shown | {query.by, stream.timestamp, *query.group_by}
     return HeadBase(
         stream=stream,
         where=query.where,
@@ -486,6 +497,7 @@ def _head_base(query: SortedQuery, streams: Mapping[str, Stream]) -> HeadBase:
         descending=query.descending,
         read=tuple(name for name in stream.attributes if name in needed),
         limit=query.limit,
+        group_by=query.group_by,
     )
 
 

@@ -70,7 +70,8 @@ def orders(draw: st.DrawFn) -> str:
     by = _pick(draw, "k", "x", "s", "b", "t") + _pick(draw, "", " ASC", " DESC")
     limit = _pick(draw, "", "", " LIMIT 3")
     source = f"SELECT s, x, t AS at, k * 2 AS twice FROM a {window} {where}"
-    return f"{source} ORDER BY {by}{limit} {_pick(draw, *INTO)} {using}"
+    groups = _pick(draw, "", "", "GROUP BY s", "GROUP BY x, b")
+    return f"{source} {groups} ORDER BY {by}{limit} {_pick(draw, *INTO)} {using}"
 
 
 @st.composite

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.aggregates.types import Type
-from panewise.engine.columns import bits_of
+from panewise.engine.columns import bits_of, canonical
 from panewise.engine.windowed.positions import positions
+
+Ints = npt.NDArray[np.int64]
 
 _NULL = "~"
 _ESCAPED = re.compile(r"\\(.)")
@@ -53,11 +56,32 @@ def in_groups(groups: Sequence[pa.Array], keys: Sequence[tuple[pa.Array, str]]) 
     named = {f"{place}": column for place, (column, _) in enumerate([*((group, "") for group in groups), *keys])}
     directions = [*("ascending" for _ in groups), *(direction for _, direction in keys)]
     order = pc.sort_indices(pa.table(named), sort_keys=list(zip(named, directions)))
+    return order, positions(_numbers(groups, order))
+
+
+def group_ranks(groups: Sequence[pa.Array]) -> Ints:
+    """The rank of each row's group among the groups here, from 0 on; NULL is the last."""
+    groups = [_canonical(group) for group in groups]
+    order, _ = in_groups(groups, [])
+    ranks = np.empty(len(order), np.int64)
+    ranks[np.asarray(order)] = _numbers(groups, order)
+    return ranks
+
+
+def _numbers(groups: Sequence[pa.Array], order: pa.Array) -> Ints:
+    """The number of each ordered row's group."""
     changes = np.zeros(len(order), np.int64)
     for group in groups:
         codes = np.asarray(group.take(order).dictionary_encode().indices.fill_null(-1)).astype(np.int64)
         changes |= np.diff(codes, prepend=codes[:1]) != 0
-    return order, positions(np.cumsum(changes))
+    return np.cumsum(changes)
+
+
+def _canonical(column: pa.Array) -> pa.Array:
+    """A column with one zero and one NaN, if it has doubles."""
+    if not pa.types.is_floating(column.type):
+        return column
+    return pa.array(canonical(np.asarray(column.fill_null(0.0))), mask=np.asarray(column.is_null()))
 
 
 def _field(column: pa.Array, kind: Type) -> pa.Array:

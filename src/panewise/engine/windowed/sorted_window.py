@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from panewise.engine.windowed.basic_windows import TICK, BasicWindowOperator
 from panewise.engine.windowed.feed import Events
+from panewise.engine.windowed.grouped_values import group_ranks
 from panewise.engine.windowed.operator import Feeds, choice_for, differs, names_of
+from panewise.engine.windowed.positions import positions
 from panewise.engine.windowed.values import indexed, observed, plain
 from panewise.indexes import RingWindow
 from panewise.language.expressions import Attribute
@@ -28,7 +30,13 @@ from panewise.language.row_queries import RowQuery, SortedQuery
 from panewise.planning.windowed import choose_ring, index_type, share_key
 
 KEY = "\0key"
+Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+def _group(place: int) -> str:
+    """The name of the column that has an attribute of GROUP BY."""
+    return f"group {place}"
 
 
 class SortedOperator(BasicWindowOperator):
@@ -53,6 +61,8 @@ class SortedOperator(BasicWindowOperator):
         columns = {TICK: self.ticks(side, passing), KEY: indexed(passing.values(Attribute(self._query.by)))}
         for place, column in enumerate(self._query.columns):
             columns[str(place)] = passing.values(column.expression)
+        for place, name in enumerate(self._query.group_by):
+            columns[_group(place)] = passing.values(Attribute(name))
         return pa.table(columns)
 
     def attach(self, side: int, tuples: pa.Table | None, count: int = 1) -> None:
@@ -69,10 +79,21 @@ class SortedOperator(BasicWindowOperator):
         with_key, without = np.flatnonzero(has_key), np.flatnonzero(~has_key)
         ordered = with_key[self.ring.sorted_rows(query.descending) - self.ring.first_row]
         parts = [ordered, without] if query.descending else [without, ordered]
-        rows = np.concatenate(parts)[: query.limit]
+        rows, places = self._by_group(held, np.concatenate(parts))
+        if query.limit is not None:
+            rows, places = rows[places <= query.limit], places[places <= query.limit]
         taken = pa.array(rows)
         columns = {label_of(c): held.column(str(place)).take(taken) for place, c in enumerate(query.columns)}
-        return {"position": np.arange(1, len(rows) + 1), **columns}, len(rows)
+        return {"position": places, **columns}, len(rows)
+
+    def _by_group(self, held: pa.Table, rows: Ints) -> tuple[Ints, Ints]:
+        """Rows that are in order, group by group, and the position of each in its group."""
+        if not self._query.group_by:
+            return rows, np.arange(1, len(rows) + 1)
+        columns = [held.column(_group(place)).combine_chunks() for place in range(len(self._query.group_by))]
+        groups = group_ranks(columns)[rows]
+        order = np.argsort(groups, kind="stable")
+        return rows[order], positions(groups[order])
 
     def reconsider(self) -> None:
         """Choose ring and index again with the numbers of a full window, and rebuild if they differ."""
