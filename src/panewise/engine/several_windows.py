@@ -15,7 +15,7 @@ import numpy.typing as npt
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component
 from panewise.aggregates.lowering import Lowered
-from panewise.engine.closed import Column, Folded
+from panewise.engine.closed_windows import Column, Folded
 from panewise.language.expressions import AggregateCall
 from panewise.planning.trees import PlannedAggregate, PlannedQuery
 from panewise.windows import Window
