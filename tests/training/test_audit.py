@@ -276,9 +276,7 @@ def test_lookup_at_agrees_with_the_oracle(tmp_path: Path, seed: int) -> None:
         times = np.array([row[stream.timestamp] for row in rows]) + UNIT_US
         keys = {name: [row[name] for row in rows] for name in query.group_by}
         found = client.lookup_at(query.name, keys, times)
-        aggregates = [
-            place for place, item in enumerate(query.select) if type(item.expression).__name__ == "AggregateCall"
-        ]
+        aggregates = [place for place, item in enumerate(query.select) if item.is_answer]
         for place, row in enumerate(rows):
             instant = (int(times[place]) + 1) // writer.slot_us * writer.slot_us - 1
             wanted = oracle.lookup(query, stream.timestamp, rows, instant)
