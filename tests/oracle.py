@@ -547,6 +547,9 @@ def _of_two(function: str, pairs: list[Any]) -> tuple[float | None, float]:
     divisor = n - 1 if function == "COVAR_SAMP" else n
     if divisor == 0 or (n < 2 and function == "CORR"):
         return None, 0.0
+    flat = [math.isfinite(side[0]) and len({float(value) for value in side}) == 1 for side in zip(*pairs)]
+    if (function == "CORR" and any(flat)) or (function.startswith("REGR") and flat[1]):
+        return None, 0.0
     if not all(math.isfinite(value) for pair in pairs for value in pair):
         return math.nan, 0.0
     (mean, ones), (other_mean, others) = (_distances(side) for side in zip(*pairs))
@@ -555,8 +558,6 @@ def _of_two(function: str, pairs: list[Any]) -> tuple[float | None, float]:
     magnitude = math.sqrt(squares) * math.sqrt(other_squares)
     if function.startswith("COVAR"):
         return float(products / divisor), SLACK * magnitude / divisor
-    if other_squares == 0 or (squares == 0 and function == "CORR"):
-        return None, 0.0
     if function == "CORR":
         return float(products) / magnitude, SLACK
     slope = products / other_squares

@@ -14,7 +14,17 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.duckdb_oracle import DuckDBOracle
 from tests.flights import STREAM, flights_before
-from tests.workloads import ON_DEMAND, SLIDING, random_events, random_workload
+from tests.workloads import (
+    DECAYED,
+    MOMENTS,
+    OF_CONDITIONS,
+    OF_TWO,
+    ON_DEMAND,
+    PICKED,
+    SLIDING,
+    random_events,
+    random_workload,
+)
 
 import panewise
 from panewise.engine.columns import arrow_type
@@ -27,11 +37,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")
 
 
 def without_sketches(workload: Workload) -> Workload:
-    """The queries that DuckDB can answer too."""
+    """The queries that DuckDB can answer too; it refuses moments of infinite values, and has no half lives."""
+    foreign = (*MOMENTS, *OF_TWO, *PICKED, *DECAYED, *OF_CONDITIONS)
     kept = {
         name: query
         for name, query in workload.queries.items()
-        if not any(call.function.startswith("APPROX") for call in query.aggregates)
+        if not any(call.function.startswith("APPROX") or call.function in foreign for call in query.aggregates)
     }
     return replace(workload, queries=kept)
 
@@ -53,7 +64,7 @@ def closed_by_engine(workload: Workload, table: pa.Table) -> list[oracle.Answer]
 @pytest.mark.parametrize("origin_us", [0, -3_000_000_000_000_000])
 @pytest.mark.parametrize("seed", range(5))
 def test_windows_that_close(seed: int, origin_us: int) -> None:
-    workload = without_sketches(random_workload(seed, queries=14, windows=SLIDING))
+    workload = without_sketches(random_workload(seed, queries=24, windows=SLIDING))
     (stream,) = workload.streams.values()
     rows = random_events(seed, stream, 60, origin_us=origin_us)
     duck = DuckDBOracle(stream, rows)
@@ -65,7 +76,7 @@ def test_windows_that_close(seed: int, origin_us: int) -> None:
 @pytest.mark.parametrize("origin_us", [0, -3_000_000_000_000_000])
 @pytest.mark.parametrize("seed", range(10, 15))
 def test_lookups(seed: int, origin_us: int) -> None:
-    workload = without_sketches(random_workload(seed, queries=14, windows=ON_DEMAND))
+    workload = without_sketches(random_workload(seed, queries=24, windows=ON_DEMAND))
     (stream,) = workload.streams.values()
     rows = random_events(seed, stream, 60, origin_us=origin_us)
     duck = DuckDBOracle(stream, rows)
@@ -130,7 +141,7 @@ def test_every_aggregate_and_window_was_drawn() -> None:
     """The seeds above reach every exact aggregate, and every kind of window."""
     queries: list[Query] = []
     for seed, windows in [*((seed, SLIDING) for seed in range(5)), *((seed, ON_DEMAND) for seed in range(10, 15))]:
-        queries += without_sketches(random_workload(seed, queries=14, windows=windows)).queries.values()
+        queries += without_sketches(random_workload(seed, queries=24, windows=windows)).queries.values()
     calls = {call.function for query in queries for call in query.aggregates if isinstance(call, AggregateCall)}
     assert len(calls) == 14, sorted(calls)
     kinds = {(type(query.window).__name__, query.window.is_sliding) for query in queries}

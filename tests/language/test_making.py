@@ -65,7 +65,9 @@ def test_mistakes_have_their_place_in_the_text() -> None:
         print(s.y)
     with pytest.raises(panewise.ArgumentError, match="write & for AND"):
         print(s.x > 1 and s.n > 1)
-    with pytest.raises(panewise.StatementError, match="unknown function"):
+    with pytest.raises(panewise.ArgumentError, match="unknown function 'SUMM'; did you mean SUM"):
         call("SUMM", s.x)
+    with pytest.raises(panewise.ArgumentError, match="'FORTNIGHT'"):
+        build(query("a").over(s, "1 FORTNIGHT").select(COUNT))
     with pytest.raises(panewise.ArgumentError, match="has no stream"):
         str(query("a").select(COUNT))

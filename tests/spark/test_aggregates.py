@@ -57,6 +57,8 @@ def test_agrees_with_sparks_own(spark: SparkSession) -> None:
         for i, (key, row) in enumerate(zip(keys, rows))
     ]
     events += [{"t": 0, "k": f"one {i}", "x": x, "y": 1.0, "b": None} for i, x in enumerate(ODD)]
+    events += [{"t": 0, "k": "flat", "x": 1.0, "y": y, "b": None} for y in (math.inf, 2.0)]
+    events += [{"t": 0, "k": "upright", "x": x, "y": 1.0, "b": None} for x in (math.inf, 2.0)]
     items = ", ".join(f"{ours} AS c{place}" for place, ours in enumerate(OWN))
     workload = panewise.read(
         "CREATE STREAM s (t TIMESTAMP, k STRING, x DOUBLE, y DOUBLE, b BOOLEAN) TIMESTAMP BY t;"

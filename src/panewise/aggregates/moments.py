@@ -45,7 +45,8 @@ def lower_correlation(folded: FoldedComponents, parameter: float | None) -> Lowe
     with np.errstate(all="ignore"):
         # Each root by itself: their product is a double where that of the squares may not be.
         deviations = np.sqrt(squares) * np.sqrt(others)
-        return _unless_zero(products / deviations, count - 1.0, deviations)
+        is_flat = (squares == 0.0) | (others == 0.0)
+        return Lowered(products / deviations, None, (count > 1.0) & ~is_flat)
 
 
 def lower_slope(folded: FoldedComponents, parameter: float | None) -> Lowered:

@@ -9,8 +9,6 @@ A row of words is one partial. Words of a part without values: a count or a weig
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -20,90 +18,79 @@ from panewise.kernels.pairs import add_near_pairs
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Words = npt.NDArray[Any]
 
 MOMENTS, COMOMENTS, DECAYED, AT_LEAST, AT_GREATEST = range(5)
 """What is joined."""
 
 
-@njit(cache=True, nogil=True)
-def _moved_mean(one: Floats, mean: int, share: float, out: Floats) -> None:
-    """The mean of the whole: that of one part, and a share of the way to that of the other."""
-    out[mean], out[mean + 1] = add_near_pairs(one[mean], one[mean + 1], share, 0.0)
+Row = tuple[float, float, float, float, float, float, float, float]
+WIDTH = 8
+"""The words of a row in these kernels; those that a component does not have are zeros."""
+_NOTHING = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+@njit(inline="always")
+def _read(rows: Floats, i: int) -> Row:
+    return rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3], rows[i, 4], rows[i, 5], rows[i, 6], rows[i, 7]
+
+
+@njit(inline="always")
+def _write(rows: Floats, i: int, row: Row) -> None:
+    for place in range(WIDTH):
+        rows[i, place] = row[place]
 
 
 @njit(cache=True, nogil=True)
-def _distance(one: Floats, other: Floats, mean: int) -> float:
-    """How far the mean of one part is from that of the other."""
-    distance: float = (other[mean] - one[mean]) + (other[mean + 1] - one[mean + 1])
-    return distance
-
-
-@njit(cache=True, nogil=True)
-def join_moments(one: Floats, other: Floats, out: Floats) -> None:
-    """Join count, mean (a pair), and the sums of second, third and fourth powers; `out` is neither of both."""
+def join_moments(one: Row, other: Row) -> Row:
+    """Join count, mean (a pair), and the sums of second, third and fourth powers."""
     n, m = one[0], other[0]
-    if n == 0.0 or m == 0.0:
-        out[:] = other if n == 0.0 else one
-        return
     whole = n + m
-    delta = _distance(one, other, 1)
+    delta = (other[1] - one[1]) + (other[2] - one[2])
     step = delta / whole
     product = delta * step * n * m
-    second, third = (one[3], other[3]), (one[4], other[4])
-    out[0] = whole
-    _moved_mean(one, 1, step * m, out)
-    out[3] = second[0] + second[1] + product
-    out[4] = third[0] + third[1] + product * step * (n - m) + 3.0 * step * (n * second[1] - m * second[0])
-    out[5] = (
+    mean, rest = add_near_pairs(one[1], one[2], step * m, 0.0)
+    second = one[3] + other[3] + product
+    third = one[4] + other[4] + product * step * (n - m) + 3.0 * step * (n * other[3] - m * one[3])
+    fourth = (
         one[5]
         + other[5]
         + product * step * step * (n * n - n * m + m * m)
-        + 6.0 * step * step * (n * n * second[1] + m * m * second[0])
-        + 4.0 * step * (n * third[1] - m * third[0])
+        + 6.0 * step * step * (n * n * other[3] + m * m * one[3])
+        + 4.0 * step * (n * other[4] - m * one[4])
     )
+    return whole, mean, rest, second, third, fourth, 0.0, 0.0
 
 
 @njit(cache=True, nogil=True)
-def join_comoments(one: Floats, other: Floats, out: Floats) -> None:
+def join_comoments(one: Row, other: Row) -> Row:
     """Join count, two means (pairs), and the sums of squares, products and other squares."""
     n, m = one[0], other[0]
-    if n == 0.0 or m == 0.0:
-        out[:] = other if n == 0.0 else one
-        return
     whole = n + m
-    x, y = _distance(one, other, 1), _distance(one, other, 3)
-    share = n * m / whole
-    out[0] = whole
-    _moved_mean(one, 1, x / whole * m, out)
-    _moved_mean(one, 3, y / whole * m, out)
-    out[5] = one[5] + other[5] + x * x * share
-    out[6] = one[6] + other[6] + x * y * share
-    out[7] = one[7] + other[7] + y * y * share
+    x, y = (other[1] - one[1]) + (other[2] - one[2]), (other[3] - one[3]) + (other[4] - one[4])
+    share, part = n * m / whole, m / whole
+    mean, rest = add_near_pairs(one[1], one[2], x * part, 0.0)
+    other_mean, other_rest = add_near_pairs(one[3], one[4], y * part, 0.0)
+    squares, products = one[5] + other[5] + x * x * share, one[6] + other[6] + x * y * share
+    return whole, mean, rest, other_mean, other_rest, squares, products, one[7] + other[7] + y * y * share
 
 
 @njit(cache=True, nogil=True)
-def join_decayed(one: Floats, other: Floats, out: Floats) -> None:
+def join_decayed(one: Row, other: Row) -> Row:
     """Join half life, time, weight and sum: the older part decays to the time of the newer."""
-    if one[2] == 0.0 or other[2] == 0.0:
-        out[:] = other if one[2] == 0.0 else one
-        return
     newer, older = (one, other) if one[1] >= other[1] else (other, one)
-    left = 2.0 ** ((older[1] - newer[1]) / newer[0])
-    out[0], out[1] = newer[0], newer[1]
-    out[2] = newer[2] + older[2] * left
-    out[3] = newer[3] + older[3] * left
+    left = np.exp2((older[1] - newer[1]) / newer[0])
+    return newer[0], newer[1], newer[2] + older[2] * left, newer[3] + older[3] * left, 0.0, 0.0, 0.0, 0.0
 
 
 @njit(cache=True, nogil=True)
-def join_floats(kind: int, one: Floats, other: Floats, out: Floats) -> None:
-    """Join two rows of words."""
+def join_rows(kind: int, one: Row, other: Row) -> Row:
+    """Join two rows of words; one without values changes nothing."""
+    place = 2 if kind == DECAYED else 0
+    if one[place] == 0.0 or other[place] == 0.0:
+        return other if one[place] == 0.0 else one
     if kind == MOMENTS:
-        join_moments(one, other, out)
-    elif kind == COMOMENTS:
-        join_comoments(one, other, out)
-    else:
-        join_decayed(one, other, out)
+        return join_moments(one, other)
+    return join_comoments(one, other) if kind == COMOMENTS else join_decayed(one, other)
 
 
 @njit(cache=True, nogil=True)
@@ -111,47 +98,40 @@ def lift_floats(
     kind: int, index: Ints, values: Floats, others: Floats, half_life: float, valid: Bools, out: Floats
 ) -> None:
     """Join events to the words of their partials; `others` are the second values, or times."""
-    words = out.shape[1]
-    event, whole = np.zeros(words), np.zeros(words)
     has_nulls = len(valid) > 0
     for i in range(len(index)):
         if has_nulls and not valid[i]:
             continue
+        x, y = values[i], others[i]
         # Nothing is known of the moments of values that are infinite or NaN.
+        odd, other_odd = x - x, y - y
         if kind == MOMENTS:
-            event[0], event[1] = 1.0, values[i]
-            event[3] = event[4] = event[5] = values[i] - values[i]
+            event = (1.0, x, 0.0, odd, odd, odd, 0.0, 0.0)
         elif kind == COMOMENTS:
-            event[0], event[1], event[3] = 1.0, values[i], others[i]
-            event[5], event[7] = values[i] - values[i], others[i] - others[i]
-            event[6] = event[5] + event[7]
+            event = (1.0, x, 0.0, y, 0.0, odd, odd + other_odd, other_odd)
         else:
-            event[0], event[1], event[2], event[3] = half_life, others[i], 1.0, values[i]
-        join_floats(kind, out[index[i]], event, whole)
-        out[index[i]] = whole
+            event = (half_life, y, 1.0, x, 0.0, 0.0, 0.0, 0.0)
+        _write(out, index[i], join_rows(kind, _read(out, index[i]), event))
 
 
 @njit(cache=True, nogil=True)
 def fold_floats(kind: int, rows: Floats, low: Ints, high: Ints) -> Floats:
     """The join of each range of rows, with two stacks as in `kernels.folding`."""
-    words = rows.shape[1]
-    out = np.empty((len(low), words))
+    out = np.empty((len(low), WIDTH))
     front = np.empty_like(rows)
-    back, joined = np.zeros(words), np.zeros(words)
+    back = _NOTHING
     middle = end = 0
     for i in range(len(low)):
         if low[i] >= middle:
             middle = end = high[i]
-            back[:] = 0.0
-            joined[:] = 0.0
+            back = joined = _NOTHING
             for j in range(middle - 1, low[i] - 1, -1):
-                join_floats(kind, rows[j], joined, front[j])
-                joined[:] = front[j]
+                joined = join_rows(kind, _read(rows, j), joined)
+                _write(front, j, joined)
         for j in range(end, high[i]):
-            join_floats(kind, back, rows[j], joined)
-            back[:] = joined
+            back = join_rows(kind, back, _read(rows, j))
         end = high[i]
-        join_floats(kind, front[low[i]], back, out[i])
+        _write(out, i, join_rows(kind, _read(front, low[i]), back))
     return out
 
 

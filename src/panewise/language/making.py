@@ -11,7 +11,8 @@ CREATE QUERY late AS SELECT k, SUM(x) / COUNT(*) AS mean FROM s [RANGE 1 HOUR SL
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -43,7 +44,7 @@ from panewise.language.literals import read_duration
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.printer import print_query, print_stream
 from panewise.language.reader import read
-from panewise.language.source import located
+from panewise.language.source import PlacedError
 from panewise.language.statements import CreateQuery, Duration, Item, Name, Source, WindowClause
 from panewise.language.words import TYPES
 from panewise.language.workload import Workload
@@ -146,7 +147,7 @@ class Column:
         call = self.expression
         if not isinstance(call, AggregateCall | RowCall | ScalarCall):
             raise ArgumentError("filter stands behind an aggregate: call('SUM', s.x).filter(s.x > 0)")
-        with located(""):
+        with _without_place():
             return Column(functions.filtered(call, condition.expression, NOWHERE))
 
     def _with(self, operator: str, other: object) -> Column:
@@ -165,7 +166,7 @@ def parameter(name: str) -> Column:
 
 def call(function: str, *arguments: object, half_life: str | timedelta | None = None) -> Column:
     """An aggregate or another function by its name; `call("COUNT")` is COUNT(*)."""
-    with located(""):
+    with _without_place():
         name = functions.find_function(function, NOWHERE)
         values = [_expression(argument) for argument in arguments]
         if half_life is not None:
@@ -177,7 +178,8 @@ def call(function: str, *arguments: object, half_life: str | timedelta | None = 
 
 def distinct(column: Column) -> Column:
     """`COUNT(DISTINCT x)`."""
-    return Column(functions.call_distinct(functions.COUNT, column.expression, NOWHERE))
+    with _without_place():
+        return Column(functions.call_distinct(functions.COUNT, column.expression, NOWHERE))
 
 
 @dataclass(frozen=True)
@@ -351,6 +353,15 @@ def _point_out(queries: Iterable[MadeQuery], streams: Mapping[str, Stream]) -> N
     read("\n".join([*map(print_stream, streams.values()), *map(str, queries)]))
 
 
+@contextmanager
+def _without_place() -> Iterator[None]:
+    """What is made in Python has no place in a text."""
+    try:
+        yield
+    except PlacedError as error:
+        raise ArgumentError(f"{error.message}; {error.hint}" if error.hint else error.message) from None
+
+
 def _expression(value: object) -> Expression:
     """A column as it is, and a Python value as a constant."""
     match value:
@@ -387,7 +398,7 @@ def _microseconds(length: Length) -> int:
     if isinstance(length, timedelta):
         return length // timedelta(microseconds=1)
     number, _, unit = str(length).partition(" ")
-    with located(str(length)):
+    with _without_place():
         return read_duration(number, unit, NOWHERE, NOWHERE)
 
 

@@ -168,14 +168,15 @@ def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
         raise PlacedError(message, call.span, cure("sketches"))
     if call.argument is None:
         return aggregate.result_type(None)
+    value = call.argument.operand if isinstance(call.argument, Pair) else call.argument
     argument = type_of(call.argument, attributes)
     if argument is None:
         message = f"the argument of {call.function} is NULL, which has no type"
-        raise PlacedError(message, call.argument.span, "aggregate an attribute")
+        raise PlacedError(message, value.span, "aggregate an attribute")
     if not aggregate.accepts(argument):
         accepted = " or ".join(str(kind) for kind in Type if aggregate.accepts(kind))
-        message = f"{call.function} needs {accepted}, {written(call.argument)} is {argument}"
-        raise PlacedError(message, call.argument.span, "COUNT and COUNT(DISTINCT ...) take every type")
+        message = f"{call.function} needs {accepted}, {written(value)} is {argument}"
+        raise PlacedError(message, value.span, "COUNT and COUNT(DISTINCT ...) take every type")
     if isinstance(call.argument, Pair) and aggregate.partner is Partner.ARGUMENT:
         _check_partner(call.function, call.argument.partner, aggregate.partner_types, attributes)
     return aggregate.result_type(argument)

@@ -35,7 +35,7 @@ from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.wide_columns import AggregateColumn, group_columns
 from panewise.errors import ArgumentError, EventsError
 from panewise.language.expressions import AggregateCall, aggregates_of
-from panewise.language.model import Query, Stream
+from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.printer import print_query, print_stream, print_window
 from panewise.language.workload import Workload
 from panewise.training.columns import answer_columns
@@ -47,6 +47,7 @@ from panewise.windows.instances import ends_of, last_ending
 TIME = "panewise_time"
 CLOSE = 1e-12
 """Doubles that differ by no more than this share of themselves are equal: sums are rounded in different orders."""
+_COUNTED = SelectItem(AggregateCall("COUNT_ALL"), "n")
 ULPS = 1e-14
 """The same, as a share of the sum of all magnitudes in the window."""
 
@@ -343,7 +344,20 @@ class _Replay:
         stream = self.workload.streams[self.query.stream]
         # Their times were judged when they came.
         stream = replace(stream, units={}, future_bound_us=None)
-        return Workload({stream.name: stream}, {self.query.name: self._on_demand})
+        queries = {self.query.name: self._on_demand}
+        if self._reports_events:
+            name = self._events_name
+            queries[name] = replace(self._on_demand, name=name, select=(_COUNTED,), having=None)
+        return Workload({stream.name: stream}, queries)
+
+    @property
+    def _reports_events(self) -> bool:
+        """Whether a window without events has no answer, where one that is asked for would count 0."""
+        return self.query.window.is_sliding and not self.query.group_by
+
+    @property
+    def _events_name(self) -> str:
+        return f"events of {self.query.name}"
 
     def _replayed(self, asked: Sequence[AskedGroup], events: pa.Table) -> list[dict[str, Any]]:
         """The answers of a training set, by the names of SELECT."""
@@ -358,6 +372,12 @@ class _Replay:
         for label, column in self._columns.items():
             values = found.column(column.name)
             columns[label] = (values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values).to_pylist()
+        if self._reports_events:
+            counts = found.column(f"{self._events_name}__{_COUNTED.alias}").to_pylist()
+            columns = {
+                label: [value if count else None for value, count in zip(values, counts, strict=True)]
+                for label, values in columns.items()
+            }
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def _wrong(
