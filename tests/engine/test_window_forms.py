@@ -38,7 +38,7 @@ def zoned(draw):
     return workload, draw(st.lists(event, min_size=1, max_size=40)), draw(st.lists(half_hours, max_size=6))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(zoned())
 def test_days_of_time_zones_agree_with_the_oracle(case) -> None:
     workload, rows, marks = case
@@ -58,7 +58,7 @@ def test_days_of_time_zones_agree_with_the_oracle(case) -> None:
         engine = panewise.Engine.restore(engine.snapshot())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(zoned())
 def test_labels_see_the_newest_day_that_had_closed(case) -> None:
     workload, rows, _ = case

@@ -10,11 +10,13 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.cookbook import cookbook, events_of
 from tests.engine.test_conformance import as_table
+from tests.spark.log_writing import LogWriter
 from tests.spark.streaming import public_table, run_stream, watermarks, write_batches
 
 import panewise
 from panewise import spark as panewise_spark
 from panewise.language.workload import Workload
+from panewise.spark.lookup_client import LookupClient
 
 pytestmark = pytest.mark.spark
 
@@ -68,3 +70,23 @@ def test_the_cookbook_gives_the_answers_of_the_engine(spark: SparkSession) -> No
         frames[name] = spark.createDataFrame(public_table(stream, rows))
     table = panewise_spark.answers(frames, workload).toArrow()
     oracle.assert_same_answers(to_answers(table, workload), expected)
+
+
+def test_lookups_give_the_newest_window_that_closed(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "folder", WORKLOAD)
+    batches = [ROWS[at : at + 40] for at in range(0, len(ROWS), 40)]
+    for batch in batches:
+        writer.run(batch)
+    client = LookupClient(writer.folder)
+    # The last batch sees the watermark of those before it.
+    closed = watermarks(WORKLOAD.streams["s"], batches)[-2]
+    assert closed is not None
+    for query in WORKLOAD.queries.values():
+        if query.has_own_windows:
+            with pytest.raises(panewise.NotOnSparkError, match="OVER gives them windows of their own"):
+                client.lookup(query.name)
+            continue
+        newest = oracle.newest_end(query.window, closed)
+        expected = [one for one in expected_answers(WORKLOAD, ROWS, closed) if one.query == query.name]
+        found = to_answers(client.lookup(query.name), WORKLOAD, query.name)
+        oracle.assert_same_answers(found, [one for one in expected if one.window_end == newest])

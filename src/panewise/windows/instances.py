@@ -55,11 +55,15 @@ def last_ending(window: Window, until: Instances) -> Instances:
     >>> last_ending(TimeWindow(12, slide_us=9), 21), last_ending(TimeWindow(12, slide_us=9), 20)
     (1, 0)
     """
+    if isinstance(window, TimeWindow) and window.zone is None and window.slide_us is not None:
+        # Asked of every window at every advance.
+        length = window.slide_us if window.grows else window.left_us
+        return (until - window.offset_us - length) // window.slide_us
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
         return (_days(zone, until) - length // DAY_US) // (slide // DAY_US)
-    return (until - _offset(window) - (slide if _grows(window) else length)) // slide
+    return (until - length) // slide
 
 
 def last_starting(window: Window, at: int) -> int:
@@ -84,9 +88,8 @@ def instances_closed(window: Window, granularity: int, after: int | None, until:
     >>> instances_closed(TimeWindow(12, slide_us=9), 3, after=12, until=40)
     (1, 3)
     """
-    unbounded = 2**62 // max(1, lengths_of(window)[1] // granularity)
-    first = -unbounded if after is None else last_ending(window, after) + 1
-    last = unbounded if until is None else last_ending(window, until)
+    first = -_unbounded(window, granularity) if after is None else last_ending(window, after) + 1
+    last = _unbounded(window, granularity) if until is None else last_ending(window, until)
     return first, last
 
 
@@ -122,6 +125,11 @@ def end_numbers(window: Window, instances: Ints) -> Ints:
 def with_end_numbers(window: Window, numbers: Ints) -> Ints:
     """The instances of a window whose ends have these numbers."""
     return numbers - end_numbers(window, np.zeros(1, np.int64))
+
+
+def _unbounded(window: Window, granularity: int) -> int:
+    """A number beyond those of all instances."""
+    return 2**62 // max(1, lengths_of(window)[1] // granularity)
 
 
 @overload
