@@ -14,7 +14,7 @@ from tests.serve.conftest import as_columns, trades
 
 from panewise.serve import feeds as feeds_module
 from panewise.serve.application import Application
-from panewise.serve.asking import Asking
+from panewise.serve.asking import Asking, OverloadedError
 from panewise.serve.engine_source import EngineSource
 from panewise.serve.feeds import Feeds, Followed
 from panewise.serve.limits import Limits
@@ -105,6 +105,25 @@ def test_what_cannot_be_followed(client: httpx.Client, source: EngineSource) -> 
             next(following)
             assert httpx.get(f"{url}/v1/live?query=all_trades").status_code == 503
             following.close()  # type: ignore[attr-defined]
+
+
+def test_a_feed_that_nobody_reads_makes_room(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds_module, "MOST_FEEDS", 2)
+
+    async def program() -> None:
+        feeds = Feeds(Asking(source, Limits()))
+        first, *others = (Followed((query,), b"null", False) for query in ("all_trades", "latest", "busy", "volume"))
+        read = await feeds.follow(first, None)
+        await anext(read)
+        for followed in others:
+            idle = await feeds.follow(followed, None)
+            await anext(idle)
+            if followed is not others[-1]:
+                await idle.aclose()  # type: ignore[attr-defined]
+        with pytest.raises(OverloadedError, match="too many different things"):
+            await feeds.follow(others[0], None)
+
+    asyncio.run(program())
 
 
 def test_a_slow_reader_is_dropped_and_others_are_not(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,5 +129,5 @@ def test_answers_are_as_openapi_says(client: httpx.Client) -> None:
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
 def test_a_method_that_is_not_there(client: httpx.Client, method: str) -> None:
     refused = client.request(method, "/v1/plan")
-    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+    assert (refused.status_code, sorted(refused.headers["allow"].split(", "))) == (405, ["GET", "HEAD"])
     assert f"does not take {method}" in refused.json()["error"]["message"]

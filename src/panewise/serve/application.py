@@ -297,7 +297,7 @@ class Application:
 
         if not only_check and not self._can_add:
             raise RequestError(403, "this server was started with --read-only; it adds and drops no queries")
-        return _json(await self._asking.in_thread(work))
+        return _json(await self._asking.in_thread(work, self.limits.statements_s))
 
     # Streams
 

@@ -131,8 +131,9 @@ class Asking:
                 pass
         return await self.in_thread(lambda: self.source.read(work, wait=True))
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do work that may take long, or wait."""
+    async def in_thread(self, work: Callable[[], T], within_s: float | None = None) -> T:
+        """Do work that may take long, or wait; within the time of a lookup, unless another is given."""
+        within_s = self.limits.lookup_s if within_s is None else within_s
         if self._waiting >= self.limits.waiting:
             raise OverloadedError("too many requests wait; come again in a second")
         self._waiting += 1
@@ -141,10 +142,10 @@ class Asking:
         # It waits until it is really done: a thread cannot be stopped, and whoever asked may be gone.
         done.add_done_callback(lambda _: self._less())
         try:
-            return await asyncio.wait_for(asyncio.shield(done), self.limits.lookup_s)
+            return await asyncio.wait_for(asyncio.shield(done), within_s)
         except TimeoutError:
             done.add_done_callback(lambda late: late.exception())
-            raise OverloadedError(f"this took longer than {self.limits.lookup_s:g} s; ask for less") from None
+            raise OverloadedError(f"this took longer than {within_s:g} s; ask for less") from None
 
     def _less(self) -> None:
         self._waiting -= 1

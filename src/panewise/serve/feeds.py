@@ -104,15 +104,23 @@ class Feeds:
         feed = self._feeds.get(followed)
         if feed is None:
             if len(self._feeds) >= MOST_FEEDS:
-                raise OverloadedError("too many different things are followed; come again later")
+                self._forget_an_idle_one()
             feed = _Feed(followed)
             feed.answers = await self._looked_up(followed)
+            feed.idle_since_s = monotonic()
             feed = self._feeds.setdefault(followed, feed)
         reader = _Reader(asyncio.Queue(self._asking.limits.messages))
         async with feed.lock:
             begin = self._missed(feed, last_id)
             feed.readers.add(reader)
         return self._read(feed, reader, begin)
+
+    def _forget_an_idle_one(self) -> None:
+        """Make room: whoever comes back to that feed gets everything anew."""
+        idle = [feed for feed in self._feeds.values() if not feed.readers]
+        if not idle:
+            raise OverloadedError("too many different things are followed; come again later")
+        del self._feeds[min(idle, key=lambda feed: feed.idle_since_s).followed]
 
     async def _read(self, feed: _Feed, reader: _Reader, begin: list[bytes]) -> AsyncIterator[bytes]:
         try:

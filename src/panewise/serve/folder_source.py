@@ -292,7 +292,7 @@ class FolderSource(AnswerSource):
         began_s = monotonic()
         if self._metrics is not None:
             self._metrics.refresh()
-        if self.builds:
+        if self._place.may_build():
             self._build(self._active.position.version + 1)
         else:
             # The one that builds reads it; but whoever asks here shall know if it is gone.
@@ -309,12 +309,12 @@ class FolderSource(AnswerSource):
     @property
     def builds(self) -> bool:
         """Whether this server reads the folder, for itself and for those that share a directory with it."""
-        return self._place.may_build()
+        return self._builder is not None
 
     def _first(self) -> Snapshot:
         """The first snapshot: of this server, or of the one that builds, once it has one."""
         while True:
-            if self.builds:
+            if self._place.may_build():
                 self._build(1)
             first = self._newer(None)
             if first is not None:

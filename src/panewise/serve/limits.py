@@ -37,6 +37,8 @@ class Limits:
     """Connections at the same time."""
     lookup_s: float = 10.0
     """The time of a lookup."""
+    statements_s: float = 120.0
+    """The time of statements, which may need a compiler."""
     head_s: float = 15.0
     """The time in which the head of a request must have come."""
     body_s: float = 30.0

@@ -58,6 +58,7 @@ class _Now(Collector):
         yield _counter("events", "Events that were taken.", position.events, "stream")
         yield _counter("late_events", "Events that came too late.", position.late_events, "stream")
         if isinstance(source, FolderSource):
+            yield _gauge("builds", "1 if this server reads the folder, 0 if another one does.", float(source.builds))
             yield _counter("refreshes", "Times that new files were read.", {"": source.refreshes})
             yield _counter("refresh_failures", "Times that files could not be read.", {"": source.failures})
             yield _gauge("refresh_seconds", "How long the last reading of new files took.", source.refresh_s)

@@ -175,15 +175,12 @@ function brief(row, query) {
   return Object.entries(row).filter(([name]) => !name.startsWith("window_") && !query.group_by.includes(name))
     .map(([name, value]) => `${name} ${shown(value)}`).join(", ");
 }
-// A lookup of all groups takes long if there are a million. What took long is asked alone, and seldom: the page takes
-// at most a small part of the server's time, and shows what it has meanwhile.
-const QUICK_MS = 30, SHARE = 20;
-const took = new Map(), due = new Map();
-function measured(name, began) {
-  const now = performance.now();
-  took.set(name, now - began);
-  due.set(name, now - began > QUICK_MS ? now + SHARE * (now - began) : 0);
-}
+// A lookup of all groups takes long if there are a million. Queries whose lookups are slow are asked one by one, and
+// then left alone for some time: the page takes a part of the server's time, and shows what it has meanwhile.
+const QUICK_MS = 100, PAUSE = 2;
+const took = new Map();
+let slowDue = 0;
+const isQuick = (query) => took.get(query.name) < QUICK_MS;
 function showValue(query, answer) {
   const line = [...$("list").tBodies[0].rows].find((one) => one.dataset.name === query.name);
   if (!line) return;
@@ -207,33 +204,35 @@ async function value(query) {
     if (error.status === 0 || error.status === 401) throw error;
     answer = { failed: error.message };
   }
-  measured(query.name, began);
+  took.set(query.name, performance.now() - began);
   showValue(query, answer);
 }
-async function values() {
-  let asked;
-  do {
-    asked = listed;
-    const ready = asked.filter((query) => !(due.get(query.name) > performance.now()));
-    let quick = ready.filter((query) => took.get(query.name) < QUICK_MS);
-    if (quick.length) {
-      try {
-        const { answers } = await post("/v1/lookup", { queries: quick.map((query) => query.name), limit: 1 });
-        quick.forEach((query, place) => showValue(query, answers[place]));
-      } catch (error) {
-        if (error.status === 0 || error.status === 401) throw error;
-        quick = [];  // One of them has no answer now; the others do.
-      }
-    }
-    for (const query of ready) {
-      if (quick.includes(query)) continue;
-      if (listed !== asked) break;
-      await value(query);
-    }
-  } while (listed !== asked);
+async function quickValues() {
+  const quick = listed.filter(isQuick);
+  if (!quick.length) return;
+  try {
+    const { answers } = await post("/v1/lookup", { queries: quick.map((query) => query.name), limit: 1 });
+    quick.forEach((query, place) => showValue(query, answers[place]));
+  } catch (error) {
+    if (error.status === 0 || error.status === 401) throw error;
+    for (const query of quick) await value(query);  // One of them has no answer now; the others do.
+  }
 }
-let valuing = null, topping = null, topDue = 0;
-function refreshValues() { valuing ||= guarded(values).finally(() => { valuing = null; }); }
+let slowAsked = [];
+async function slowValues() {
+  const began = performance.now();
+  slowAsked = listed;
+  for (const query of slowAsked.filter((one) => !took.has(one.name) || (!isQuick(one) && began >= slowDue))) {
+    if (listed !== slowAsked) return;
+    await value(query);
+    if (!isQuick(query)) slowDue = performance.now() + PAUSE * (performance.now() - began);
+  }
+}
+let quicking = null, slowing = null, topping = null, topDue = 0;
+function refreshValues() {
+  quicking ||= guarded(quickValues).finally(() => { quicking = null; });
+  slowing ||= guarded(slowValues).finally(() => { slowing = null; if (listed !== slowAsked) refreshValues(); });
+}
 function refreshTop() { if (performance.now() >= topDue) topping ||= guarded(top).finally(() => { topping = null; }); }
 let waiting;
 $("search").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => { offset = 0; guarded(list); }, 200); });
@@ -276,7 +275,7 @@ async function top() {
     $("one-state").textContent = error.message;
     return;
   }
-  topDue = performance.now() + (performance.now() - began > QUICK_MS ? SHARE / 4 * (performance.now() - began) : 0);
+  topDue = performance.now() + (performance.now() - began > QUICK_MS ? PAUSE * (performance.now() - began) : 0);
   if (name !== chosen) return;
   const names = answer.rows.length ? Object.keys(answer.rows[0]) : [];
   if (names.length && names.join() !== columns.join()) {
