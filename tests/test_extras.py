@@ -91,7 +91,7 @@ for name in spark.__all__:
         f"panewise.spark.prometheus needs prometheus_client, which is {cure}",
         *(
             f"panewise.spark.{name} {everything}"
-            for name in ("TableBatch", "Tables", "answers", "set_aside", "tables", "training_set")
+            for name in ("TableBatch", "Tables", "answers", "rows", "set_aside", "tables", "training_set")
         ),
     ]
     assert done.returncode == 0, done.stderr

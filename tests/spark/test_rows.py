@@ -9,6 +9,7 @@ import math
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,6 +32,8 @@ from panewise.language.model import Stream
 from panewise.language.row_queries import RowQuery, SortedQuery
 from panewise.language.workload import Workload
 from panewise.spark import FileSink, TableBatch
+from panewise.spark.identity import identity_of
+from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.table_frames import BATCH_COLUMN
 from panewise.spark.tuple_bases import TuplePlan
@@ -353,3 +356,12 @@ def test_aggregates_are_looked_up_beside_rows_and_the_log_stays_short(tmp_path: 
     newest = max(spark.brought["top"].to_pylist(), key=lambda row: row["window_end"])
     assert newest["window_end"] == looked_up[0]["window_end"]
     assert newest["count"] == max(row["COUNT(*)"] for row in looked_up)
+
+
+def test_a_checkpoint_fits_the_same_job_in_another_process() -> None:
+    """The order of a set differs from process to process, and a bound of the future may be changed."""
+    workload = panewise.read(EVERY_TEXT)
+    job = Job.of(workload, [0, 1])
+    assert "set(" not in str([base.identity for base in job.tuples.bases.values()])
+    streams = {name: replace(stream, future_bound_us=7) for name, stream in workload.streams.items()}
+    assert identity_of(job) == identity_of(Job.of(replace(workload, streams=streams), [0, 1]))

@@ -84,6 +84,11 @@ class TupleBase(ABC):
         """What queries must have in common to share the base."""
 
     @property
+    def identity(self) -> tuple[object, ...]:
+        """What the tuples in the log depend on."""
+        return self.number, type(self).__name__, self.slot_us, *self.key[1:], tuple(self.attributes.items())
+
+    @property
     @abstractmethod
     def cells(self) -> tuple[Expression, ...]:
         """What is computed of each event, besides its time and WHERE."""
