@@ -25,6 +25,15 @@ def test_a_hot_key_is_cut_into_slices_with_as_many_labels() -> None:
     assert len(cuts) == 4
 
 
+def test_few_labels_are_not_cut_unless_they_are_all_in_one_bucket() -> None:
+    random = np.random.default_rng(5)
+    few = {bucket: 1 + int(count) for bucket, count in enumerate(random.poisson(1.0, 800))}
+    assert max(few.values()) > 4
+    assert slices_wanted(few, partitions=200) == {}
+    assert slices_wanted({0: 5}, partitions=200) == {0: 5}
+    assert slices_wanted({0: 1}, partitions=200) == {}
+
+
 def test_long_windows_are_cut_less() -> None:
     quantiles = quantiles_of(np.arange(0, 90 * DAY_US, DAY_US // 10))
     numbers = [len(time_cuts(quantiles, 100, lambda asked, days=days: asked - days * DAY_US)) for days in (1, 30, 900)]

@@ -22,6 +22,8 @@ from panewise.spark.buckets import bucket_ids
 PLACES_PER_PARTITION = 4
 MOST_OVERLAP = 2.0
 """A bucket is cut while its events go to no more than this many places beside their own, on average."""
+BY_CHANCE = 16
+"""A bucket with fewer labels may have twice the share of others by chance, and is not cut."""
 FRACTIONS: Floats = np.linspace(0.0, 1.0, 257)
 """Which quantiles of the times of labels are known of a bucket that is cut."""
 
@@ -41,9 +43,8 @@ def slices_wanted(labels: Mapping[int, int], partitions: int) -> dict[int, int]:
     {0: 5}
     """
     fair = sum(labels.values()) / (PLACES_PER_PARTITION * partitions)
-    return {
-        bucket: min(count, int(count // fair)) for bucket, count in labels.items() if count >= 2 and count >= 2 * fair
-    }
+    least = max(2 * fair, BY_CHANCE if len(labels) > 1 else 2)
+    return {bucket: min(count, int(count // fair)) for bucket, count in labels.items() if count >= least}
 
 
 def time_cuts(quantiles: Ints, slices: int, needed: Needed) -> Ints:

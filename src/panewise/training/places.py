@@ -45,12 +45,11 @@ def together_by(stream: Stream, queries: Sequence[Query]) -> list[str]:
 def needed_from(stream: Stream, queries: Iterable[Query], asked: Ints, closing: Ints | None) -> Ints:
     """For each of some rising times, the time of the first event that some window may cover; it rises too.
 
-    `closing` has the times, in order, of events that closed windows that slide. Windows over rows are not for this.
+    `closing` has the times, in order, of events that closed windows that slide. Windows over rows are left out.
     """
     needed = asked.copy()
     marks: Ints | None = None
-    for window in {query.window for query in queries}:
-        assert isinstance(window, TimeWindow)
+    for window in {query.window for query in queries if isinstance(query.window, TimeWindow)}:
         if window.slide_us is None:
             needed = np.minimum(needed, asked - window.left_us)
             continue

@@ -3,10 +3,11 @@
 Events of keys that no label asks for are left out. The others go to one of `FILES` files by the number of their key,
 with the columns that queries read. Files are answered one after the other. If the events of one do not fit, because a
 key has many or there is no GROUP BY, it is cut by time: labels in their order are answered with the events that their
-windows can reach. Windows over rows reach back by rows and not by time, so their files are not cut.
+windows can reach, and with the last rows of each substream before these, for windows over rows. A window that slides
+over rows counts them from the first one, so its files are not cut.
 
-Memory: the labels and their answers; for each event in memory its columns and `WORDS` words for structures; and a word
-for each event of a file that is cut.
+Memory: the labels and their answers; for each event in memory its columns and `WORDS` words for structures; the last
+rows of each substream; and a word for each event of a file that is cut.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import pyarrow.dataset
 import pyarrow.ipc
 
 from panewise.engine.as_of.answers import AnswersAt, answers_at, blank_answers
+from panewise.engine.as_of.ranges import BEFORE_ALL
 from panewise.engine.columns import Ints, arrow_type
 from panewise.engine.ingest import to_batch
 from panewise.engine.tables import KeyTable
@@ -216,18 +218,61 @@ class _Spill:
     ) -> Iterator[tuple[Ints, pa.RecordBatch]]:
         """Labels of a file with the events that they need: all of it if it fits, else by time."""
         time = self._stream.timestamp
-        if file.rows <= most_rows or any(isinstance(query.window, RowWindow) for query in self._queries):
+        counts_all = any(isinstance(query.window, RowWindow) and query.window.is_sliding for query in self._queries)
+        if file.rows <= most_rows or counts_all:
             yield labels, file.events(time)
             return
         order = labels[np.argsort(self._times[labels], kind="stable")]
         asked = self._times[order]
         needed = needed_from(self._stream, self._queries, asked, closing)
         times = np.sort(np.concatenate([np.asarray(batch.column(time)) for batch in file.batches()]))
+        last_rows = _LastRows(self._stream, self._queries, file, times, most_rows)
         first = np.searchsorted(times, needed)
         behind = np.searchsorted(times, asked, side="right")
         begin = 0
         while begin < len(order):
             # As many labels as fit with what they see, and at least one.
             end = max(begin + 1, int(np.searchsorted(behind, first[begin] + most_rows, side="right")))
-            yield order[begin:end], file.events(time, int(needed[begin:end].min()), int(asked[end - 1]))
+            begin_us = int(needed[begin:end].min())
+            reached = file.events(time, begin_us, int(asked[end - 1]))
+            yield order[begin:end], _joined(last_rows.before(begin_us), reached)
             begin = end
+
+
+class _LastRows:
+    """The last rows before a time, as many of each substream as windows over rows cover; the time moves on only."""
+
+    def __init__(self, stream: Stream, queries: Iterable[Query], file: _File, times: Ints, most_rows: int) -> None:
+        self._stream, self._file, self._times, self._most_rows = stream, file, times, most_rows
+        self._windows = {query.window for query in queries if isinstance(query.window, RowWindow)}
+        self._kept = pa.RecordBatch.from_pylist([], file.schema)
+        self._until_us = BEFORE_ALL
+
+    def before(self, time_us: int) -> pa.RecordBatch:
+        """The rows, in the order of time."""
+        while self._windows and self._until_us < time_us:
+            behind = int(np.searchsorted(self._times, self._until_us)) + self._most_rows
+            end_us = time_us
+            if behind < len(self._times):
+                # No more than fit, but all of one time.
+                end_us = min(time_us, max(int(self._times[behind]), self._until_us + 1))
+            piece = self._file.events(self._stream.timestamp, self._until_us, end_us - 1)
+            self._kept = self._last(_joined(self._kept, piece))
+            self._until_us = end_us
+        return self._kept
+
+    def _last(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        batch = batch.take(pa.array(np.argsort(np.asarray(batch.column(self._stream.timestamp)), kind="stable")))
+        is_kept = np.zeros(batch.num_rows, np.bool_)
+        for window in self._windows:
+            names = window.partition_by
+            table = KeyTable([self._stream.attributes[name] for name in names])
+            keys = table.ids([batch.column(name) for name in names], batch.num_rows)
+            order = np.argsort(keys, kind="stable")
+            ends = np.searchsorted(keys[order], keys[order], side="right")
+            is_kept[order] |= ends - np.arange(len(order)) <= window.left
+        return batch.filter(pa.array(is_kept))
+
+
+def _joined(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.concat_batches([first, second]) if first.num_rows else second
