@@ -135,3 +135,12 @@ def test_a_tolerance_out_of_range_is_refused(tolerance: object) -> None:
 
 def _us(time: object) -> int:
     return time if isinstance(time, int) else int(time.timestamp() * US)
+
+
+def test_a_removal_of_what_is_not_there_changes_nothing() -> None:
+    engine = panewise.Engine(STREAM + tumbling(4) + tumbling(6))
+    for wrong in (lambda: engine.remove("q5"), lambda: engine.add("DROP QUERY q4; DROP QUERY q5;")):
+        with pytest.raises(PanewiseError, match=r"no query named 'q5'|unknown query 'q5'"):
+            wrong()
+    assert list(engine.workload.queries) == ["q4", "q6"]
+    assert {row["query"] for row in run(engine, 0, 13)} == {"q4", "q6"}
