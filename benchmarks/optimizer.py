@@ -51,8 +51,9 @@ MOST_EDGE_SETS = {
 }
 MOST_QUERIES = {"random": 100_000, "incremental_weave_share": 10_000}
 """The most queries for methods that would take too long on more."""
-SECTIONS = ["paper", "templates", "any", "public_path", "figure14", "changes", "factors", "grouping"]
+SECTIONS = ["paper", "templates", "any", "public_path", "text", "figure14", "changes", "factors", "grouping"]
 HOUR = 3600
+TEXT_SLIDES = np.array([1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600])
 UNIT = Weights()
 
 
@@ -183,6 +184,62 @@ def measure_public_path(size: int, seed: int) -> dict[str, Any]:
     step("picture", plan.picture)
     line = {"bench": "optimizer", "experiment": "public path", "queries": size, "trees": len(plan.trees)}
     return {**line, **seconds, "seconds": sum(seconds.values()), "peak_mib": peak_mib()}
+
+
+def text_to_plan(options: argparse.Namespace) -> None:
+    """From text to plan, each size in its own process: random ranges with 11 slides, and 50 templates."""
+    sizes = [("ranges", size) for size in options.text] + [("templates", options.text_templates)]
+    for kind, size in sizes:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            show(options, pool.apply(measure_text, (kind, size, options.seed)))
+
+
+def measure_text(kind: str, size: int, seed: int) -> dict[str, Any]:
+    """`seconds` from text to plan; `filled_seconds` for the same queries from a template and a table."""
+    load()
+    random = np.random.default_rng(seed)
+    slides = random.choice(TEXT_SLIDES, size)
+    ranges = random.integers(slides, DAY + 1) if kind == "ranges" else slides * random.integers(1, 6, size)
+    above = np.zeros(size, np.int64) if kind == "ranges" else random.integers(0, 50, size)
+    columns = {
+        "name": [f"q{place}" for place in range(size)],
+        "length": ranges.tolist(),
+        "slide": slides.tolist(),
+        "above": above.tolist(),
+    }
+    stream = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;\n"
+    row = (
+        "CREATE QUERY {name} AS SELECT k, SUM(x) FROM s [RANGE {length} SECONDS SLIDE {slide} SECONDS] "
+        "WHERE x > {above} GROUP BY k;\n"
+    )
+    text = stream + "".join([row.format(**dict(zip(columns, one))) for one in zip(*columns.values())])
+    times = [(time.perf_counter(), time.process_time())]
+
+    def took() -> tuple[float, float]:
+        times.append((time.perf_counter(), time.process_time()))
+        return times[-1][0] - times[-2][0], times[-1][1] - times[-2][1]
+
+    workload = panewise.read(text)
+    read_seconds, read_cpu = took()
+    plan = panewise.optimize(workload)
+    optimize_seconds, optimize_cpu = took()
+    del workload, text
+    took()
+    panewise.fill(row, columns, panewise.read(stream))
+    filled_seconds, _ = took()
+    return {
+        "bench": "optimizer",
+        "experiment": "text to plan",
+        "kind": kind,
+        "queries": size,
+        "trees": len(plan.trees),
+        "read_seconds": read_seconds,
+        "optimize_seconds": optimize_seconds,
+        "seconds": read_seconds + optimize_seconds,
+        "cpu_seconds": read_cpu + optimize_cpu,
+        "filled_seconds": filled_seconds,
+        "peak_mib": peak_mib(),
+    }
 
 
 def peak_mib() -> float:
@@ -348,6 +405,10 @@ def main() -> None:
     parser.add_argument("--any", type=int, default=10_000, help="queries with any range and slide")
     parser.add_argument("--any-rates", type=float, nargs="+", default=[100.0, 1.0], help="events per second for those")
     parser.add_argument("--public", type=int, nargs="+", default=[1000, 3000, 10_000], help="queries for public_path")
+    parser.add_argument(
+        "--text", type=int, nargs="+", default=[10_000, 100_000], help="queries with 11 slides, as text"
+    )
+    parser.add_argument("--text-templates", type=int, default=1_000_000, help="queries of 50 templates, as text")
     parser.add_argument("--figure14", type=int, default=250, help="queries for figure 14")
     parser.add_argument("--incremental", type=int, default=100_000, help="queries for single changes")
     parser.add_argument("--changes", type=int, default=2000, help="how many single changes")
@@ -356,7 +417,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.queries, options.many, options.any, options.figure14 = [10, 50, 250], 10_000, 300, 60
-        options.public = [100]
+        options.public, options.text, options.text_templates = [100], [200], 1000
         options.incremental, options.changes, options.factor_queries = 2000, 100, [50]
     load()
     sections = {
@@ -364,6 +425,7 @@ def main() -> None:
         "templates": templates,
         "any": any_windows,
         "public_path": public_path,
+        "text": text_to_plan,
         "figure14": figure_14,
         "changes": changes,
         "factors": factors,

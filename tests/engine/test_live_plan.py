@@ -7,6 +7,7 @@ import math
 import pytest
 
 import panewise
+from panewise.engine import stream_state
 from panewise.errors import PanewiseError
 
 US = 1_000_000
@@ -96,6 +97,36 @@ def test_an_infinite_tolerance_plans_nothing_anew_and_a_snapshot_keeps_it() -> N
     assert "never planned anew" in engine.explain()
 
 
+def test_a_plan_follows_the_rate_and_the_groups_that_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nobody said `groups`: few values of both attributes make one pass over the events cheaper than three.
+    monkeypatch.setattr(stream_state, "FIRST_LOOK", 1000)
+    text = """
+        CREATE STREAM s (t TIMESTAMP, a STRING, b BIGINT, x BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;
+        CREATE QUERY by_a AS SELECT a, SUM(x) FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS] GROUP BY a;
+        CREATE QUERY by_b AS SELECT b, SUM(x) FROM s [RANGE 6 SECONDS SLIDE 3 SECONDS] GROUP BY b;
+        CREATE QUERY alone AS SELECT SUM(x) FROM s [RANGE 5 SECONDS SLIDE 5 SECONDS];
+    """
+    found: list[list[str]] = []
+    for tolerance in (0.2, math.inf):
+        engine = panewise.Engine(text, tolerance=tolerance)
+        rows: list[dict] = []
+        for second in range(30):
+            times = [second * US + 5000 * place for place in range(200)]
+            columns = {"a": [f"a{place % 3}" for place in range(200)], "b": [place % 4 for place in range(200)]}
+            engine.push("s", {"t": times, **columns, "x": list(range(second, second + 200))})
+            rows += engine.advance("s", (second + 1) * US).long().to_pylist()
+            if second == 8:
+                engine = panewise.Engine.restore(engine.snapshot())
+        found.append(sorted(map(str, rows)))
+        state = engine._streams["s"]
+        assert state.prices.rate == pytest.approx(200, rel=0.1)
+        assert dict(state.prices.groups) == {"a": 3, "b": 4}
+        bases = [base.group_by for generation in state.generations for base in generation.plan.bases]
+        assert bases == ([("a", "b")] if tolerance == 0.2 else [("a",), ("b",), ()])
+        assert ("as rate and groups were seen" in engine.explain()) == (tolerance == 0.2)
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("tolerance", [-0.1, math.nan, "much", True])
 def test_a_tolerance_out_of_range_is_refused(tolerance: object) -> None:
     with pytest.raises(PanewiseError, match="tolerance is a share of a plan's cost, at least 0"):
@@ -104,3 +135,12 @@ def test_a_tolerance_out_of_range_is_refused(tolerance: object) -> None:
 
 def _us(time: object) -> int:
     return time if isinstance(time, int) else int(time.timestamp() * US)
+
+
+def test_a_removal_of_what_is_not_there_changes_nothing() -> None:
+    engine = panewise.Engine(STREAM + tumbling(4) + tumbling(6))
+    for wrong in (lambda: engine.remove("q5"), lambda: engine.add("DROP QUERY q4; DROP QUERY q5;")):
+        with pytest.raises(PanewiseError, match=r"no query named 'q5'|unknown query 'q5'"):
+            wrong()
+    assert list(engine.workload.queries) == ["q4", "q6"]
+    assert {row["query"] for row in run(engine, 0, 13)} == {"q4", "q6"}

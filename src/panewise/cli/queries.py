@@ -21,6 +21,7 @@ def show_queries(folder: Path, console: Console, *, statements: bool, as_json: b
     with reading(folder):
         audit = QueryAudit(folder)
         rows = [*map(_taken, audit.taken())] if statements else [*map(_live, audit.live())]
+        costs = [] if as_json or statements else _cost_lines(audit)
     if as_json:
         for row in rows:
             # Not through the console, which would wrap and colour it.
@@ -29,6 +30,18 @@ def show_queries(folder: Path, console: Console, *, statements: bool, as_json: b
         console.print(_table(rows))
     else:
         console.print("no statement has come" if statements else "the job has no queries")
+    for line in costs:
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _cost_lines(audit: QueryAudit) -> list[str]:
+    """What each stream's plan costs beside a fresh one, and when it was last made anew."""
+    replans, batch = audit.replanned
+    when = f"trees woven anew {replans:,} times, last after batch {batch}" if replans else "trees never woven anew"
+    return [
+        f"stream {cost.stream}: {cost.now:,.0f} operations a second now, {cost.fresh:,.0f} if planned anew; {when}"
+        for cost in audit.costs()
+    ]
 
 
 def check_statements(folder: Path, file: Path, console: Console) -> None:

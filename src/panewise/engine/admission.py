@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from panewise.language.model import Query
 from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
 from panewise.planning.memory import check_budget
@@ -16,8 +19,8 @@ def check_memory(workload: Workload, prices: Prices, limit: int | None) -> None:
         check_budget(plan, limit)
 
 
-def check_structures(workload: Workload, before: Workload, prices: Prices) -> None:
+def check_structures(workload: Workload, fresh: Iterable[Query], prices: Prices) -> None:
     """Refuse an impossible USING of a new query before anything changes."""
-    for query in workload.queries.values():
-        if query.using is not None and before.queries.get(query.name) is not query:
+    for query in fresh:
+        if query.using is not None:
             choose_structure(workload.streams[query.stream], query, Rates.assumed(prices.rate))

@@ -9,6 +9,7 @@ exact.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -43,12 +44,8 @@ INTERVAL_COLUMNS = ("low", "high")
 """Columns that follow the others if some query of the workload has WITHIN or an approximate aggregate."""
 
 
-def interval_columns(workload: Workload) -> tuple[str, ...]:
-    """The columns of a workload's answers that hold intervals: two, or none."""
-    for query in workload.queries.values():
-        if query.within is not None or not all(CATALOGUE[call.function].is_exact for call in query.aggregates):
-            return INTERVAL_COLUMNS
-    return ()
+def _may_have_intervals(query: Query) -> bool:
+    return query.within is not None or not all(CATALOGUE[call.function].is_exact for call in query.aggregates)
 
 
 def public_type(kind: Type) -> pa.DataType:
@@ -57,11 +54,63 @@ def public_type(kind: Type) -> pa.DataType:
 
 
 def answers_schema(workload: Workload) -> pa.Schema:
-    """The columns of a workload's answers."""
+    """The columns of a workload's answers. Cost: O(queries)."""
+    return AnswerColumns.of(workload).schema
+
+
+@dataclass(frozen=True)
+class AnswerColumns:
+    """The columns of the long table, and how many queries need those that not every query has."""
+
+    schema: pa.Schema
+    attributes: Mapping[str, Type]
+    """What queries group by, in the order of the columns."""
+    grouping: Mapping[str, int]
+    """How many queries group by each attribute."""
+    with_intervals: int
+    """How many queries may answer with intervals."""
+
+    @staticmethod
+    def of(workload: Workload) -> AnswerColumns:
+        """The columns of a workload's answers."""
+        nothing = AnswerColumns(pa.schema([]), {}, {}, 0)
+        return nothing.after(Workload(workload.streams), workload, list(workload.queries))
+
+    def after(self, before: Workload, workload: Workload, named: Iterable[str]) -> AnswerColumns:
+        """The columns once some queries have come or gone; names that would hide a column are refused.
+
+        Cost: O(queries that came or went), and a look at queries that stay, up to the first with each attribute.
+        """
+        counts, types = Counter(self.grouping), dict(self.attributes)
+        intervals, has_gone = self.with_intervals, False
+        for name in named:
+            old, new = before.queries.get(name), workload.queries.get(name)
+            if old is not None and old is not new:
+                counts.subtract(old.group_by)
+                intervals -= _may_have_intervals(old)
+                has_gone = True
+            if new is not None and old is not new:
+                _check_labels(workload.streams[new.stream], new)
+                counts.update(new.group_by)
+                types |= {name: workload.streams[new.stream].attributes[name] for name in new.group_by}
+                intervals += _may_have_intervals(new)
+        kept = [name for name in types if counts[name]]
+        attributes = {name: types[name] for name in (_in_order(workload, len(kept)) if has_gone else kept)}
+        return AnswerColumns(_long_schema(attributes, intervals > 0), attributes, +counts, intervals)
+
+
+def _in_order(workload: Workload, size: int) -> list[str]:
+    """The attributes that queries group by, in the order of the first that do, if there are `size`."""
+    found: dict[str, None] = {}
     for query in workload.queries.values():
-        _check_labels(workload.streams[query.stream], query)
-    attributes = workload.group_by_attributes
-    intervals = interval_columns(workload)
+        if len(found) == size:
+            break
+        found.update(dict.fromkeys(query.group_by))
+    return list(found)
+
+
+def _long_schema(attributes: Mapping[str, Type], has_intervals: bool) -> pa.Schema:
+    intervals = INTERVAL_COLUMNS if has_intervals else ()
     clash = sorted((FIXED_COLUMNS | set(intervals)) & attributes.keys())
     if clash:
         approximate = "answers where a query has WITHIN or an approximate aggregate"

@@ -9,6 +9,7 @@ from os import PathLike
 
 import pyarrow as pa
 
+from panewise.engine.answers import AnswerColumns
 from panewise.engine.closed_tables import Answers
 from panewise.engine.outputs import Format, Layout, output_of
 from panewise.engine.stream_state import StreamState
@@ -26,7 +27,7 @@ class Closing(ABC):
     """Answers the windows of a workload's streams as they close."""
 
     _workload: Workload
-    _schema: pa.Schema
+    _columns: AnswerColumns
     _row_queries: RowQueries
     _memory_limit: int | None
     _warned: Warned
@@ -127,4 +128,4 @@ class Closing(ABC):
 
     def _answers(self, state: StreamState, closed: list[Closed], changed_only: bool) -> Answers:
         marks_ended = changed_only or state.stream.correct_us > 0
-        return Answers.of(self._workload, state.stream, closed, self._schema, marks_ended=marks_ended)
+        return Answers.of(self._workload, state.stream, closed, self._columns.schema, marks_ended=marks_ended)

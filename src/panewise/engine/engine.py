@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.admission import check_memory, check_structures
-from panewise.engine.answers import answers_schema
+from panewise.engine.answers import AnswerColumns
 from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver, check_callables
 from panewise.engine.closed_tables import Answers
 from panewise.engine.closing import Closing, Time
@@ -33,7 +33,7 @@ from panewise.engine.warned import Warned
 from panewise.engine.wide_tables import lookup_table
 from panewise.engine.windowed.row_queries import RowQueries
 from panewise.errors import ArgumentError, KeysError, QueryKindError, UnknownNameError
-from panewise.language.reader import apply, read
+from panewise.language.reader import changed, read
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
 from panewise.planning.sharing.names import WEAVE_SHARE
@@ -94,7 +94,7 @@ class Engine(Closing):
         if memory_limit is not None and not (isinstance(memory_limit, Real) and memory_limit > 0):
             raise ArgumentError(f"memory_limit is a positive number of bytes, or None; got {memory_limit!r}")
         self._workload = workload if isinstance(workload, Workload) else read(workload)
-        self._schema = answers_schema(self._workload)
+        self._columns = AnswerColumns.of(self._workload)
         check_memory(self._workload, self._prices, self._memory_limit)
         self._streams = {
             stream.name: self._opened(StreamState(stream, self._workload.queries_of(stream.name), self._prices))
@@ -363,29 +363,31 @@ class Engine(Closing):
         Cost: planning the new queries. If their plan costs more than the tolerance allows, all queries of the stream
             are planned anew.
         """
-        workload = apply(self._workload, statements)
-        schema = answers_schema(workload)
+        workload, named = changed(self._workload, statements)
+        columns = self._columns.after(self._workload, workload, named)
         check_memory(workload, self._prices, self._memory_limit)
-        check_structures(workload, self._workload, self._prices)
         before, after = self._workload.queries, workload.queries
-        for name in before:
-            if after.get(name) is not before[name]:
-                self._stream(before[name].stream).remove(name)
-                self._singles.pop(name, None)
+        gone = [before[name] for name in named if name in before and after.get(name) is not before[name]]
+        fresh = [after[name] for name in named if name in after and before.get(name) is not after[name]]
+        check_structures(workload, fresh, self._prices)
+        for query in gone:
+            self._stream(query.stream).remove(query.name)
+            self._singles.pop(query.name, None)
         for stream in workload.streams.values():
             if stream.name not in self._streams:
                 self._streams[stream.name] = self._opened(StreamState(stream, [], self._prices))
-            fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
-            self._streams[stream.name].add(fresh)
-            # Not before: a query may take over what another one that goes has left.
-            self._streams[stream.name].free()
-            self._streams[stream.name].check_plan()
+        for name in dict.fromkeys(query.stream for query in (*gone, *fresh)):
+            self._streams[name].add([query for query in fresh if query.stream == name])
+            if gone:
+                # Not before: a query may take over what another one that goes has left.
+                self._streams[name].free()
+            self._streams[name].check_plan()
         rows_before, rows_after = self._workload.row_queries, workload.row_queries
         for name in rows_before:
             if rows_after.get(name) is not rows_before[name]:
                 self._row_queries.remove(name)
         self._row_queries.add(query for query in rows_after.values() if rows_before.get(query.name) is not query)
-        self._workload, self._schema = workload, schema
+        self._workload, self._columns = workload, columns
 
     def remove(self, query: str) -> None:
         """Stop answering a query, and free what only it needed.
@@ -396,7 +398,7 @@ class Engine(Closing):
         Raises:
             PanewiseError: There is no such query.
 
-        Cost: O(queries) for the names, and O(slots) to drop the partials that no query needs any more.
+        Cost: a copy of the names, and O(slots) to drop the partials that no query needs any more.
         """
         workload = self._workload
         if text_of(query, "a query") in workload.row_queries:
@@ -409,9 +411,8 @@ class Engine(Closing):
         self._stream(bound.stream).free()
         self._stream(bound.stream).check_plan()
         self._singles.pop(query, None)
-        queries = {name: kept for name, kept in workload.queries.items() if name != query}
-        self._workload = replace(workload, queries=queries)
-        self._schema = answers_schema(self._workload)
+        self._workload = workload.without(query)
+        self._columns = self._columns.after(workload, self._workload, [query])
 
     def late_events(self, stream: str) -> int:
         """Count the events of a stream that came behind the watermark and were dropped.
@@ -506,7 +507,7 @@ class Engine(Closing):
         held = read_snapshot(blob)
         engine = cls.__new__(cls)
         engine._workload = held.workload
-        engine._schema = answers_schema(held.workload)
+        engine._columns = AnswerColumns.of(held.workload)
         engine._set_aside, engine._clock = set_aside, clock
         engine._streams = held.streams
         for state in held.streams.values():

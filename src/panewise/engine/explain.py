@@ -48,10 +48,10 @@ def explain_engine(workload: Workload, streams: Mapping[str, StreamState], *, an
 
 
 def _cost_lines(streams: Mapping[str, StreamState]) -> list[str]:
-    """What each stream's plan costs beside a fresh one, once queries have come or gone."""
+    """What each stream's plan costs beside a fresh one, once queries have come or gone or it was made anew."""
     lines = []
     for name, state in streams.items():
-        if state.has_changed and len(state.reports_after_us) > 1:
+        if (state.has_changed or state.replans) and len(state.reports_after_us) > 1:
             when = "never planned anew"
             if state.replans:
                 at = "before any event" if state.replanned_us is None else f"at {show_time(state.replanned_us)}"
@@ -59,7 +59,8 @@ def _cost_lines(streams: Mapping[str, StreamState]) -> list[str]:
             if any(generation.waits for generation in state.generations):
                 when += "; queries are still moving over"
             costs = f"{state.cost:,.0f} operations a second now, {state.fresh_cost:,.0f} if planned anew"
-            lines += ["", f"stream {name} as queries came and went: {costs}; {when}"]
+            why = "queries came and went" if state.has_changed else "rate and groups were seen"
+            lines += ["", f"stream {name} as {why}: {costs}; {when}"]
     return lines
 
 

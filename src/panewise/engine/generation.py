@@ -8,6 +8,7 @@ takes over each query once it has seen all that the query's next windows cover.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
@@ -58,6 +59,7 @@ class TreeState:
         self._waiting = given if waits else {}
         self._exact_from: dict[str, int | None] = dict.fromkeys(self._queries, held_from)
         self._asked: Asked | None = None
+        self._windows = Counter(planned.query.window for planned in self._queries.values())
 
     @property
     def queries(self) -> Mapping[str, PlannedQuery]:
@@ -93,6 +95,7 @@ class TreeState:
         """Answer these queries and no other from now on."""
         self._asked = None
         self._queries, self._exact_from = dict(queries), dict(exact_from)
+        self._windows = Counter(planned.query.window for planned in queries.values())
 
     @property
     def asked(self) -> Asked:
@@ -104,7 +107,7 @@ class TreeState:
     @property
     def windows(self) -> frozenset[Window]:
         """The different windows of active queries: far fewer than queries, and an advance looks only at these."""
-        return self.asked.windows
+        return frozenset(self._windows)
 
     def add_late(self, partials: pa.RecordBatch) -> None:
         """Let the partials of late events wait, until the answers that they change are corrected."""
@@ -176,22 +179,28 @@ class TreeState:
 
     def activate(self, name: str, exact_from: int | None) -> None:
         """Answer a query that waited; the tree that it comes from tells where it becomes exact."""
-        self._asked = None
-        self._queries[name] = self._waiting.pop(name)
-        self._exact_from[name] = exact_from
+        self._serve_also(self._waiting.pop(name), exact_from)
 
     def adopt(self, planned: PlannedQuery) -> None:
         """Answer one more query, from all that the tree holds."""
+        self._serve_also(planned, self.held_from)
+
+    def _serve_also(self, planned: PlannedQuery, exact_from: int | None) -> None:
         self._asked = None
         self._queries[planned.query.name] = planned
-        self._exact_from[planned.query.name] = self.held_from
+        self._exact_from[planned.query.name] = exact_from
+        self._windows[planned.query.window] += 1
 
     def remove(self, name: str) -> bool:
         """Take a query out; returns whether it was here and active."""
-        self._asked = None
         self._waiting.pop(name, None)
-        if self._queries.pop(name, None) is None:
+        planned = self._queries.pop(name, None)
+        if planned is None:
             return False
+        self._asked = None
+        self._windows[planned.query.window] -= 1
+        if not self._windows[planned.query.window]:
+            del self._windows[planned.query.window]
         del self._exact_from[name]
         return True
 

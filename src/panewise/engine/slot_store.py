@@ -156,6 +156,10 @@ class SlotStore:
         """How many keys have a number; those of silent keys are given back as slots leave."""
         return len(self._keys)
 
+    def count_values(self) -> list[int]:
+        """How many different values each group-by attribute has among the keys. Cost: O(keys)."""
+        return [len(column.unique()) for column in self._keys.decode(np.arange(len(self._keys)))]
+
     @property
     def bytes_held(self) -> int:
         """The memory of all rows, with new ones merged in, and of the tables of keys and shards."""

@@ -162,6 +162,8 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
     return {
         "rate": state.prices.rate,
         "groups": dict(state.prices.groups),
+        "seen_groups": [[list(names), count] for names, count in state.prices.seen.items()],
+        "learned_at": state.learned_at,
         "in_bulk": state.prices.in_bulk,
         "method": state.prices.method,
         "tolerance": state.prices.tolerance,
@@ -229,12 +231,18 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
     # Older snapshots lack what came later.
     method, tolerance = description.get("method", WEAVE_SHARE), description.get("tolerance", DEFAULT_TOLERANCE)
     prices = Prices(
-        description["rate"], groups=description["groups"], in_bulk=in_bulk, method=method, tolerance=tolerance
+        description["rate"],
+        groups=description["groups"],
+        in_bulk=in_bulk,
+        method=method,
+        tolerance=tolerance,
+        seen={tuple(names): count for names, count in description.get("seen_groups", [])},
     )
     state = StreamState(stream, [], prices)
     state.replans, state.replanned_us = description.get("replans", 0), description.get("replanned_us")
     state.changes_unchecked = description.get("changes_unchecked", 0)
     state.has_changed = description.get("has_changed", False)
+    state.learned_at = description.get("learned_at", 0)
     for name in (
         "watermark_us",
         "marked_us",

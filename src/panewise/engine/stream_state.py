@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +41,8 @@ from panewise.windows.instances import oldest_slot_needed
 
 Ints = npt.NDArray[np.int64]
 
+FIRST_LOOK = 100_000
+"""After so many events, plans follow the rate and the groups that were seen."""
 MOST_GENERATIONS = 4
 """With more generations than this, all queries are planned together again."""
 
@@ -83,6 +87,8 @@ class StreamState:
         """How often queries were planned anew."""
         self.replanned_us: int | None = None
         """The newest time that was known when queries were last planned anew."""
+        self.learned_at = 0
+        """How many events there were when rates and groups were last looked at."""
         self._row_times = np.empty(0, np.int64)
         """The times of the final rows from position `_row_times_from` on, as long as a row window may start there."""
         self._row_times_from = 0
@@ -172,6 +178,7 @@ class StreamState:
         self.changes = changes
         self._hand_over()
         self._let_go()
+        self.learn()
         return closed
 
     def check_watermark(self, watermark_us: int) -> None:
@@ -378,6 +385,35 @@ class StreamState:
         self.changes_unchecked = 0
         if is_beyond(self.prices, self.cost, self.fresh_cost):
             self._plan_anew()
+
+    def learn(self) -> None:
+        """Plan with the rate and the groups that were seen, and anew if the plan is then beyond the tolerance.
+
+        Each time that the events have doubled, from `FIRST_LOOK` events on: guesses are good enough for fewer.
+        """
+        if self.accepted < max(FIRST_LOOK, 2 * self.learned_at) or any(one.waits for one in self.generations):
+            return
+        self.learned_at = self.accepted
+        self.prices = self._observed()
+        for generation in self.generations:
+            generation.prices = self.prices
+        if self.prices.tolerance == inf or not self.reports_after_us:
+            return
+        if is_beyond(self.prices, self.cost, self.fresh_cost):
+            self._plan_anew()
+
+    def _observed(self) -> Prices:
+        """What planning is told, with what was seen in place of what was said or assumed."""
+        assert self.newest_us is not None
+        assert self.oldest_us is not None
+        groups, seen = dict(self.prices.groups), dict(self.prices.seen)
+        for generation in self.generations:
+            for state in generation.trees:
+                if state.store.live_keys and state.tree.group_by:
+                    seen[state.tree.group_by] = state.store.live_keys
+                    groups.update(zip(state.tree.group_by, state.store.count_values()))
+        seconds = max(self.newest_us - self.oldest_us, 1) / 1e6
+        return replace(self.prices, rate=self.accepted / seconds, groups=groups, seen=seen)
 
     def _plan_anew(self) -> None:
         """Open a generation for all queries; it takes over each once it has seen what the next windows cover."""

@@ -63,7 +63,7 @@ def fill(template: str, parameters: object, onto: Workload) -> Workload:
         query = made.filled(name, values) if isinstance(name, str) and name and not binding.has(name) else None
         if query is None:
             raise _refusal(row, name, template, {gap: columns[gap][row] for gap in gaps}, binding)
-        binding.queries[name] = query
+        binding.add(query)
     return binding.workload
 
 

@@ -54,6 +54,11 @@ def apply(workload: Workload, text: str) -> Workload:
 
     Cost: linear in the text, and a copy of the workload's dictionaries.
     """
+    return changed(workload, text)[0]
+
+
+def changed(workload: Workload, text: str) -> tuple[Workload, list[str]]:
+    """The same, and the names of the queries that the statements created or dropped."""
     if not isinstance(text, str):
         raise ArgumentError(f"statements are given as text, not as {type(text).__name__}")
     with located(text):
@@ -61,7 +66,7 @@ def apply(workload: Workload, text: str) -> Workload:
         binding = Binding(workload)
         if not _run(binding, text):
             raise StatementError("there is no statement here", line=1, column=1, hint=_EMPTY_HINT)
-    return binding.workload
+    return binding.workload, list(binding.named)
 
 
 def _run(binding: Binding, text: str) -> bool:
@@ -75,7 +80,7 @@ def _run(binding: Binding, text: str) -> bool:
         cut = Cut.of(piece)
         query = None if cut is None or binding.has(cut.name) else templates.query(cut)
         if query is not None:
-            binding.queries[query.name] = query
+            binding.add(query)
             has_any = True
             continue
         try:

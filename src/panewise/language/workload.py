@@ -35,6 +35,12 @@ class Workload:
         """The queries over one stream, in order."""
         return [query for query in self.queries.values() if query.stream == stream]
 
+    def without(self, name: str) -> Workload:
+        """The workload without a query of aggregates. Cost: a copy of the names."""
+        queries = self.queries.copy() if isinstance(self.queries, dict) else dict(self.queries)
+        del queries[name]
+        return Workload(self.streams, queries, self.row_queries)
+
     @cached_property
     def sliding_queries(self) -> dict[str, dict[str, Query]]:
         """The sliding queries over each stream, by name. They are picked once: an engine asks at every closing."""

@@ -46,6 +46,8 @@ class Prices:
     """Which method decides what shares a tree."""
     tolerance: float = DEFAULT_TOLERANCE
     """How much more than a fresh plan a plan may cost, as a share, before it is made anew."""
+    seen: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    """How many groups some sorted sets of attributes were seen to make; otherwise it is the product of `groups`."""
 
     def __post_init__(self) -> None:
         if not (isinstance(self.rate, Real) and 0 < self.rate < inf):
@@ -64,7 +66,8 @@ class Prices:
 
     def groups_of(self, attributes: tuple[str, ...]) -> int:
         """How many groups some attributes make."""
-        return prod(self.groups.get(name, ASSUMED_VALUES) for name in attributes)
+        known = self.seen.get(tuple(sorted(attributes)))
+        return prod(self.groups.get(name, ASSUMED_VALUES) for name in attributes) if known is None else known
 
     def fed_per_slot(self, base: Base) -> float:
         """The cost of feeding a tree, for one group and slot: the chance that the slot has a partial of the group."""

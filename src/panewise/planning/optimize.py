@@ -1,8 +1,9 @@
 """How plans are made: queries get bases, and Weave Share puts the queries of each base's groups into execution trees.
 
 Queries over one stream with the same clock and group-by attributes are a family. A base cuts events into slots, whose
-length divides all ranges and slides of the stream's windows, so that cutting depends on no tree. Families that share an
-attribute may have one base over the union of their attributes, which each tree rolls up. That needs a known number of
+length divides all ranges and slides of the stream's windows, so that cutting depends on no tree. Families may have one
+base over the union of their attributes, which each tree rolls up; on Spark, where groups are spread over buckets, only
+if they share an attribute. That needs a known number of
 groups, and must cost less than a pass over the events for each family. Within a family, Weave Share decides which
 windows share fragments: a tree is fed the base's partials, and each of its fragments is combined into every instance
 that covers it (Guirguis et al., section 3, with partials of slots in place of events).
@@ -244,12 +245,14 @@ def components_of(queries: Iterable[PlannedQuery], inputs: tuple[Type, ...]) -> 
 
 def fit(plan: StreamPlan, tree: Tree, query: Query) -> PlannedQuery | None:
     """A query planned onto an existing tree, or None when the tree's partials do not hold all that it needs."""
-    if tuple(sorted(query.group_by)) != tree.group_by:
+    # What is quickly found out comes first: most trees do not fit.
+    if tuple(sorted(query.group_by)) != tree.group_by or _clock(query) is not tree.clock:
         return None
-    planned = _held(plan, tree, query)
-    if planned is None or not tree.cuts.holds(spans_in_slots(query.window, tree.granularity)):
+    if any(length % tree.granularity for span in spans_of(query.window) for length in span):
         return None
-    return planned
+    if not tree.cuts.holds(spans_in_slots(query.window, tree.granularity)):
+        return None
+    return _held(plan, tree, query)
 
 
 def grow(plan: StreamPlan, queries: Iterable[Query], prices: Prices | None = None) -> tuple[StreamPlan, list[Query]]:
@@ -328,7 +331,7 @@ def _united(
             sets[group_by] = Queries.of(spans, visits)
         rate = prices.rate * granularity[clock] / 1e6 if clock is Clock.TIME else float(granularity[clock])
         weights = Weights(prices.weights.event, prices.weights.combine * FEED)
-        plan = plan_grouping(sets, rate, weights, prices.groups, in_common=True)
+        plan = plan_grouping(sets, rate, weights, prices.groups, in_common=prices.in_bulk)
         apart += [[rest[group_by] for group_by in tree.members] for tree in plan.trees]
     order = {id(family): place for place, family in enumerate(families.values())}
     return sorted(apart, key=lambda members: min(order[id(family)] for family in members))

@@ -20,11 +20,11 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS, answers_schema, public_type
+from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS, AnswerColumns, answers_schema, public_type
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
 from panewise.language.model import Query, Stream
-from panewise.language.reader import apply
+from panewise.language.reader import apply, changed
 from panewise.language.row_queries import SortedQuery, TopKQuery
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
@@ -245,10 +245,10 @@ class Job:
     def judge(self, change: Change) -> Change:
         """The change with the reason why a statement cannot be run, for each that cannot."""
         judged: list[Statement] = []
-        workload = self.workload
+        workload, columns = self.workload, AnswerColumns.of(self.workload)
         for statement in change.statements:
             try:
-                after = _applied(workload, statement.text, self.prices)
+                after, columns_after = _applied(workload, statement.text, self.prices, columns)
                 self.quotas.check(workload, after)
                 if self.quotas.slots is not None and added_queries(workload, after):
                     accepted = [one for one in judged if one.error is None]
@@ -257,7 +257,7 @@ class Job:
             except PanewiseError as error:
                 judged.append(replace(statement, error=str(error)))
             else:
-                workload = after
+                workload, columns = after, columns_after
                 judged.append(statement)
         return replace(change, statements=tuple(judged))
 
@@ -486,20 +486,20 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
         )
 
 
-def _applied(before: Workload, text: str, prices: Prices) -> Workload:
-    """The workload after some statements; raises if a running job cannot take them."""
-    workload = apply(before, text)
+def _applied(before: Workload, text: str, prices: Prices, columns: AnswerColumns) -> tuple[Workload, AnswerColumns]:
+    """The workload after some statements, and the columns of its answers; raises if a running job cannot take them."""
+    workload, named = changed(before, text)
     if workload.streams.keys() != before.streams.keys():
         raise NotOnSparkError("a running job reads the streams that it began with; CREATE STREAM needs a new job")
     if workload.row_queries:
         raise NotOnSparkError(
             "row queries do not come through a control stream; give them a job of their own, or use panewise.Engine"
         )
-    for query in workload.queries.values():
-        if before.queries.get(query.name) is not query:
+    for name in named:
+        query = workload.queries.get(name)
+        if query is not None and before.queries.get(name) is not query:
             check_live_query(workload, query, prices)
-    answers_schema(workload)
-    return workload
+    return workload, columns.after(before, workload, named)
 
 
 def _looked_up(live: FedBase, asked: Mapping[str, Query]) -> FedBase:

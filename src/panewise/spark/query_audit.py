@@ -42,6 +42,15 @@ class LiveQuery:
     came: Taken | None
 
 
+@dataclass(frozen=True)
+class StreamCost:
+    """What the plan of a stream's sliding queries costs now, and what a fresh plan would; operations a second."""
+
+    stream: str
+    now: float
+    fresh: float
+
+
 class QueryAudit:
     """The queries of the job of a folder."""
 
@@ -54,6 +63,18 @@ class QueryAudit:
         came = {name: taken for taken in self.taken() for name in taken.added}
         queries = self._jobs.current().workload.queries
         return [LiveQuery(name, print_query(query), came.get(name)) for name, query in queries.items()]
+
+    def costs(self) -> list[StreamCost]:
+        """What each stream with several sliding queries costs. Cost: planning."""
+        job = self._jobs.current()
+        several = [name for name, queries in job.workload.sliding_queries.items() if len(queries) > 1]
+        return [StreamCost(name, *job.costs(name)) for name in several]
+
+    @property
+    def replanned(self) -> tuple[int, int | None]:
+        """How often trees were woven anew, and which batch was the last to need it."""
+        job = self._jobs.current()
+        return job.replans, job.replanned_batch
 
     def taken(self) -> Iterator[Taken]:
         """All statements that came, in order, with those that were refused."""
