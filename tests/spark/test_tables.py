@@ -236,7 +236,7 @@ def test_wrong_arguments(spark: SparkSession, events: DataFrame, tmp_path: Path)
     with pytest.raises(ArgumentError, match="write_stream is for streams; write each DataFrame itself"):
         tables.write_stream(print)
     tables.unpersist()
-    with pytest.raises(ArgumentError, match="by is one of 'family', 'query', not 'table'"):
+    with pytest.raises(ArgumentError, match="by is one of 'family', 'query', 'long', not 'table'"):
         panewise_spark.tables(events, workload, by="table")  # type: ignore[arg-type]
     clash = panewise.read(TEXT.replace("AS mean", "AS N"))
     with pytest.raises(NamesClashError, match="to Spark the columns n and N have the same name"):
