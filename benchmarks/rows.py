@@ -44,7 +44,7 @@ CREATE STREAM quotes (at TIMESTAMP, symbol STRING, price DOUBLE, volume BIGINT) 
 START_US = 1_767_225_600_000_000
 SPAN_US = 3_600_000_000
 SLIDE_S = 30
-LOOK_BACK_S = 2
+LOOK_BACK_S = 30
 """How far a join looks back, where nothing overlaps."""
 K = 10
 Frames = dict[str, DataFrame]
@@ -59,8 +59,7 @@ def statement_of(query: str, overlap: int) -> str:
         "top_k": f"TOP_K(symbol, {K}) FROM trades {window}",
         "intersect": f"symbol FROM trades {window} INTERSECT SELECT symbol FROM quotes {window}",
         "order_by": f"symbol, price, at AS traded FROM trades {window} ORDER BY price DESC LIMIT {K}",
-        "join": f"t.price, q.price AS quote FROM trades [RANGE 1 MICROSECOND] AS t JOIN quotes {back} AS q "
-        "ON t.symbol = q.symbol",
+        "join": f"t.price, q.price AS quote FROM trades {back} AS t JOIN quotes {back} AS q ON t.symbol = q.symbol",
         "selection": "symbol, price * volume AS worth FROM trades WHERE volume > 90",
     }[query]
     return f"CREATE QUERY q AS SELECT {select};"
@@ -111,13 +110,13 @@ def plain(query: str, frames: Frames, overlap: int) -> DataFrame:
 
 
 def _joined(trades: DataFrame, quotes: DataFrame, back_s: int) -> DataFrame:
-    """Each trade with the quotes of its symbol that came before it and lie in the window."""
+    """Each trade with the quotes of its symbol that lie within the window before or after it."""
     t, q = trades.alias("t"), quotes.alias("q")
-    near = (F.col("q.at") < F.col("t.at")) & (F.col("q.at") > F.col("t.at") - F.expr(f"INTERVAL {back_s} SECONDS"))
-    # At equal times the trade comes first, and a quote looks back by a microsecond only.
-    near = near | (F.col("q.at") == F.col("t.at"))
+    back = F.expr(f"INTERVAL {back_s} SECONDS")
+    near = (F.col("q.at") > F.col("t.at") - back) & (F.col("t.at") > F.col("q.at") - back)
     found = t.join(q, (F.col("t.symbol") == F.col("q.symbol")) & near)
-    return found.select(F.col("t.at").alias("time"), F.col("t.price"), F.col("q.price").alias("quote"))
+    later = F.greatest(F.col("t.at"), F.col("q.at")).alias("time")
+    return found.select(later, F.col("t.price"), F.col("q.price").alias("quote"))
 
 
 def summed(rows: DataFrame) -> tuple[int, int]:
