@@ -187,6 +187,17 @@ def random_events(
 # What is drawn
 
 
+def in_any_order(workload: Workload) -> Workload:
+    """The queries whose answers have the same digits whatever the order of events is."""
+    foreign = (*MOMENTS, *OF_TWO, *DECAYED)
+    kept = {
+        name: query
+        for name, query in workload.queries.items()
+        if not any(call.function in foreign for call in query.aggregates)
+    }
+    return Workload(workload.streams, kept)
+
+
 def unit_of(stream: Stream) -> int:
     """The unit of time of the stream's windows and events."""
     return stream.granularity_us or UNIT_US

@@ -18,7 +18,7 @@ from tests.dice import SeededDice, one_in
 from tests.spark.simulated import SimulatedSpark
 from tests.spark.streaming import Event, public_table
 from tests.wide_answers import plain
-from tests.workloads import UNIT_US, random_events, random_workload
+from tests.workloads import DECAYED, MOMENTS, OF_TWO, UNIT_US, random_events, random_workload
 
 import panewise
 from panewise.engine.closed_tables import Answers
@@ -35,7 +35,7 @@ SLIDES = (1, 1, 2)
 def drawn(seed: int, *, corrects: bool) -> tuple[Workload, list[list[Event]]]:
     """A workload with families, and events in batches: on whole units, and with sums that no order changes."""
     dice = SeededDice(seed)
-    workload = random_workload(seed, queries=9)
+    workload = random_workload(seed, queries=18)
     (stream,) = workload.streams.values()
     stream = replace(stream, correct_us=dice.integer(2, 6) * UNIT_US if corrects else 0)
     queries = {
@@ -43,6 +43,8 @@ def drawn(seed: int, *, corrects: bool) -> tuple[Workload, list[list[Event]]]:
             query, window=TimeWindow(dice.integer(1, 8) * UNIT_US, slide_us=dice.pick(SLIDES) * UNIT_US), having=None
         )
         for name, query in workload.queries.items()
+        # The last digits of these depend on the order of events, and with them what has changed.
+        if not any(call.function in (*MOMENTS, *OF_TWO, *DECAYED) for call in query.aggregates)
     }
     rows = random_events(seed, stream, 120, disorder_us=stream.watermark_us + 8 * UNIT_US, origin_us=ORIGIN_US)
     batches: list[list[Event]] = [[]]
