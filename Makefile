@@ -12,7 +12,7 @@ EXTRAS_TO_SHOW := demo,serve
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo serve test check kills served bench dist docs lock
+.PHONY: help env demo serve test check kills fuzz served bench dist docs lock
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ docs: env ## Build the documentation site into build/site; a broken link fails
 
 kills: env ## Kill a job on Spark 22 times and compare its answers; takes about twenty minutes
 	PANEWISE_MANY_KILLS=1 PANEWISE_INSIST_ON_KAFKA=1 $(BIN)/pytest tests/kafka/test_exactly_once.py
+
+fuzz: env ## Run the random tests that need no Spark with 25 times the examples of `make test`; takes hours
+	PANEWISE_EXAMPLES=10 $(PYTEST) -m "not spark"
 
 served: env ## Replay 10,000 logged lookups of a job that is killed 8 times; takes about ten minutes
 	PANEWISE_MANY_LOOKUPS=1 $(BIN)/pytest tests/training/test_served.py

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.thoroughness import examples
 
-settings.register_profile("panewise", deadline=None, derandomize=os.environ.get("CI") == "true")
+settings.register_profile(
+    "panewise", max_examples=examples(100), deadline=None, derandomize=os.environ.get("CI") == "true"
+)
 settings.load_profile("panewise")
 
 # Jobs here are short: compiling Java well would take longer than it saves.

@@ -11,6 +11,7 @@ from tests.oracle import (
     closed_answers,
     lookup,
 )
+from tests.thoroughness import examples
 from tests.workloads import (
     DECAYED,
     EVERY_WINDOW,
@@ -38,7 +39,7 @@ class TestRandomWorkloads:
     """The generators and the oracle together: some facts hold for every query."""
 
     @given(data=st.data())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_closing_step_by_step_closes_each_window_once(self, data: st.DataObject) -> None:
         workload = data.draw(workloads(sliding_only=True, max_queries=3))
         (stream,) = workload.streams.values()
@@ -55,7 +56,7 @@ class TestRandomWorkloads:
             assert_same_answers(apart, together)
 
     @given(data=st.data())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_lookups_do_not_see_later_events(self, data: st.DataObject) -> None:
         stream = data.draw(streams())
         each = data.draw(queries(stream, windows=[kind for kind in EVERY_WINDOW if kind not in SLIDING]))
@@ -65,7 +66,7 @@ class TestRandomWorkloads:
         assert_same_answers(lookup(each, "dep", earlier, moment), lookup(each, "dep", rows, moment))
 
     @given(data=st.data())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_windows_fit_the_granularity_and_labels_are_unique(self, data: st.DataObject) -> None:
         workload = data.draw(workloads())
         (stream,) = workload.streams.values()

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
 from tests.numbers import doubles, integers
+from tests.thoroughness import examples
 
 import panewise
 from panewise.aggregates.catalogue import CATALOGUE, EVERY_AGGREGATE, Partner
@@ -174,7 +175,7 @@ def with_nulls(values: list[Any], is_null: list[bool]) -> list[Any]:
     return [None if hide else value for value, hide in zip(values, is_null)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases)
 def test_partials_combine_in_any_grouping_and_order(case) -> None:
     values, is_null, parts, random = case
@@ -194,7 +195,7 @@ some_moderate = st.builds(
 
 
 @pytest.mark.parametrize("name", [*JOINED, *CONDITIONS])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.tuples(some_moderate, nulls, st.integers(1, 8), st.integers(0, 2**32).map(Random)))
 def test_what_is_joined_combines_in_any_grouping_and_order(name, case) -> None:
     values, is_null, parts, random = case
@@ -217,7 +218,7 @@ def test_moments_far_from_zero_keep_their_digits() -> None:
             assert math.isclose(found, wanted, rel_tol=1e-14), (name, center, found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases)
 def test_what_is_subtractable_can_be_taken_off(case) -> None:
     values, is_null, _, random = case

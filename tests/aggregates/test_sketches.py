@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import examples
 
 from panewise import extras
 from panewise.aggregates.approximate import (
@@ -78,7 +79,7 @@ def pieces(values: np.ndarray, cuts: list[int]) -> list[np.ndarray]:
 doubles = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, -0.0, 1.0, math.nan])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(doubles, min_size=1, max_size=60), st.data())
 def test_a_few_values_are_exact_whatever_the_order_of_unions(values: list[float], data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(values)), max_size=5))
@@ -193,7 +194,7 @@ def identity(value: float) -> object:
     return "nan" if math.isnan(value) else value + 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(doubles, max_size=60), st.data())
 def test_a_few_frequent_values_are_exact_whatever_the_order_of_unions(values: list[float], data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(values)), max_size=5))
@@ -215,7 +216,7 @@ def test_a_few_frequent_values_are_exact_whatever_the_order_of_unions(values: li
                 assert found == ranked[rank - 1][1]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1.05, 1.3, 2.0]), st.integers(1, 12))
 def test_bounds_of_frequent_values_always_hold(seed: int, skew: float, parts: int) -> None:
     """Bounds hold for the given value, and for the exact answer at its rank, after any unions."""

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import lookup_rows, to_answer
+from tests.thoroughness import examples
 
 import panewise
 from panewise import extras
@@ -248,7 +249,7 @@ def test_having_compares_the_answer_given() -> None:
     assert [row["k"] for row in engine.advance("s", panewise.END_OF_STREAM).long().to_pylist()] == ["a"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_folding_ranges_is_the_union_of_their_rows(data: st.DataObject) -> None:
     """Runs of ranges, as instances of one window over several keys, against unions of plain lists."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import examples
 
 import panewise
 from panewise.windows.clock import FIRST_US, LAST_US
@@ -237,7 +238,7 @@ def test_every_public_method_is_called_with_odd_arguments() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::panewise.PanewiseWarning")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(METHODS)), st.lists(ODD, min_size=3, max_size=3)), max_size=5))
 def test_only_errors_of_panewise_escape(calls) -> None:
     engine = engine_of()
@@ -247,7 +248,7 @@ def test_only_errors_of_panewise_escape(calls) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::panewise.PanewiseWarning")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(sorted(METHODS)), NAMES, ODD, ODD)
 def test_only_errors_of_panewise_escape_behind_a_right_name(method, name, second, third) -> None:
     engine = engine_of()
@@ -255,7 +256,7 @@ def test_only_errors_of_panewise_escape_behind_a_right_name(method, name, second
         getattr(engine, method)(*[name, second, third][: METHODS[method]])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(ODD, ODD, ODD)
 def test_only_errors_of_panewise_escape_from_making_an_engine(rate, groups, memory_limit) -> None:
     for options in ({"rate": rate}, {"groups": groups}, {"memory_limit": memory_limit}):

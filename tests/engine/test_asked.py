@@ -11,6 +11,7 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
 from tests.engine.test_moving import MOVING, NEVER, settings_of
+from tests.thoroughness import examples
 
 import panewise
 
@@ -32,7 +33,7 @@ events = st.lists(st.tuples(st.integers(0, 2), st.sampled_from("abc"), WHOLE, RE
 
 
 @pytest.mark.parametrize("changed", [MOVING, NEVER], ids=["moving", "folded"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(steps=st.lists(st.tuples(events, st.integers(1, 2)), max_size=6))
 def test_each_alert_has_its_own_answers(changed: dict[str, float], steps) -> None:
     workload = panewise.read(TEXT)

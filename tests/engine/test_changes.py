@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 
 import panewise
 
@@ -62,7 +63,7 @@ def advanced(engine: panewise.Engine, second: int, workload: panewise.Workload, 
     return by_place(to_answers(engine.advance("s", watermark, **options), workload))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(events, st.integers(0, 25), st.booleans()), max_size=8), st.booleans())
 def test_following_the_changes_gives_every_answer(steps, ends) -> None:
     workload = panewise.read(STREAM + TEXT)
@@ -96,7 +97,7 @@ CORRECT = 5
 late_events = st.lists(st.tuples(st.integers(-9, 6), keys, values), max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(late_events, st.integers(0, 7)), max_size=10))
 def test_following_changes_and_corrections_gives_every_answer(steps) -> None:
     """Who keeps the reports of each group by the ends of windows knows the answer of each window: the last report."""
@@ -143,7 +144,7 @@ def at(reports: dict, end: int) -> dict:
     return reports[max(earlier)] if (earlier := [time for time in reports if time <= end]) else {}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.lists(st.tuples(keys, values), max_size=5), st.booleans()), max_size=8), st.booleans())
 def test_windows_over_rows_are_followed_too(steps, ends) -> None:
     workload = panewise.read(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table, programs
+from tests.thoroughness import examples
 from tests.wide_answers import as_plain, plain
 
 import panewise
@@ -122,7 +123,7 @@ def test_groups_of_several_trees_and_orders_are_joined() -> None:
 
 # Drawn times are microseconds of 1970, and some look like seconds.
 @pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(programs(), st.sampled_from([40, 400]), st.booleans())
 def test_a_long_past_in_parts_is_the_same(program, cells, by_closing) -> None:
     _, workload, stream, steps = program
@@ -187,7 +188,7 @@ def rows_by_place(table: pa.Table) -> dict:
     }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(st.tuples(events, st.integers(0, 9)), max_size=6), st.sampled_from([2, 10**6]))
 def test_the_changes_of_a_family_rebuild_its_answers(steps, cells) -> None:
     workload = panewise.read(CHANGING.format(late=""))
@@ -229,7 +230,7 @@ def shown(groups: dict) -> dict:
     return {group: items for group, items in groups.items() if set(items) != {None}}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(events, st.integers(0, 4), st.booleans()), max_size=8))
 def test_corrected_rows_of_a_family_have_the_answers_of_all_its_queries(steps) -> None:
     workload = panewise.read(CHANGING.format(late="ON LATE CORRECT 5 SECONDS"))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 
 import panewise
 from panewise.engine.stream_state import MOST_GENERATIONS
@@ -43,7 +44,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(queries_over(windows | row_windows), max_size=3), steps, st.sampled_from([0.0, 0.2]))
 def test_answers_are_right_while_queries_come_and_go(first, steps, tolerance) -> None:
     text = STREAM + "".join(f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(first))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
+from tests.thoroughness import examples
 from tests.workloads import EVERY_WINDOW, FORMS, events, workloads
 
 import panewise
@@ -51,7 +52,7 @@ def programs(draw):
 
 # Drawn times are microseconds of 1970, and some look like seconds.
 @pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(programs())
 def test_the_engine_agrees_with_the_oracle(program) -> None:
     feed, workload, stream, steps = program

@@ -10,6 +10,7 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
 from tests.engine.test_moving import MOVING, settings_of
+from tests.thoroughness import examples
 
 import panewise
 
@@ -32,14 +33,14 @@ def by_place(answers) -> dict:
 STEPS = st.lists(st.tuples(events, st.integers(0, 4), st.booleans()), max_size=14)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(STEPS)
 def test_windows_that_move_are_corrected(steps) -> None:
     with settings_of(MOVING):
         check_what_was_reported_last(steps)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_what_was_reported_last_is_what_is_true(steps) -> None:
     check_what_was_reported_last(steps)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import examples
 
 import panewise
 from panewise.engine import event_log, integer_queue
@@ -77,7 +78,7 @@ def test_events_of_substreams_are_ranked_seldom(monkeypatch: pytest.MonkeyPatch)
     assert longest <= 3 * 200
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     steps=st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abc"), st.booleans()), min_size=1, max_size=60),
     time_us=st.integers(0, 20),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 
 import panewise
 from panewise.engine.on_demand.served import Served
@@ -33,7 +34,7 @@ prices = st.none() | st.sampled_from([0.5, 3.0, 5.0, 8.0, float("nan"), float("i
 rows = st.tuples(st.integers(-3, 8), st.sampled_from(["a", "b", "c", None]), values, prices)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_lookups_agree_with_the_oracle(data: st.DataObject) -> None:
     workload = panewise.read(STREAM + QUERIES)

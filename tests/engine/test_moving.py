@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 
 import panewise
 from panewise.engine.moving import MovingWindow
@@ -68,7 +69,7 @@ def comparable(row: dict) -> tuple | None:
 
 
 @pytest.mark.parametrize("changed", [MOVING, NEVER, {}], ids=["moving", "never", "usual"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=steps)
 def test_a_reader_of_changes_knows_every_answer(changed: dict[str, float], steps) -> None:
     workload = panewise.read(TEXT)
@@ -169,7 +170,7 @@ def rows_of(table) -> list:
 
 
 @pytest.mark.parametrize("changed_only", [False, True])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(steps=late_steps)
 def test_late_rows_and_multisets_move_to_the_answers_of_windows_folded_anew(steps, changed_only: bool) -> None:
     engines = [(panewise.Engine(LATE), MOVING), (panewise.Engine(LATE), NEVER)]

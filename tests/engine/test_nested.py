@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 
 import panewise
 from panewise.errors import AnswerOverflowError
@@ -62,7 +63,7 @@ events = st.lists(
 
 
 @pytest.mark.parametrize("changed", WAYS.values(), ids=WAYS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=st.lists(st.tuples(events, st.integers(0, 3)), max_size=16))
 def test_answers_of_every_way(changed: dict[str, int], steps) -> None:
     workload = panewise.read(TEXT)

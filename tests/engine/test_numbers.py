@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.numbers import CASES, FUNCTIONS, LITERAL, doubles, integers
+from tests.thoroughness import examples
 
 import panewise
 from panewise.language.workload import Workload
@@ -131,7 +132,7 @@ def test_answers_written_out(name: str, function: str) -> None:
     assert math.isclose(answer.value, LITERAL[name, function], rel_tol=1e-15)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(doubles(), min_size=1, max_size=3) | st.lists(integers(), min_size=1, max_size=3))
 def test_any_numbers(lists: list[list]) -> None:
     groups = {f"group {place}": values for place, values in enumerate(lists)}
@@ -139,7 +140,7 @@ def test_any_numbers(lists: list[list]) -> None:
     check_on_demand(groups, functions_of(groups))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(doubles(), st.lists(st.sampled_from([math.nan, math.inf, -math.inf]), min_size=1, max_size=2), st.randoms())
 def test_not_a_number_stays_in_its_windows(values: list[float], odd: list[float], random) -> None:
     every = values + odd

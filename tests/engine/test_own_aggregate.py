@@ -13,6 +13,7 @@ from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
 from tests.engine.test_moving import MOVING, NEVER, settings_of
 from tests.spread import spread
+from tests.thoroughness import examples
 
 import panewise
 from panewise.aggregates.catalogue import CATALOGUE, Aggregate, Making, carrier_of, register, withdraw
@@ -72,7 +73,7 @@ def check_lookups(engine: panewise.Engine, events: list[dict], at: int) -> None:
 
 
 @pytest.mark.parametrize("changed", [MOVING, NEVER], ids=["moving", "folded"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(steps=steps)
 def test_sliding_answers_lookups_having_and_snapshots(changed: dict[str, float], steps) -> None:
     with settings_of(changed):

@@ -25,6 +25,7 @@ from tests.answers import to_answers
 from tests.engine.on_demand.test_conformance import FORCED, ROWS, US, Run, identity
 from tests.engine.on_demand.test_conformance import queries as on_demand_queries
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 
 import panewise
 from panewise.errors import HistoryError
@@ -284,4 +285,6 @@ def place_of(answer: oracle.Answer) -> tuple:
 @pytest.mark.parametrize("using", [None, *FORCED])
 def test_programs(using: str | None) -> None:
     machine = type("ForcedProgram", (Program,), {"using": using})
-    run_state_machine_as_test(machine, settings=settings(max_examples=12, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples(12), stateful_step_count=20, deadline=None)
+    )

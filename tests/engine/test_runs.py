@@ -7,6 +7,7 @@ from unittest.mock import patch
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import examples
 
 from panewise.aggregates.components import Component, Kind
 from panewise.engine.packed_rows import NO_SLOT
@@ -42,7 +43,7 @@ def held_by(runs: Runs) -> dict:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps, st.sampled_from([0, 6, 1000]))
 def test_what_is_held(steps, small: int) -> None:
     empty = rows_of([])

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 from tests.workloads import TIME_SLIDING, events, workloads
 
 import panewise
@@ -23,7 +24,7 @@ def cases(draw):
     return workload, stream, draw(st.lists(events(stream, max_size=20), min_size=1, max_size=4))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(cases(), st.data())
 def test_invariants(case, data) -> None:
     workload, stream, batches = case

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.snapshot_programs import CORRECTING, FIRST, LAST, PROGRAMS, US, run, start_of
+from tests.thoroughness import examples
 
 import panewise
 from panewise.engine.snapshot import FORMAT
@@ -115,14 +116,14 @@ def signed(content: bytes) -> bytes:
     return content + struct.pack("<I", zlib.crc32(content))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_a_cut_snapshot_is_refused(blob: bytes, data: st.DataObject) -> None:
     with pytest.raises(SnapshotError):
         panewise.Engine.restore(blob[: data.draw(st.integers(0, len(blob) - 1))])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_a_snapshot_with_a_changed_byte_is_refused(blob: bytes, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, 40) | st.integers(0, len(blob) - 1))
@@ -132,7 +133,7 @@ def test_a_snapshot_with_a_changed_byte_is_refused(blob: bytes, data: st.DataObj
         panewise.Engine.restore(damaged)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_a_changed_snapshot_with_a_right_checksum_raises_nothing_else(blob: bytes, data: st.DataObject) -> None:
     """Such a blob was made on purpose; it may even be a snapshot."""

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 
 import panewise
 from panewise.training.training_set import training_set
@@ -38,7 +39,7 @@ def zoned(draw):
     return workload, draw(st.lists(event, min_size=1, max_size=40)), draw(st.lists(half_hours, max_size=6))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(zoned())
 def test_days_of_time_zones_agree_with_the_oracle(case) -> None:
     workload, rows, marks = case
@@ -58,7 +59,7 @@ def test_days_of_time_zones_agree_with_the_oracle(case) -> None:
         engine = panewise.Engine.restore(engine.snapshot())
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(zoned())
 def test_labels_see_the_newest_day_that_had_closed(case) -> None:
     workload, rows, _ = case

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import lookup_rows, microseconds
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 
 import panewise
 from panewise.engine.answers import answers_schema
@@ -92,7 +93,7 @@ def grams(engine: panewise.Engine) -> TimeGrams:
     return state.within
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_intervals_contain_the_answers_of_the_oracle(data: st.DataObject) -> None:
     workload = panewise.read(STREAM + QUERIES)
@@ -125,7 +126,7 @@ def test_intervals_contain_the_answers_of_the_oracle(data: st.DataObject) -> Non
         grams(engine).check_invariants()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_queries_come_and_go(data: st.DataObject) -> None:
     """Beside queries that stay and so keep the events from the beginning."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.indexes.plain import PlainWindow
 from tests.indexes.streams import ODD, TYPES, column, make, runs
+from tests.thoroughness import examples
 
 from panewise.errors import IndexingError
 from panewise.indexes import EVERY_INDEX, EVERY_RING, RingWindow
@@ -30,7 +31,7 @@ def build(basic_windows, type, ring, index, purge="periodic"):
     ("index", "type"),
     [(index, type) for index in INDEXES for type in TYPES if not (index == "g_index" and type == "string")],
 )
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(
     data=st.data(),
     basic_windows=st.integers(1, 5),

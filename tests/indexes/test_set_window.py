@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.indexes.plain import PlainWindow, plain
 from tests.indexes.streams import ODD, TYPES, column, make, runs
+from tests.thoroughness import examples
 
 from panewise.errors import IndexingError
 from panewise.indexes import EVERY_INDEX, EVERY_STORAGE, SetWindow, TwoSetWindow
@@ -48,7 +49,7 @@ def test_every_pair_is_tested() -> None:
 
 @exact
 @every_type
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(data=st.data(), basic_windows=st.integers(1, 5))
 def test_answers(storage, index, purge, type, data, basic_windows) -> None:
     options = {"index_buckets": 3} if index == "h_index" and data.draw(st.booleans()) else {}
@@ -91,7 +92,7 @@ def in_range(value, low, high, type):
 
 @pytest.mark.parametrize(("storage", "index"), RANGED)
 @pytest.mark.parametrize(("type", "width"), [("int64", 7), ("float64", 0.1), ("float64", 33.0)])
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data(), basic_windows=st.integers(1, 4))
 def test_ranges(storage, index, type, width, data, basic_windows) -> None:
     tested = SetWindow(basic_windows, type, storage=storage, index=index, group_width=width)
@@ -120,7 +121,7 @@ def test_ranges(storage, index, type, width, data, basic_windows) -> None:
 
 @exact
 @every_type
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(data=st.data(), basic_windows=st.tuples(st.integers(1, 4), st.integers(1, 4)))
 def test_intersection(storage, index, purge, type, data, basic_windows) -> None:
     tested = TwoSetWindow(basic_windows, type, storage=storage, index=index, purge=purge)
@@ -141,7 +142,7 @@ def test_intersection(storage, index, purge, type, data, basic_windows) -> None:
 
 
 @pytest.mark.parametrize(("storage", "index"), RANGED)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data(), basic_windows=st.tuples(st.integers(1, 4), st.integers(1, 4)))
 def test_intersection_of_ranges(storage, index, data, basic_windows) -> None:
     tested = TwoSetWindow(basic_windows, "int64", storage=storage, index=index, group_width=10)

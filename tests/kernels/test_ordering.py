@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import examples
 
 from panewise.kernels.ordering import order_words
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data(), st.sampled_from([0, 1, 2**11 - 1, 2**11, 2**40, 2**62, 2**63 - 1]))
 def test_words_are_ordered(data: st.DataObject, highest: int) -> None:
     near = st.integers(0, highest) | st.integers(max(0, highest - 3), highest) | st.just(0)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
 from tests.numbers import CASES, FUNCTIONS, LITERAL, doubles, integers
+from tests.thoroughness import examples
 
 from panewise.kernels.folding import fold_squares
 from panewise.kernels.integer_squares import squares_in_words, variance_of_integers
@@ -105,19 +106,19 @@ def test_the_oracle_knows_them(name: str, function: str) -> None:
     assert math.isclose(exact(function, CASES[name])[0], LITERAL[name, function], rel_tol=1e-15)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(doubles(), seeds)
 def test_doubles_in_any_order(values: list[float], random: Random) -> None:
     check_doubles(values, random)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(integers(), seeds)
 def test_integers_in_any_order(values: list[int], random: Random) -> None:
     check_integers(values, random)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(doubles(), st.lists(st.sampled_from([math.nan, math.inf, -math.inf]), min_size=1, max_size=3), seeds)
 def test_not_a_number_and_infinities(values: list[float], odd: list[float], random: Random) -> None:
     every = values + odd
@@ -128,7 +129,7 @@ def test_not_a_number_and_infinities(values: list[float], odd: list[float], rand
     assert math.isnan(variance(len(every), total.real, total.imag, *squares, 0, False))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(doubles(), min_size=1, max_size=6), st.integers(1, 20))
 def test_lifted_and_folded(lists: list[list[float]], width: int) -> None:
     values = np.array([value for several in lists for value in several])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import examples
 
 from panewise.errors import StatementError
 from panewise.language.limits import MAX_DEPTH, MAX_STATEMENT_CHARACTERS, check_text
@@ -473,7 +474,7 @@ STARTS = [
     STREAM + Q + "COUNT(*) FROM s [",
     STREAM + Q + "COUNT(*) FROM s [ROWS 1] WHERE ",
 ]
-FUZZ = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @FUZZ

@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.language.strategies import FINITE, INTEGERS, SHORT_TEXTS, TEXTS, Expressions
 from tests.oracle import evaluate as evaluate_plainly
+from tests.thoroughness import examples
 
 from panewise.aggregates.types import Type
 from panewise.language.evaluate import evaluate
-from panewise.language.expressions import AggregateCall, Attribute, Comparison, InList, Literal, Logical
+from panewise.language.expressions import AggregateCall, Attribute, Comparison, InList, Like, Literal, Logical
 from panewise.language.reader import read
 
 TYPES = {
@@ -43,7 +44,7 @@ EVENTS = st.fixed_dictionaries(
         "t": st.none() | st.integers(-(10**15), 10**15),
     }
 )
-SLOW = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def same(left: Any, right: Any) -> bool:
@@ -117,6 +118,12 @@ def test_integers_are_compared_exactly_and_with_doubles_as_doubles() -> None:
 def test_zeros_of_both_signs_are_equal() -> None:
     node = InList(Attribute("x"), (Literal(-0.0, Type.DOUBLE),))
     assert evaluate(node, {"x": pa.array([0.0, -0.0, 1.0])}, TYPES).to_pylist() == [True, True, False]
+
+
+def test_like_takes_an_escaped_line_break_as_it_is() -> None:
+    column = pa.array(["\n", "\nx", "x", None])
+    found = evaluate(Like(Attribute("word"), "\\\n%", False), {"word": column}, TYPES)
+    assert found.to_pylist() == [True, True, False, None]
 
 
 def test_timestamps_of_arrow_are_taken_as_microseconds() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import examples
 from tests.workloads import workloads
 
 import panewise
@@ -45,7 +46,7 @@ def test_statements_of_the_docs(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(workloads(), st.sampled_from([" ", "\n", "\n\n  ", " -- a comment\n", " /* another */ "]))
 def test_any_statements_with_anything_between_words(workload: panewise.Workload, between: str) -> None:
     text = print_workload(workload)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.language.strategies import queries, row_queries, streams
+from tests.thoroughness import examples
 
 from panewise.aggregates.types import Type
 from panewise.language.expressions import (
@@ -25,7 +26,7 @@ from panewise.language.reader import read
 from panewise.language.workload import Workload, print_workload
 
 A, B, C = Attribute("a"), Attribute("b"), Attribute("c")
-SLOW = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @SLOW

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tests import oracle
 from tests.answers import to_answers
 from tests.spark.streaming import public_table, run_stream, watermarks, write_batches
+from tests.thoroughness import examples
 from tests.workloads import FORMS, TIME_SLIDING, events, random_events, random_workload, workloads
 
 from panewise import spark as panewise_spark
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.spark
 ORIGIN_US = 1_356_998_400_000_000
 """2013-01-01: streams start after the epoch, where Spark's watermark begins."""
 
-few = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite

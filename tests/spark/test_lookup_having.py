@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.spark.log_writing import Event, LogWriter
+from tests.thoroughness import examples
 
 import panewise
 from panewise.errors import HistoryError, PanewiseWarning
@@ -108,7 +109,7 @@ def random_batches(chance: random.Random, correct: bool) -> Iterator[list[Event]
         yield batch
 
 
-@settings(max_examples=10, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 100_000), st.booleans(), st.booleans())
 def test_random_runs_agree(seed: int, correct: bool, merges_early: bool) -> None:
     chance = random.Random(seed)

@@ -19,6 +19,7 @@ from tests import oracle
 from tests.answers import to_answers
 from tests.spark.log_writing import LogWriter
 from tests.spark.streaming import read_stream, watermarks, write_batches
+from tests.thoroughness import examples
 from tests.workloads import UNIT_US, random_events, random_workload
 from typer.testing import CliRunner
 
@@ -110,7 +111,7 @@ def check_many(client: LookupClient, query: Query, keys: list, at_us: int | None
                 assert oracle.same_value(value.item(), answer.value, answer.scale)
 
 
-@settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 10_000), st.booleans())
 def test_random_runs_agree_with_the_oracle(seed: int, merges_early: bool) -> None:
     chance = random.Random(seed)

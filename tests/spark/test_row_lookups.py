@@ -19,6 +19,7 @@ from tests.answers import lookup_rows, to_answers
 from tests.spark.row_programs import ORIGIN_US, Event, Program, check_rows, merge_early, random_row_workload
 from tests.spark.simulated import SimulatedSpark
 from tests.spark.streaming import public_table, read_stream, write_batches
+from tests.thoroughness import examples
 from tests.workloads import UNIT_US, random_events
 from typer.testing import CliRunner
 
@@ -180,7 +181,7 @@ def test_substreams_of_one_key_share_their_rows() -> None:
     assert bases("g", "k", "k, g") == [("g",), ("k",)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from(["a", "b", None]), st.integers(0, 2))), st.integers(0, 8))
 def test_the_rows_that_a_merge_keeps(drawn: list[tuple[int, str | None, int]], final: int) -> None:
     queries = """CREATE QUERY one AS SELECT COUNT(*) FROM s [PARTITION BY k ROWS 3] GROUP BY k;

@@ -23,6 +23,7 @@ from tests import windowed_oracle as oracle
 from tests.engine.windowed.test_conformance import DOUBLES, EVERY_OPERATOR, as_rows, events, expected
 from tests.spark.simulated import SimulatedSpark
 from tests.spark.streaming import Event, public_table, read_stream, write_batches
+from tests.thoroughness import examples
 
 import panewise
 from panewise import spark as panewise_spark
@@ -135,7 +136,7 @@ def on_time(stream: Stream, rows: list[Event], watermark_us: int | None) -> tupl
     return [row for row, time_us in times if time_us >= watermark_us], late
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_random_programs(data: st.DataObject) -> None:
     selects = data.draw(st.lists(QUERIES, min_size=1, max_size=4))
@@ -161,7 +162,7 @@ def test_random_programs(data: st.DataObject) -> None:
         check(workload, found, accepted, spark.watermark_of_spark_us or 0)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(data=st.data())
 def test_random_batch_jobs(data: st.DataObject) -> None:
     selects = data.draw(st.lists(QUERIES, min_size=1, max_size=4))

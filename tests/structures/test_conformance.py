@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.structures.oracle import Value, agrees, answer
+from tests.thoroughness import examples
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
@@ -206,7 +207,7 @@ class Run:
 
 @pytest.mark.parametrize("has_groups", [False, True], ids=["one stream", "by key"])
 @pytest.mark.parametrize(("kind", "aggregate"), SERVED)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_agrees_with_the_oracle(kind: type[Structure], aggregate: str, has_groups: bool, data: st.DataObject) -> None:
     type = data.draw(st.sampled_from(kind.sheet.served_types(aggregate)))

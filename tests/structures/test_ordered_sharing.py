@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.structures.oracle import answer, covered
+from tests.thoroughness import examples
 
 from panewise.aggregates.types import Type
 from panewise.errors import HistoryError, PanewiseError, WindowError
@@ -97,7 +98,7 @@ def test_the_order_is_mended_when_an_invalid_window_is_passed() -> None:
 
 
 @pytest.mark.parametrize("aggregate", ["MAX", "MIN"])
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data())
 def test_any_interleaving_agrees_with_the_oracle(aggregate: str, data: st.DataObject) -> None:
     is_float = data.draw(st.booleans())
@@ -119,7 +120,7 @@ def test_any_interleaving_agrees_with_the_oracle(aggregate: str, data: st.DataOb
             assert same(found, answer(aggregate, covered(elements, size, 0)))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data())
 def test_windows_of_time(data: st.DataObject) -> None:
     aggregate = data.draw(st.sampled_from(["MAX", "MIN"]))
@@ -150,7 +151,7 @@ def test_windows_of_time(data: st.DataObject) -> None:
                 assert found == wanted(arrived, clock, size)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data())
 def test_windows_come_and_go(data: st.DataObject) -> None:
     is_timed = data.draw(st.booleans())
@@ -178,7 +179,7 @@ def test_windows_come_and_go(data: st.DataObject) -> None:
                 assert sharing.lookup([size]).tolist() == [answer("MAX", covered(elements, size, 0))]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(values=st.lists(st.integers(-9, 9), min_size=1, max_size=80), is_timed=st.booleans())
 def test_a_snapshot_goes_on_as_before(values: list[int], is_timed: bool) -> None:
     sharing = OrderedSharing("MIN", [3, 8, 20], timed=is_timed)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.structures.test_conformance import Run
+from tests.thoroughness import examples
 
 import panewise
 from panewise import structures
@@ -74,7 +75,7 @@ LISTED = patch.dict(structures.BY_NAME, {"toy": Toy})
 
 @pytest.mark.parametrize("has_groups", [False, True], ids=["one stream", "by key"])
 @pytest.mark.parametrize("aggregate", ["SUM", "MAX", "COUNT"])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_it_conforms(aggregate: str, has_groups: bool, data: st.DataObject) -> None:
     with LISTED:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import examples
 
 from panewise import extras
 from panewise.aggregates.types import Type
@@ -93,7 +94,7 @@ class Run:
 
 @pytest.mark.parametrize("aggregate", ["approx_quantile", "approx_count_distinct", "approx_top_count"])
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(windows=windows_of_streams, data=st.data())
 def test_any_window_after_any_updates(name: str, aggregate: str, windows: list, data: st.DataObject) -> None:
     run = Run(name, aggregate, windows)

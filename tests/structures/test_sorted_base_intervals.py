@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.thoroughness import examples
 
 from panewise.aggregates.user import UserAggregate
 from panewise.errors import HistoryError, PanewiseError
@@ -153,7 +154,7 @@ class SortedIntervalsAgainstSorting(RuleBasedStateMachine):
         return low >= self.held_from or high <= low
 
 
-SortedIntervalsAgainstSorting.TestCase.settings = settings(max_examples=100, stateful_step_count=20)
+SortedIntervalsAgainstSorting.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=20)
 TestSortedIntervalsAgainstSorting = SortedIntervalsAgainstSorting.TestCase
 
 

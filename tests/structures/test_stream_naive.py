@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.structures.oracle import agrees, answer, covered
+from tests.thoroughness import examples
 
 from panewise.aggregates.types import Type
 from panewise.errors import PanewiseError, WindowError
@@ -20,7 +21,7 @@ AGGREGATES = ["COUNT", "SUM", "AVG", "MAX", "MIN"]
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data())
 def test_every_answer_agrees_with_the_oracle(aggregate: str, data: st.DataObject) -> None:
     is_float = data.draw(st.booleans())
@@ -44,7 +45,7 @@ def test_every_answer_agrees_with_the_oracle(aggregate: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_windows_of_time(aggregate: str, data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=4))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.structures.oracle import Value, agrees, answer
+from tests.thoroughness import examples
 
 from panewise.aggregates.types import Type
 from panewise.errors import HistoryError, PanewiseError, WindowError
@@ -21,7 +22,7 @@ TIMED = [kind for kind in EVERY_STRUCTURE if kind.sheet.lookups is not Lookups.R
 
 
 @pytest.mark.parametrize("kind", TIMED, ids=lambda kind: kind.sheet.name)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_agrees_with_the_oracle(kind: type[Structure], data: st.DataObject) -> None:
     served = [name for name in ("SUM", "MAX", "COUNT", "MEDIAN") if kind.sheet.why_not(name) is None]

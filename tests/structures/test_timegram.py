@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.structures.oracle import covered
+from tests.thoroughness import examples
 
 from panewise.aggregates.types import Type
 from panewise.errors import HistoryError, PanewiseError, WindowError
@@ -96,7 +97,7 @@ def test_the_example_while_it_fills() -> None:
 
 
 @pytest.mark.parametrize("refine", [False, True])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_intervals_contain_the_answer_and_are_as_narrow_as_the_buckets(refine: bool, data: st.DataObject) -> None:
     is_float = data.draw(st.booleans())
@@ -118,7 +119,7 @@ def test_intervals_contain_the_answer_and_are_as_narrow_as_the_buckets(refine: b
 
 
 @pytest.mark.parametrize("refine", [False, True])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_bounds_of_the_users_own_stretch_at_the_ends(refine: bool, data: st.DataObject) -> None:
     is_float = data.draw(st.booleans())
@@ -136,7 +137,7 @@ def test_bounds_of_the_users_own_stretch_at_the_ends(refine: bool, data: st.Data
                 assert_holds(timegram, name, low, high, covered(elements, left, 0))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data())
 def test_windows_of_time(data: st.DataObject) -> None:
     timegram = TimeGram(
@@ -168,7 +169,7 @@ def test_windows_of_time(data: st.DataObject) -> None:
             assert_holds(timegram, name, low, high, inside)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_windows_come_and_go(data: st.DataObject) -> None:
     timegram = TimeGram(6, windows=[(20, 0)], refine=data.draw(st.booleans()), type=Type.BIGINT)
@@ -192,7 +193,7 @@ def test_windows_come_and_go(data: st.DataObject) -> None:
                 assert_holds(timegram, name, low, high, covered(elements, left, 0))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_a_snapshot_goes_on_as_before(data: st.DataObject) -> None:
     is_timed, own = data.draw(st.booleans()), data.draw(st.booleans())
@@ -311,7 +312,7 @@ def test_a_batch_larger_than_a_piece_is_one_batch(monkeypatch: pytest.MonkeyPatc
             assert_holds(timegram, name, low, high, covered(values.tolist(), left, 0))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     precision=st.floats(0.01, 1),
     aggregate=st.sampled_from(["MAX", "SUM", "AVG"]),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.substreams.plain import COMPARE, Plain
+from tests.thoroughness import examples
 
 from panewise.substreams import EVERY_FILTER, build
 
@@ -90,7 +91,7 @@ def bursts(draw):
 
 
 @every_filter
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps=bursts())
 def test_exact_answers_and_guarantees(name, aggregate, options, steps) -> None:
     tested, plain = build(name, LARGEST, **options), Plain(aggregate)
@@ -132,7 +133,7 @@ def _least_that_passes(comparison, threshold):
 
 
 @every_filter
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**6), fastest=st.integers(0, 3), keys=st.sampled_from([1, 7, 60]))
 def test_long_streams(name, aggregate, options, seed, fastest, keys) -> None:
     """Thousands of events in batches: rings go around, blocks fill, expire and are purged, keys leave and return."""
@@ -171,7 +172,7 @@ def _threshold(chance, aggregate):
 
 
 @every_filter
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(steps=bursts())
 def test_replay_is_the_calls_one_by_one(name, aggregate, options, steps) -> None:
     together, single = build(name, LARGEST, **options), build(name, LARGEST, **options)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import microseconds
+from tests.thoroughness import examples
 from tests.workloads import EVERY_WINDOW, FORMS, events, unit_of, workloads
 
 import panewise
@@ -130,7 +131,7 @@ def programs(draw: st.DrawFn) -> tuple[Workload, list[dict[str, Any]], list[dict
     return workload, rows, mixed, draw(st.sampled_from(["before", "at"]))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(programs(), st.sampled_from([1, 6, 1 << 22]))
 def test_training_sets_agree_with_the_oracle(program, part_events) -> None:
     """With keys in groups of any size."""
@@ -142,7 +143,7 @@ def test_training_sets_agree_with_the_oracle(program, part_events) -> None:
     check(workload, rows, labels, result, edge)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(programs(), st.sampled_from([1, 1500, 1 << 30]), st.integers(1, 20))
 def test_events_that_do_not_fit_into_memory(program, memory_limit, piece) -> None:
     """With a limit of some events or of one, and events in pieces, a training set is the same."""

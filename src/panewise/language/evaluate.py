@@ -34,6 +34,7 @@ from panewise.language.expressions import (
     aggregates_of,
     bare_attributes,
 )
+from panewise.language.patterns import as_regular
 from panewise.language.scalar_values import call_scalar, cast_to
 from panewise.language.scalars import SCALARS, Taking
 from panewise.language.typecheck import type_of
@@ -344,4 +345,6 @@ def _is_in(operand: Datum, values: list[Any]) -> Datum:
 def _like(operand: Datum, pattern: str) -> Datum:
     if pa.types.is_null(operand.type):
         return _UNKNOWN
+    if "\\" in pattern:
+        return pc.call_function("match_substring_regex", [operand], pc.MatchSubstringOptions(as_regular(pattern)))
     return pc.call_function("match_like", [operand], pc.MatchSubstringOptions(pattern))

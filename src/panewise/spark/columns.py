@@ -27,6 +27,7 @@ from panewise.language.expressions import (
     Pair,
     ScalarCall,
 )
+from panewise.language.patterns import as_regular
 from panewise.language.scalars import SCALARS, Taking
 from panewise.language.typecheck import common_type, type_of
 from panewise.spark.scalar_columns import call_scalar, cast_to
@@ -85,7 +86,7 @@ def to_column(expression: Expression, types: Mapping[str, Type]) -> Column:
             found = reduce(lambda a, b: a | b, (column == to_column(item, types) for item in items))
             return ~found if negated else found
         case Like(operand=operand, pattern=pattern, negated=negated):
-            found = to_column(operand, types).rlike(_regular(pattern))
+            found = to_column(operand, types).rlike(as_regular(pattern))
             return ~found if negated else found
         case _:
             raise AssertionError(f"{expression} is not a scalar expression")
@@ -160,24 +161,3 @@ def _compare(operator: str, left: Column, right: Column) -> Column:
             return left > right
         case _:
             return left >= right
-
-
-def _regular(pattern: str) -> str:
-    """A LIKE pattern as a regular expression: Spark's own LIKE refuses escapes that Panewise takes literally."""
-    out = []
-    escaped = False
-    for character in pattern:
-        if escaped or character not in "%_\\":
-            out.append(_quote(character))
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        else:
-            out.append(".*" if character == "%" else ".")
-    if escaped:
-        out.append(_quote("\\"))
-    return "(?s)\\A" + "".join(out) + "\\z"
-
-
-def _quote(character: str) -> str:
-    return character if character.isalnum() else f"\\x{{{ord(character):x}}}"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
 
 import panewise
 from panewise.errors import HistoryError
@@ -195,7 +196,7 @@ def identity(value):
 
 
 @pytest.mark.parametrize("using", [None, *FORCED])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_lookups_agree_with_the_oracle(using, data) -> None:
     first = data.draw(st.lists(queries(using), min_size=1, max_size=4))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import windowed_oracle as oracle
 from tests.answers import microseconds
+from tests.thoroughness import examples
 
 import panewise
 from panewise.engine.columns import arrow_type
@@ -180,7 +181,7 @@ def expected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("operator", EVERY_OPERATOR)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(data=st.data())
 def test_row_queries_agree_with_the_oracle(operator: str, data: st.DataObject) -> None:
     text, steps = data.draw(programs(operator))

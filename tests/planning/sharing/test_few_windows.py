@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import examples
 
 from panewise.planning.sharing import UNIT_WEIGHTS, Queries, SharingPlan, share
 from panewise.planning.sharing.few_windows import MOST_BITS, MOST_CLASSES, share_few
@@ -18,7 +19,7 @@ def cost_of(queries: Queries, tree_of: list[int], rate: float) -> float:
     return SharingPlan.of("few", queries, np.array(tree_of), rate, UNIT_WEIGHTS).cost
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(windows, rates)
 def test_never_worse_than_no_sharing_and_one_tree_and_mostly_the_best(windows, rate) -> None:
     queries = Queries.of(windows)
