@@ -108,7 +108,8 @@ def test_a_table_of_parameters_gives_the_queries_that_their_texts_give() -> None
     for n, k, r, x, y in zip(*(COLUMNS[name] for name in ("name", "k", "r", "x", "y")), strict=True):
         shown = {"name": f'"{n}"', "r": r, "k": "'" + k.replace("'", "''") + "'", "x": x, "y": float(y)}
         text += TEMPLATE.format(**shown) + ";\n"
-    for table in (COLUMNS, pa.table({**COLUMNS, "y": [0.5, -1.0, 2.0]})):
+    rows = [dict(zip(COLUMNS, row)) for row in zip(*COLUMNS.values())]
+    for table in (COLUMNS, pa.table({**COLUMNS, "y": [0.5, -1.0, 2.0]}), rows):
         assert panewise.fill(TEMPLATE, table, stream) == panewise.read(text)
     assert panewise.fill(TEMPLATE, {name: [] for name in COLUMNS}, stream) is stream
     assert len(panewise.optimize(panewise.fill(TEMPLATE, COLUMNS, stream)).trees) >= 1

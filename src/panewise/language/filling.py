@@ -8,6 +8,7 @@ from typing import Any
 
 from panewise.errors import ArgumentError, StatementError
 from panewise.language.binder import Binding
+from panewise.language.parameters import columns_of
 from panewise.language.parser import parse
 from panewise.language.reader import apply
 from panewise.language.shapes import Cut, Template, Value, places_of, value_of
@@ -28,8 +29,8 @@ def fill(template: str, parameters: object, onto: Workload) -> Workload:
         template: A CREATE QUERY statement with a column's name in braces for the query's name and wherever a value
             goes, as in `CREATE QUERY {name} AS SELECT COUNT(*) FROM trades [RANGE {minutes} MINUTES] WHERE symbol =
             {symbol}`. Values go into RANGE and SLIDE, and into comparisons and IN lists of WHERE and HAVING.
-        parameters: An Arrow, pandas or Polars table, or a dict of lists, with a column for each name in braces. Values
-            are whole numbers, numbers or strings, without quotes.
+        parameters: An Arrow, pandas or Polars table, a dict of lists or a list of dicts, with a column for each name
+            in braces. Values are whole numbers, numbers or strings, without quotes.
         onto: The workload with the stream; it is not changed.
 
     Returns:
@@ -42,7 +43,7 @@ def fill(template: str, parameters: object, onto: Workload) -> Workload:
 
     Cost: O(rows), about as much as copying them: nothing is parsed but the template.
     """
-    columns = _columns(parameters)
+    columns = columns_of(parameters)
     if _NAME_GAP.match(template) is None:
         raise ArgumentError(f"a template begins with the column of names in braces, for instance {_EXAMPLE}")
     first, *gaps = _GAP.findall(template)
@@ -65,26 +66,6 @@ def fill(template: str, parameters: object, onto: Workload) -> Workload:
             raise _refusal(row, name, template, {gap: columns[gap][row] for gap in gaps}, binding)
         binding.add(query)
     return binding.workload
-
-
-def _columns(parameters: object) -> dict[str, list[Any]]:
-    """The columns of a table as lists of equal length."""
-    table: Any = parameters
-    if hasattr(table, "to_pydict"):  # Arrow
-        table = table.to_pydict()
-    elif hasattr(table, "get_columns"):  # Polars
-        table = {column.name: column.to_list() for column in table.get_columns()}
-    elif hasattr(table, "columns") and hasattr(table, "items"):  # pandas
-        table = {str(name): column.tolist() for name, column in table.items()}
-    if not isinstance(table, Mapping):
-        raise ArgumentError(
-            f"parameters are an Arrow, pandas or Polars table or a dict of lists, not {type(parameters).__name__}"
-        )
-    columns = {name: values.tolist() if hasattr(values, "tolist") else list(values) for name, values in table.items()}
-    if len({len(values) for values in columns.values()}) > 1:
-        lengths = ", ".join(f"{name} {len(values)}" for name, values in columns.items())
-        raise ArgumentError(f"the columns of the parameters have different lengths: {lengths}")
-    return columns
 
 
 def _alike(name: str, values: list[Any]) -> list[Any]:

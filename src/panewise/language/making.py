@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from panewise.aggregates.types import Type
 from panewise.errors import ArgumentError, StatementError
@@ -42,6 +41,7 @@ from panewise.language.expressions import (
 )
 from panewise.language.literals import read_duration
 from panewise.language.model import Query, SelectItem, Stream
+from panewise.language.parameters import rows_of
 from panewise.language.printer import print_query, print_stream
 from panewise.language.reader import read
 from panewise.language.source import PlacedError
@@ -276,12 +276,12 @@ class MadeQuery:
             passing=None if self.passing is None else _filled(self.passing, given),
         )
 
-    def for_each(self, table: Any) -> list[MadeQuery]:
+    def for_each(self, table: object) -> list[MadeQuery]:
         """A query for each row of a table: an Arrow table, a pandas or Polars DataFrame, or a list of dicts.
 
         Cost: O(rows times nodes); no text is written or read.
         """
-        return [self.filled(**row) for row in _rows(table)]
+        return [self.filled(**row) for row in rows_of(table)]
 
     @property
     def model(self) -> Query:
@@ -419,14 +419,3 @@ def _filled(node: Expression, values: Mapping[str, Expression]) -> Expression:
 
 def _both(one: Expression | None, other: Expression) -> Expression:
     return other if one is None else Logical("AND", one, other)
-
-
-def _rows(table: Any) -> Iterable[Mapping[str, Any]]:
-    if hasattr(table, "to_pylist"):
-        rows: Iterable[Mapping[str, Any]] = table.to_pylist()
-        return rows
-    if hasattr(table, "iter_rows"):
-        return list(table.iter_rows(named=True))
-    if hasattr(table, "to_dict"):
-        return list(table.to_dict("records"))
-    return list(table)
