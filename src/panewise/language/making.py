@@ -54,132 +54,132 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Parameter(Expression):
+class MadeParameter(Expression):
     """A constant that a row of a table gives later."""
 
     name: str
 
 
-Length = str | timedelta | int | Parameter
+Length = str | timedelta | int | MadeParameter
 """A duration as in the text, a timedelta, or a number of rows."""
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class MadeColumn:
     """An expression. `&`, `|` and `~` are AND, OR and NOT; a comparison gives a condition."""
 
     expression: Expression
 
-    def __add__(self, other: object) -> Column:
+    def __add__(self, other: object) -> MadeColumn:
         return self._with("+", other)
 
-    def __sub__(self, other: object) -> Column:
+    def __sub__(self, other: object) -> MadeColumn:
         return self._with("-", other)
 
-    def __mul__(self, other: object) -> Column:
+    def __mul__(self, other: object) -> MadeColumn:
         return self._with("*", other)
 
-    def __truediv__(self, other: object) -> Column:
+    def __truediv__(self, other: object) -> MadeColumn:
         return self._with("/", other)
 
-    def __radd__(self, other: object) -> Column:
-        return Column(_expression(other))._with("+", self)
+    def __radd__(self, other: object) -> MadeColumn:
+        return MadeColumn(_expression(other))._with("+", self)
 
-    def __rsub__(self, other: object) -> Column:
-        return Column(_expression(other))._with("-", self)
+    def __rsub__(self, other: object) -> MadeColumn:
+        return MadeColumn(_expression(other))._with("-", self)
 
-    def __rmul__(self, other: object) -> Column:
-        return Column(_expression(other))._with("*", self)
+    def __rmul__(self, other: object) -> MadeColumn:
+        return MadeColumn(_expression(other))._with("*", self)
 
-    def __rtruediv__(self, other: object) -> Column:
-        return Column(_expression(other))._with("/", self)
+    def __rtruediv__(self, other: object) -> MadeColumn:
+        return MadeColumn(_expression(other))._with("/", self)
 
-    def __neg__(self) -> Column:
-        return Column(Negate(self.expression))
+    def __neg__(self) -> MadeColumn:
+        return MadeColumn(Negate(self.expression))
 
-    def __eq__(self, other: object) -> Column:  # type: ignore[override]
+    def __eq__(self, other: object) -> MadeColumn:  # type: ignore[override]
         return self._compared("=", other)
 
-    def __ne__(self, other: object) -> Column:  # type: ignore[override]
+    def __ne__(self, other: object) -> MadeColumn:  # type: ignore[override]
         return self._compared("<>", other)
 
-    def __lt__(self, other: object) -> Column:
+    def __lt__(self, other: object) -> MadeColumn:
         return self._compared("<", other)
 
-    def __le__(self, other: object) -> Column:
+    def __le__(self, other: object) -> MadeColumn:
         return self._compared("<=", other)
 
-    def __gt__(self, other: object) -> Column:
+    def __gt__(self, other: object) -> MadeColumn:
         return self._compared(">", other)
 
-    def __ge__(self, other: object) -> Column:
+    def __ge__(self, other: object) -> MadeColumn:
         return self._compared(">=", other)
 
-    def __and__(self, other: object) -> Column:
-        return Column(Logical("AND", self.expression, _expression(other)))
+    def __and__(self, other: object) -> MadeColumn:
+        return MadeColumn(Logical("AND", self.expression, _expression(other)))
 
-    def __or__(self, other: object) -> Column:
-        return Column(Logical("OR", self.expression, _expression(other)))
+    def __or__(self, other: object) -> MadeColumn:
+        return MadeColumn(Logical("OR", self.expression, _expression(other)))
 
-    def __invert__(self) -> Column:
-        return Column(Not(self.expression))
+    def __invert__(self) -> MadeColumn:
+        return MadeColumn(Not(self.expression))
 
     def __bool__(self) -> bool:
         raise ArgumentError("a column has no truth by itself; write & for AND, | for OR and ~ for NOT")
 
-    def is_in(self, *values: object) -> Column:
+    def is_in(self, *values: object) -> MadeColumn:
         """`x IN (...)`."""
         items = tuple(item for item in map(_expression, values) if isinstance(item, Literal))
         if len(items) != len(values):
             raise ArgumentError("is_in takes constants; compare columns and parameters with == and join them with |")
-        return Column(InList(self.expression, items, False))
+        return MadeColumn(InList(self.expression, items, False))
 
-    def like(self, pattern: str) -> Column:
+    def like(self, pattern: str) -> MadeColumn:
         """`x LIKE pattern`."""
-        return Column(Like(self.expression, pattern, False))
+        return MadeColumn(Like(self.expression, pattern, False))
 
-    def is_null(self) -> Column:
+    def is_null(self) -> MadeColumn:
         """`x IS NULL`."""
-        return Column(IsNull(self.expression, False))
+        return MadeColumn(IsNull(self.expression, False))
 
-    def filter(self, condition: Column) -> Column:
+    def filter(self, condition: MadeColumn) -> MadeColumn:
         """`AGG(x) FILTER (WHERE condition)`."""
         call = self.expression
         if not isinstance(call, AggregateCall | RowCall | ScalarCall):
             raise ArgumentError("filter stands behind an aggregate: call('SUM', s.x).filter(s.x > 0)")
         with _without_place():
-            return Column(functions.filtered(call, condition.expression, NOWHERE))
+            return MadeColumn(functions.filtered(call, condition.expression, NOWHERE))
 
-    def _with(self, operator: str, other: object) -> Column:
-        return Column(Arithmetic(operator, self.expression, _expression(other)))
+    def _with(self, operator: str, other: object) -> MadeColumn:
+        return MadeColumn(Arithmetic(operator, self.expression, _expression(other)))
 
-    def _compared(self, operator: str, other: object) -> Column:
-        return Column(Comparison(operator, self.expression, _expression(other)))
+    def _compared(self, operator: str, other: object) -> MadeColumn:
+        return MadeColumn(Comparison(operator, self.expression, _expression(other)))
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def parameter(name: str) -> Column:
+def parameter(name: str) -> MadeColumn:
     """A constant that `filled` or `for_each` gives a value."""
-    return Column(Parameter(name))
+    return MadeColumn(MadeParameter(name))
 
 
-def call(function: str, *arguments: object, half_life: str | timedelta | None = None) -> Column:
+def call(function: str, *arguments: object, half_life: str | timedelta | None = None) -> MadeColumn:
     """An aggregate or another function by its name; `call("COUNT")` is COUNT(*)."""
     with _without_place():
         name = functions.find_function(function, NOWHERE)
         values = [_expression(argument) for argument in arguments]
         if half_life is not None:
-            return Column(functions.call_half_life(name, values[0], _microseconds(half_life), NOWHERE))
+            return MadeColumn(functions.call_half_life(name, values[0], _microseconds(half_life), NOWHERE))
         if not values:
-            return Column(functions.call_all_rows(name, NOWHERE))
-        return Column(functions.call(name, values, NOWHERE))
+            return MadeColumn(functions.call_all_rows(name, NOWHERE))
+        return MadeColumn(functions.call(name, values, NOWHERE))
 
 
-def distinct(column: Column) -> Column:
+def distinct(column: MadeColumn) -> MadeColumn:
     """`COUNT(DISTINCT x)`."""
     with _without_place():
-        return Column(functions.call_distinct(functions.COUNT, column.expression, NOWHERE))
+        return MadeColumn(functions.call_distinct(functions.COUNT, column.expression, NOWHERE))
 
 
 @dataclass(frozen=True)
@@ -188,16 +188,16 @@ class DeclaredStream:
 
     model: Stream
 
-    def __getattr__(self, name: str) -> Column:
+    def __getattr__(self, name: str) -> MadeColumn:
         if name.startswith("__"):
             raise AttributeError(name)
         return self[name]
 
-    def __getitem__(self, name: str) -> Column:
+    def __getitem__(self, name: str) -> MadeColumn:
         if name not in self.model.attributes:
             known = ", ".join(self.model.attributes)
             raise ArgumentError(f"stream {self.model.name} has no attribute {name!r}; it has {known}")
-        return Column(Attribute(name))
+        return MadeColumn(Attribute(name))
 
     def __str__(self) -> str:
         return print_stream(self.model)
@@ -237,28 +237,30 @@ class MadeQuery:
     items: tuple[SelectItem, ...] = ()
     passing: Expression | None = None
 
-    def over(self, stream: DeclaredStream, range: Length | Column, slide: Length | Column | None = None) -> MadeQuery:
+    def over(
+        self, stream: DeclaredStream, range: Length | MadeColumn, slide: Length | MadeColumn | None = None
+    ) -> MadeQuery:
         """The stream and the window: durations for a window over time, numbers for one over rows."""
         return replace(self, stream=stream.model, range=_length(range), slide=None if slide is None else _length(slide))
 
-    def where(self, condition: Column) -> MadeQuery:
+    def where(self, condition: MadeColumn) -> MadeQuery:
         """Only events that pass; a further condition must hold too."""
         return replace(self, condition=_both(self.condition, condition.expression))
 
-    def group_by(self, *columns: Column) -> MadeQuery:
+    def group_by(self, *columns: MadeColumn) -> MadeQuery:
         """The attributes to group by."""
         names = [column.expression.name for column in columns if isinstance(column.expression, Attribute)]
         if len(names) != len(columns):
             raise ArgumentError(f"query {self.name}: group_by takes attributes of the stream")
         return replace(self, keys=tuple(names))
 
-    def select(self, *columns: Column, **named: Column) -> MadeQuery:
+    def select(self, *columns: MadeColumn, **named: MadeColumn) -> MadeQuery:
         """Grouped attributes and aggregates; a keyword is the name of its column."""
         items = [SelectItem(column.expression) for column in columns]
         items += [SelectItem(column.expression, name) for name, column in named.items()]
         return replace(self, items=(*self.items, *items))
 
-    def having(self, condition: Column) -> MadeQuery:
+    def having(self, condition: MadeColumn) -> MadeQuery:
         """Only groups that pass; a further condition must hold too."""
         return replace(self, passing=_both(self.passing, condition.expression))
 
@@ -286,8 +288,8 @@ class MadeQuery:
     @property
     def model(self) -> Query:
         """The query as a value, with names and types not yet checked."""
-        left = [node.name for one in self._expressions() for node in walk(one) if isinstance(node, Parameter)]
-        left += [length.name for length in (self.range, self.slide) if isinstance(length, Parameter)]
+        left = [node.name for one in self._expressions() for node in walk(one) if isinstance(node, MadeParameter)]
+        left += [length.name for length in (self.range, self.slide) if isinstance(length, MadeParameter)]
         if left:
             raise ArgumentError(f"query {self.name}: no value for the parameter {left[0]!r}; give it with filled(...)")
         if self.stream is None:
@@ -365,7 +367,7 @@ def _without_place() -> Iterator[None]:
 def _expression(value: object) -> Expression:
     """A column as it is, and a Python value as a constant."""
     match value:
-        case Column():
+        case MadeColumn():
             return value.expression
         case bool():
             return Literal(value, Type.BOOLEAN)
@@ -386,9 +388,9 @@ def _expression(value: object) -> Expression:
             )
 
 
-def _length(given: Length | Column) -> Length:
-    if isinstance(given, Column):
-        if not isinstance(given.expression, Parameter):
+def _length(given: Length | MadeColumn) -> Length:
+    if isinstance(given, MadeColumn):
+        if not isinstance(given.expression, MadeParameter):
             raise ArgumentError("the length of a window is a duration, a number of rows, or a parameter")
         return given.expression
     return given
@@ -403,7 +405,7 @@ def _microseconds(length: Length) -> int:
 
 
 def _chosen(length: Length | None, values: Mapping[str, object]) -> Length | None:
-    if not isinstance(length, Parameter) or length.name not in values:
+    if not isinstance(length, MadeParameter) or length.name not in values:
         return length
     value = values[length.name]
     if not isinstance(value, str | timedelta | int):
@@ -412,7 +414,7 @@ def _chosen(length: Length | None, values: Mapping[str, object]) -> Length | Non
 
 
 def _filled(node: Expression, values: Mapping[str, Expression]) -> Expression:
-    if isinstance(node, Parameter):
+    if isinstance(node, MadeParameter):
         return values.get(node.name, node)
     return with_children(node, lambda child: _filled(child, values))
 

@@ -46,9 +46,9 @@ from panewise.serve.messages import (
     Statements,
     StreamInfo,
     Streams,
-    TreeWork,
     Values,
     ValuesRequest,
+    WorkOfTree,
 )
 from panewise.serve.metrics import Metrics
 from panewise.serve.openapi import ARROW, EVENTS, JSON, NDJSON, Endpoint, openapi
@@ -344,7 +344,7 @@ class Application:
         def work() -> PlanAnswer:
             _, data, _ = self._plan_of(self.source.workload)
             trees = [
-                msgspec.convert({"stream": name, **tree}, TreeWork)
+                msgspec.convert({"stream": name, **tree}, WorkOfTree)
                 for name, stream in self.source.statistics().get("streams", {}).items()
                 for tree in stream["trees"]
             ]

@@ -26,7 +26,7 @@ from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
 from panewise.serve.faults import LOG
 from panewise.serve.job_metrics import JobMetrics
-from panewise.serve.messages import Batch
+from panewise.serve.messages import JobBatch
 from panewise.serve.places import MemoryPlace, Place, SharedPlace
 from panewise.serve.snapshots import Snapshots
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
@@ -53,7 +53,7 @@ class About(NamedTuple):
     rebuilds: int
 
 
-class Builder:
+class SnapshotBuilder:
     """Reads the folder of a job, and begins anew if the job does."""
 
     def __init__(self, folder: Path) -> None:
@@ -185,7 +185,7 @@ class FolderSource(AnswerSource):
         self._place: Place = MemoryPlace() if share is None else SharedPlace(Path(share), self._folder)
         self._metrics = None if metrics is None else JobMetrics(Path(metrics))
         self._snapshots = Snapshots(self._place)
-        self._builder: Builder | None = None
+        self._builder: SnapshotBuilder | None = None
         self._loaded: str | None = None
         self._active = self._first()
         self._stop = Event()
@@ -267,7 +267,7 @@ class FolderSource(AnswerSource):
         }  # fmt: skip
         return {"lookups": held, "refreshing": refreshing}
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[JobBatch]:
         """The last batches of the job, from its metrics file."""
         return [] if self._metrics is None else list(self._metrics.batches)
 
@@ -323,7 +323,7 @@ class FolderSource(AnswerSource):
 
     def _build(self, version: int) -> None:
         if self._builder is None:
-            self._builder = Builder(self._folder)
+            self._builder = SnapshotBuilder(self._folder)
         self._builder.refresh()
         asked = () if version == 1 else list(self._active.client.state.having.asked)
         self._builder.publish(self._snapshots, version, asked)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from panewise.serve.encoding import time_text
-from panewise.serve.messages import Batch
+from panewise.serve.messages import JobBatch
 
 KEPT = 120
 """So many batches are shown."""
@@ -44,7 +44,7 @@ class JobMetrics:
         self._path = path
         self._file: tuple[int, int] | None = None
         self._at = 0
-        self.batches: deque[Batch] = deque(maxlen=KEPT)
+        self.batches: deque[JobBatch] = deque(maxlen=KEPT)
 
     def refresh(self) -> None:
         """Read the lines that are new. Cost: O(new bytes)."""
@@ -71,9 +71,9 @@ class JobMetrics:
                 continue
 
 
-def _batch(line: _Line) -> Batch:
+def _batch(line: _Line) -> JobBatch:
     state_bytes = line.log_bytes or line.state_memory_bytes + line.state_disk_bytes
-    return Batch(
+    return JobBatch(
         batch=line.batch,
         began=time_text(line.triggered_us),
         duration_s=line.duration_ms / 1e3,

@@ -137,7 +137,7 @@ class Streams(msgspec.Struct):
     can_add: bool
 
 
-class Batch(msgspec.Struct):
+class JobBatch(msgspec.Struct):
     """What one batch of a job did."""
 
     batch: int
@@ -158,7 +158,7 @@ class Batch(msgspec.Struct):
 class Batches(msgspec.Struct):
     """The last batches of a job, the oldest first. None without a job, or if its metrics are not known."""
 
-    batches: list[Batch]
+    batches: list[JobBatch]
 
 
 class Pushed(msgspec.Struct):
@@ -191,7 +191,7 @@ class History(msgspec.Struct):
     version: int
 
 
-class TreeWork(msgspec.Struct):
+class WorkOfTree(msgspec.Struct):
     """The work of one execution tree of an engine, predicted and done."""
 
     stream: str
@@ -208,7 +208,7 @@ class PlanAnswer(msgspec.Struct):
     """The plan: as data, the work of its trees, and in words."""
 
     plan: dict[str, Any]
-    work: list[TreeWork]
+    work: list[WorkOfTree]
     """Of an engine; the trees of a job work on Spark, and its metrics tell."""
     text: str
 

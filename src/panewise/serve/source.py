@@ -17,7 +17,7 @@ from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.errors import CommandError
 from panewise.language.model import Query
 from panewise.language.workload import Workload
-from panewise.serve.messages import Batch
+from panewise.serve.messages import JobBatch
 from panewise.spark.lookup_together import PlainRow
 
 T = TypeVar("T")
@@ -141,7 +141,7 @@ class AnswerSource(ABC):
         """Take in events of a stream, and move its watermark."""
         raise CommandError("the job on Spark takes the events; `panewise serve --engine FILE.sql` takes them itself")
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[JobBatch]:
         """The last batches of a job, as far as they are known."""
         return []
 

@@ -97,7 +97,7 @@ def training_set(
             names = {query.name for query in group}
             mine = [(query, column) for query, column in columns if query.name in names]
             stages.append(_Stage(stream, group, mine, edge, frame))
-        counted = _Counted.of(labels, stages, time)
+        counted = _CountedLabels.of(labels, stages, time)
         cuts = counted.cuts(labels)
         for number, stage in enumerate(stages):
             result = stage.answered(result, counted, cuts.get(number, {}))
@@ -125,7 +125,7 @@ def _label_column(labels: DataFrame, stream: Stream, name: str, why: str) -> Col
 
 
 @dataclass(frozen=True)
-class _Counted:
+class _CountedLabels:
     """The labels of each stage's buckets, counted before anything is shuffled."""
 
     stages: Sequence[_Stage]
@@ -137,7 +137,7 @@ class _Counted:
     """For each stage, how many labels each of its buckets has."""
 
     @staticmethod
-    def of(labels: DataFrame, stages: Sequence[_Stage], time: str | None) -> _Counted:
+    def of(labels: DataFrame, stages: Sequence[_Stage], time: str | None) -> _CountedLabels:
         """Count in one pass over the labels."""
         partitions = int(labels.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
         rows = (
@@ -159,7 +159,7 @@ class _Counted:
         counts: dict[int, dict[int, int]] = {}
         for row in rows:
             counts.setdefault(row[STAGE], {})[row[BUCKET]] = row["count"]
-        return _Counted(stages, time, partitions, span, counts)
+        return _CountedLabels(stages, time, partitions, span, counts)
 
     def cuts(self, labels: DataFrame) -> dict[int, dict[int, Ints]]:
         """For each stage, the buckets that are cut by time, and where: a pass over the labels if there are any."""
@@ -202,7 +202,7 @@ class _Stage:
     edge: Edge
     events: DataFrame
 
-    def answered(self, labels: DataFrame, counted: _Counted, cuts: Mapping[int, Ints]) -> DataFrame:
+    def answered(self, labels: DataFrame, counted: _CountedLabels, cuts: Mapping[int, Ints]) -> DataFrame:
         """The labels with the answers of these queries."""
         stream, partitions = self.stream, counted.partitions
         buckets = bucket_count(partitions, has_keys=bool(self._together))
