@@ -34,7 +34,8 @@ from panewise.engine.lookup_log import LogLine, read_statements
 from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.wide_columns import AggregateColumn, group_columns
 from panewise.errors import ArgumentError, EventsError
-from panewise.language.expressions import AggregateCall, aggregates_of
+from panewise.language.expressions import NOWHERE, AggregateCall, aggregates_of
+from panewise.language.functions import COUNT, call_all_rows
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.printer import print_query, print_stream, print_window
 from panewise.language.workload import Workload
@@ -47,7 +48,7 @@ from panewise.windows.instances import ends_of, last_ending
 TIME = "panewise_time"
 CLOSE = 1e-12
 """Doubles that differ by no more than this share of themselves are equal: sums are rounded in different orders."""
-_COUNTED = SelectItem(AggregateCall("COUNT_ALL"), "n")
+_COUNTED = SelectItem(call_all_rows(COUNT, NOWHERE), "n")
 ULPS = 1e-14
 """The same, as a share of the sum of all magnitudes in the window."""
 
