@@ -59,7 +59,7 @@ class TreeState:
         self._waiting = given if waits else {}
         self._exact_from: dict[str, int | None] = dict.fromkeys(self._queries, held_from)
         self._asked: Asked | None = None
-        self._windows = Counter(planned.query.window for planned in self._queries.values())
+        self._windows = _count_windows(self._queries)
 
     @property
     def queries(self) -> Mapping[str, PlannedQuery]:
@@ -95,7 +95,7 @@ class TreeState:
         """Answer these queries and no other from now on."""
         self._asked = None
         self._queries, self._exact_from = dict(queries), dict(exact_from)
-        self._windows = Counter(planned.query.window for planned in queries.values())
+        self._windows = _count_windows(self._queries)
 
     @property
     def asked(self) -> Asked:
@@ -189,7 +189,7 @@ class TreeState:
         self._asked = None
         self._queries[planned.query.name] = planned
         self._exact_from[planned.query.name] = exact_from
-        self._windows[planned.query.window] += 1
+        self._windows.update(planned.windows)
 
     def remove(self, name: str) -> bool:
         """Take a query out; returns whether it was here and active."""
@@ -198,11 +198,14 @@ class TreeState:
         if planned is None:
             return False
         self._asked = None
-        self._windows[planned.query.window] -= 1
-        if not self._windows[planned.query.window]:
-            del self._windows[planned.query.window]
+        self._windows -= Counter(planned.windows)
         del self._exact_from[name]
         return True
+
+
+def _count_windows(queries: Mapping[str, PlannedQuery]) -> Counter[Window]:
+    """How many queries have each window."""
+    return Counter(window for planned in queries.values() for window in planned.windows)
 
 
 class Generation:
@@ -341,7 +344,8 @@ def only_touched(
     may_pass: dict[int, set[str]] = {}
     for name, one in found.items():
         window = asked.of(one.planned)
-        if name in with_others or not window.has_alerts:
+        # A query with several windows is not among those that its window knows the limits of.
+        if name in with_others or one.planned.has_own_windows or not window.has_alerts:
             yield one
             continue
         if id(one.fold) not in may_pass:
