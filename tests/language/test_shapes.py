@@ -87,6 +87,38 @@ def test_each_shape_is_parsed_once_and_errors_keep_their_place() -> None:
         assert (caught.value.line, caught.value.column) == (102, wrong.index(place) + 1)
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "SUM(x) FROM s [CUMULATE {} MINUTES SLIDE {} MINUTES]",
+        "SUM(x) FROM s [RANGE {} MINUTES SLIDE {} MINUTES OFFSET {} MINUTES]",
+        "SUM(x) FROM s [RANGE {} DAYS SLIDE {} DAYS ALIGN TO TIME ZONE 'Europe/Berlin']",
+        "SUM(x), MAX(x) OVER [RANGE {2} MINUTES] FROM s [RANGE {} MINUTES SLIDE {} MINUTES]",
+        "SUM(x) OVER [RANGE {} MINUTES] FROM s SLIDE {} MINUTES",
+        "EWM_AVG(x, HALF LIFE {} MINUTES) FROM s [RANGE {} MINUTES]",
+    ],
+)
+def test_every_form_of_window_is_read_as_if_it_came_alone(form: str) -> None:
+    form = form if "{2}" not in form else form.replace("{}", "{0}", 1).replace("{}", "{1}", 1)
+    numbers = [
+        (60, 5, 20),
+        (60, 5, 20),
+        (30, 5, 4),
+        (60, 10, 20),
+        (60, 10, 3),
+        (30, 10, 4),
+        (60, 7, 9),
+        (7, 60, 70),
+        (0, 5, 0),
+    ]
+    texts = [f"CREATE QUERY q{n} AS SELECT k, {form.format(*some)} GROUP BY k;\n" for n, some in enumerate(numbers)]
+    right = [text for text in texts if isinstance(outcome(panewise.read, STREAM + text), Workload)]
+    assert len(right) > 2
+    for second in texts:
+        for text in (STREAM + second, *(STREAM + first + second for first in right if first != second)):
+            assert outcome(panewise.read, text) == outcome(lambda t: bind(parse(t), t), text)
+
+
 def test_a_stream_that_comes_between_is_seen() -> None:
     row = "CREATE QUERY q{} AS SELECT COUNT(*) FROM s [RANGE 1 MINUTE] WHERE x = {} GROUP BY k;"
     text = STREAM + row.format(1, 1) + "CREATE STREAM u (t TIMESTAMP, k BIGINT) TIMESTAMP BY t;" + row.format(2, 2)

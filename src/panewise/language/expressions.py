@@ -284,14 +284,7 @@ def with_aggregates(node: Expression, meant: Mapping[AggregateCall, AggregateCal
     """An expression with other aggregates in the place of some."""
     if isinstance(node, AggregateCall):
         return replace(meant[node], span=node.span) if node in meant else node
-    changed: dict[str, Any] = {}
-    for name in _holders(node):
-        value = getattr(node, name)
-        if isinstance(value, tuple):
-            changed[name] = tuple(with_aggregates(child, meant) for child in value)
-        elif value is not None:
-            changed[name] = with_aggregates(value, meant)
-    return replace(node, **changed) if changed else node
+    return with_children(node, lambda child: with_aggregates(child, meant))
 
 
 def bare_attributes(node: Expression) -> Iterator[Attribute]:

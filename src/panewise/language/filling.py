@@ -18,7 +18,10 @@ from panewise.language.workload import Workload
 
 _GAP = re.compile(r"\{(\w+)\}")
 _NAME_GAP = re.compile(r"\s*CREATE\s+QUERY\s+\{(\w+)\}\s+AS\b", re.IGNORECASE)
-_PLACES = "values go into RANGE and SLIDE, as whole numbers, and into comparisons and IN lists of WHERE and HAVING"
+_PLACES = (
+    "values go into RANGE and SLIDE of windows that have no more than these, as whole numbers, and into comparisons "
+    "and IN lists of WHERE and HAVING"
+)
 _EXAMPLE = "CREATE QUERY {name} AS SELECT COUNT(*) FROM trades [RANGE {minutes} MINUTES] WHERE symbol = {symbol}"
 
 
@@ -28,7 +31,8 @@ def fill(template: str, parameters: object, onto: Workload) -> Workload:
     Args:
         template: A CREATE QUERY statement with a column's name in braces for the query's name and wherever a value
             goes, as in `CREATE QUERY {name} AS SELECT COUNT(*) FROM trades [RANGE {minutes} MINUTES] WHERE symbol =
-            {symbol}`. Values go into RANGE and SLIDE, and into comparisons and IN lists of WHERE and HAVING.
+            {symbol}`. Values go into RANGE and SLIDE of windows that have no more than these, and into comparisons and
+            IN lists of WHERE and HAVING.
         parameters: An Arrow, pandas or Polars table, a dict of lists or a list of dicts, with a column for each name
             in braces. Values are whole numbers, numbers or strings, without quotes.
         onto: The workload with the stream; it is not changed.

@@ -2,8 +2,9 @@
 
 The shape of a statement is its text with a gap for each constant. The first statement of a shape is parsed and bound;
 it tells which gaps are free: those of literals that are compared in WHERE and HAVING, and those of whole numbers in
-RANGE and SLIDE. What the binder checks there depends on the types of literals, and on the length of durations, which is
-checked again. Other constants belong to the shape. Where something does not fit, the statement is parsed.
+RANGE and SLIDE, unless the window has more than these. What the binder checks there depends on the types of literals,
+and on the length of durations, which is checked again. Other constants belong to the shape. Where something does not
+fit, the statement is parsed.
 
 Cost: a few regular expressions for each statement, instead of a parse.
 """
@@ -90,7 +91,7 @@ class Template:
         """The template that a bound statement is. `text` is what it was parsed from."""
         gaps = _Gaps(text, places_of(text))
         where, having = gaps.condition(query.where), gaps.condition(query.having)
-        lengths = gaps.lengths(statement, query.window)
+        lengths = gaps.lengths(statement, query)
         return Template(query, stream, tuple(sorted(gaps.free)), lengths, where, having)
 
     def filled(self, name: str, values: Values) -> Query | None:
@@ -202,10 +203,13 @@ class _Gaps:
                 )
         return None
 
-    def lengths(self, statement: CreateQuery, window: Window) -> tuple[tuple[int, int], ...]:
+    def lengths(self, statement: CreateQuery, query: Query) -> tuple[tuple[int, int], ...]:
         """The place of each duration of a RANGE window and its unit; none if one is not a whole number."""
-        clause = statement.source.window
-        if clause is None or not isinstance(window, TimeWindow) or window.right_us:
+        clause, window = statement.source.window, query.window
+        if clause is None or not isinstance(window, TimeWindow) or query.has_own_windows:
+            return ()
+        if window != TimeWindow(window.left_us, slide_us=window.slide_us):
+            # What is more than RANGE and SLIDE is checked together with them.
             return ()
         found = [self._length(duration) for duration in clause.durations]
         if any(one is None for one in found):

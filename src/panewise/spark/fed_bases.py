@@ -38,7 +38,7 @@ class FedTree:
     @property
     def windows(self) -> frozenset[Window]:
         """The different windows of its queries."""
-        return frozenset(planned.query.window for planned in self.queries.values())
+        return frozenset(window for planned in self.queries.values() for window in planned.windows)
 
     def with_query(self, planned: PlannedQuery, held_from_us: int | None, reports_after_us: int | None) -> FedTree:
         """The tree with one query more."""
