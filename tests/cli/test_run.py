@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from datetime import datetime, timedelta
 from pathlib import Path
+from time import monotonic, sleep
 from typing import IO
 
 import pyarrow as pa
@@ -129,6 +130,18 @@ def test_stream(folder: Path) -> None:
     assert answers(folder) == expected(last_end=55)
 
 
+def wait_for_line(url: str, line: str) -> None:
+    """Wait until a page has a line: two listeners tell the console and the page of a batch, one after the other."""
+    until_s = monotonic() + 60
+    while True:
+        with urllib.request.urlopen(url, timeout=10) as page:
+            found = page.read().decode().splitlines()
+        if line in found:
+            return
+        assert monotonic() < until_s, found
+        sleep(0.1)
+
+
 def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
     watched = JOB.replace("[stream]", "[metrics]\nport = 0\nfile = 'out/metrics.jsonl'\n[stream]\ntrigger = '1 second'")
     (folder / "job.toml").write_text(watched.format(mode="stream"))
@@ -136,8 +149,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
         assert running.stdout is not None
         url = lines_until(running.stdout, "metrics at ")[-1].split()[-1]
         lines_until(running.stdout, "batch 0 ")
-        with urllib.request.urlopen(url, timeout=10) as page:
-            assert 'panewise_rows_in_total{job_name="job"} 1200.0' in page.read().decode().splitlines()
+        wait_for_line(url, 'panewise_rows_in_total{job_name="job"} 1200.0')
         running.send_signal(signal.SIGTERM)
         rest = running.stdout.read()
         assert running.wait(timeout=120) == 0
