@@ -72,3 +72,10 @@ def test_the_manner() -> None:
         "  HAVING total > 5;\n"
         "DROP QUERY much;\n"
     )
+
+
+@pytest.mark.parametrize("word", ["INTERSECT", "UNION", "EXCEPT"])
+def test_both_sides_of_a_set_operation_begin_a_line(word: str) -> None:
+    side = "select symbol from trades [range 1 hour slide 5 minutes] where price > 100000000"
+    lines = laid_out(f"create query both as {side} {word.lower()} {side}").splitlines()
+    assert [line.split()[:2] for line in lines if word in line] == [[word, "SELECT"]]

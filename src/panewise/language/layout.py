@@ -29,9 +29,8 @@ WIDTH = 100
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _BLANK = re.compile(r"\n\s*\n")
 _CONTENT = frozenset({"NAME", "QUOTED", "STRING", "DECIMAL", "INTEGER"})
-_CLAUSES = frozenset(
-    {"_SELECT", "_FROM", "JOIN", "_WHERE", "_GROUP", "_HAVING", "_WITHIN", "INTERSECT", "ORDER", "INTO", "USING"}
-)
+_SETS = frozenset({"INTERSECT", "UNION", "EXCEPT"})
+_CLAUSES = _SETS | {"_SELECT", "_FROM", "JOIN", "_WHERE", "_GROUP", "_HAVING", "_WITHIN", "ORDER", "INTO", "USING"}
 _OPTIONS = frozenset({"_TIMESTAMP", "WATERMARK", "GRANULARITY", "_ON", "FUTURE"})
 _OPENING, _CLOSING = frozenset("(["), frozenset(")]")
 
@@ -148,7 +147,7 @@ def _clauses(statement: list[_Piece]) -> list[list[_Piece]]:
     for place, piece in enumerate(statement):
         following = statement[place + 1].token.type if place + 1 < len(statement) else ""
         before = statement[place - 1].token.type if place else ""
-        begins = piece.token.type in starts and before not in ("INTERSECT", "_BY")
+        begins = piece.token.type in starts and before not in _SETS | {"_BY"}
         begins |= piece.token.type == "_ON" and following == "OVERFLOW"
         if piece.depth == 0 and begins and place:
             found.append([])
