@@ -175,7 +175,7 @@ def _moving_bytes(tree: Tree, inputs: tuple[Type, ...], prices: Prices) -> int:
         one.kind.words for one in tree.components if not (one.can_be_taken_off(inputs) or one.kind.is_joined)
     )
     kept = sum(ANSWER_BYTES for one in tree.components if one.kind.is_joined or not one.kind.words)
-    moving = {(planned.predicate, planned.query.window) for planned in tree.queries}
+    moving = {(planned.predicate, window) for planned in tree.queries for window in planned.windows}
     for length, slide in (lengths_of(window) for _, window in moving):
         if prices.in_bulk or slide >= length:
             continue

@@ -3,10 +3,10 @@
 Queries over one stream with the same clock and group-by attributes are a family. A base cuts events into slots, whose
 length divides all ranges and slides of the stream's windows, so that cutting depends on no tree. Families may have one
 base over the union of their attributes, which each tree rolls up; on Spark, where groups are spread over buckets, only
-if they share an attribute. That needs a known number of
-groups, and must cost less than a pass over the events for each family. Within a family, Weave Share decides which
-windows share fragments: a tree is fed the base's partials, and each of its fragments is combined into every instance
-that covers it (Guirguis et al., section 3, with partials of slots in place of events).
+if they share an attribute. That needs a known number of groups, and must cost less than a pass over the events for each
+family. Within a family, Weave Share decides which windows share fragments: a tree is fed the base's partials, and each
+of its fragments is combined into every instance that covers it (Guirguis et al., section 3, with partials of slots in
+place of events).
 """
 
 from __future__ import annotations
