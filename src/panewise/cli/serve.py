@@ -12,7 +12,8 @@ from panewise.errors import CommandError
 from panewise.serve.application import Application
 from panewise.serve.engine_source import EngineSource
 from panewise.serve.folder_source import FolderSource
-from panewise.serve.server import Address, check_address, give_memory_back, read_token, serve
+from panewise.serve.server import Address, check_address, read_token, serve
+from panewise.serve.snapshot_builder import give_memory_back
 from panewise.serve.source import AnswerSource
 
 
@@ -44,7 +45,7 @@ def run_server(
     source: AnswerSource
     if folder is not None:
         with reading(folder):
-            source = FolderSource(folder, control, share, metrics)
+            source = FolderSource(folder, control, share, metrics, apart=True)
     elif engine is not None:
         source = EngineSource(panewise.Engine(read_workload(engine)))
     else:

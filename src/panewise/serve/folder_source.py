@@ -1,8 +1,8 @@
-"""The folder of a job on Spark as a source. A thread reads new files; no request waits for it.
+"""The folder of a job on Spark as a source. A builder reads new files; no request waits for it.
 
-The thread has a lookup client of its own, the builder. Whenever this has read something new, a snapshot of it takes the
-place of the one before (`snapshots.py`). Requests read a snapshot, which never changes. Servers that share a directory
-have one builder among them: the others load its snapshots, and one of them builds when it ends.
+Whenever the builder has read something new, a snapshot of it takes the place of the one before (`snapshots.py`).
+Requests read a snapshot, which never changes. The builder is a thread of this program, or a process of its own. Servers
+that share a directory have one builder among them: the others load its snapshots, and one of them builds when it ends.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import Event, Lock, Thread
-from time import monotonic, sleep, time, time_ns
-from typing import Any, NamedTuple, TypeVar
+from time import monotonic, sleep, time_ns
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -24,82 +24,24 @@ from panewise.errors import CommandError, FolderError, PanewiseError, StatementE
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
+from panewise.serve.builder_process import AFTER_FAILURE_S, LOOK_EVERY_S, BuilderProcess
 from panewise.serve.faults import LOG
 from panewise.serve.job_metrics import JobMetrics
 from panewise.serve.messages import JobBatch
 from panewise.serve.places import MemoryPlace, Place, SharedPlace
+from panewise.serve.snapshot_builder import About, SnapshotBuilder, job_id
 from panewise.serve.snapshots import Snapshots
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.lookup_together import PlainRow
 from panewise.spark.query_audit import QueryAudit
-from panewise.spark.slot_log import JOB_FILE, PROBE_BYTES
+from panewise.spark.slot_log import PROBE_BYTES
 
 T = TypeVar("T")
 
-LOOK_EVERY_S = 0.02
-"""How often the thread looks for new files or snapshots."""
-AFTER_FAILURE_S = 0.5
-"""How long it waits after a look that failed."""
 RETRY_S = 0.01
 MOST_PREPARED = 200
 """So many kinds of queries are looked up once before requests come to them, which compiles what they need."""
-
-
-class About(NamedTuple):
-    """What is known about a snapshot beside its state."""
-
-    position: Position
-    rebuilds: int
-
-
-class SnapshotBuilder:
-    """Reads the folder of a job, and begins anew if the job does."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        # Before the client reads what the job is. If there is no job, the client says so.
-        self._job_id = _job_id(folder) if (folder / JOB_FILE).exists() else None
-        self.client = LookupClient(folder, refresh_every_s=None)
-        self._published: object = None
-
-    def refresh(self) -> None:
-        """Read what is new.
-
-        A job that was started anew describes itself anew. Nothing of what was read before belongs to it.
-        """
-        job_id = _job_id(self._folder)
-        if job_id != self._job_id:
-            self.client = LookupClient(self._folder, refresh_every_s=None)
-            self._job_id = job_id
-        self.client.refresh()
-
-    def publish(self, snapshots: Snapshots, version: int, asked: Collection[str]) -> None:
-        """Publish what has not been published. Of the queries that were `asked`, those that need an index have it."""
-        state = self.client.state
-        read = state, state.files_read, state.newest_batch, state.watermark_us
-        if read == self._published:
-            return
-        for query in asked:
-            if query in self.client.workload.queries:
-                with suppress(PanewiseError):
-                    # It has no answer now; whoever asks is told why.
-                    self.client.lookup(query)
-        state.having.asked.clear()
-        snapshots.publish(state, self.about(version))
-        self._published = read
-
-    def about(self, version: int) -> About:
-        """What is known about the state now."""
-        held, streams = self.client.statistics(), self.client.workload.streams
-        position = Position(
-            version=version,
-            watermarks_us=dict.fromkeys(streams, held["watermark_us"]),
-            newest_us={name: held["seen_us"].get(name) for name in streams},
-            written_s=None if held["age_s"] is None else time() - held["age_s"],
-            batch=held["newest_batch"],
-        )
-        return About(position, held["rebuilds"])
 
 
 class Snapshot:
@@ -153,20 +95,12 @@ class Snapshot:
                 continue
 
 
-def _job_id(folder: Path) -> tuple[int, int]:
-    """Which file describes the job now."""
-    try:
-        found = os.stat(folder / JOB_FILE)
-    except OSError as error:
-        raise FolderError(
-            f"cannot read {folder / JOB_FILE}: {error.strerror}; give the folder that the job was given, or bring it "
-            f"back"
-        ) from error
-    return found.st_ino, found.st_mtime_ns
-
-
 class FolderSource(AnswerSource):
-    """Follows the folder of a job. Statements go to `control`, the directory that its control stream reads."""
+    """Follows the folder of a job. Statements go to `control`, the directory that its control stream reads.
+
+    New files are read by a thread, or if `apart`, by a process of its own, so that requests have this one's interpreter
+    for themselves.
+    """
 
     kind = "folder"
 
@@ -176,17 +110,21 @@ class FolderSource(AnswerSource):
         control: str | os.PathLike[str] | None = None,
         share: str | os.PathLike[str] | None = None,
         metrics: str | os.PathLike[str] | None = None,
+        *,
+        apart: bool = False,
     ) -> None:
         super().__init__()
         self._folder = Path(folder)
         self._control = None if control is None else Path(control)
         if self._control is not None and not self._control.is_dir():
             raise CommandError(f"--control {control}: there is no such directory; name the one that the job reads")
-        self._place: Place = MemoryPlace() if share is None else SharedPlace(Path(share), self._folder)
+        self._apart = apart
+        self._place = _place(self._folder, None if share is None else Path(share), apart=apart)
         self._metrics = None if metrics is None else JobMetrics(Path(metrics))
         self._snapshots = Snapshots(self._place)
-        self._builder: SnapshotBuilder | None = None
+        self._builder: SnapshotBuilder | BuilderProcess | None = None
         self._loaded: str | None = None
+        self._version = 0
         self._active = self._first()
         self._stop = Event()
         self._thread: Thread | None = None
@@ -285,7 +223,7 @@ class FolderSource(AnswerSource):
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        self._place.close()
+        self._close_builder()
 
     def refresh(self) -> bool:
         """Read what is new, or load what another server has read; True if there was anything."""
@@ -293,10 +231,10 @@ class FolderSource(AnswerSource):
         if self._metrics is not None:
             self._metrics.refresh()
         if self._place.may_build():
-            self._build(self._active.position.version + 1)
-        else:
-            # The one that builds reads it; but whoever asks here shall know if it is gone.
-            _job_id(self._folder)
+            self._build(self._active.client.state.having.asked)
+        if not self._builds_here:
+            # Another process reads it; but whoever asks here shall know if it is gone.
+            job_id(self._folder)
         newer = self._newer(self._active)
         if newer is None:
             return False
@@ -311,22 +249,38 @@ class FolderSource(AnswerSource):
         """Whether this server reads the folder, for itself and for those that share a directory with it."""
         return self._builder is not None
 
+    @property
+    def _builds_here(self) -> bool:
+        return isinstance(self._builder, SnapshotBuilder)
+
     def _first(self) -> Snapshot:
         """The first snapshot: of this server, or of the one that builds, once it has one."""
-        while True:
-            if self._place.may_build():
-                self._build(1)
-            first = self._newer(None)
-            if first is not None:
-                return first
-            sleep(LOOK_EVERY_S)
+        try:
+            while True:
+                if self._place.may_build():
+                    self._build(())
+                first = self._newer(None)
+                if first is not None:
+                    return first
+                sleep(LOOK_EVERY_S)
+        except BaseException:
+            self._close_builder()
+            raise
 
-    def _build(self, version: int) -> None:
+    def _build(self, asked: Collection[str]) -> None:
         if self._builder is None:
-            self._builder = SnapshotBuilder(self._folder)
-        self._builder.refresh()
-        asked = () if version == 1 else list(self._active.client.state.having.asked)
-        self._builder.publish(self._snapshots, version, asked)
+            self._builder = self._new_builder()
+        self._builder.build(list(asked))
+
+    def _new_builder(self) -> SnapshotBuilder | BuilderProcess:
+        if isinstance(self._place, SharedPlace) and self._apart:
+            return BuilderProcess(self._folder, self._place, lambda: self._version)
+        return SnapshotBuilder(self._folder, self._snapshots, self._version)
+
+    def _close_builder(self) -> None:
+        if self._builder is not None:
+            self._builder.close()
+        self._place.close()
 
     def _newer(self, before: Snapshot | None) -> Snapshot | None:
         """The current snapshot, ready for lookups; None if it is known already."""
@@ -338,7 +292,7 @@ class FolderSource(AnswerSource):
         except FileNotFoundError:
             # There is a newer one already, which the next look finds.
             return None
-        self._loaded = name
+        self._loaded, self._version = name, about.position.version
         client = LookupClient.over(self._folder, state, None if before is None else before.client, about.rebuilds)
         newer = Snapshot(client, about)
         if before is None or newer.workload is not before.workload:
@@ -352,15 +306,17 @@ class FolderSource(AnswerSource):
         return f"{self._folder}: the disk is full, so the job cannot write new answers; free some space"
 
     def _told(self) -> str | None:
-        """What the server that builds says, if it is another one."""
-        return self._place.told() if self._builder is None else None
+        """What keeps the builder from going on, if it is not in this process."""
+        return None if self._builds_here else self._place.told()
 
     def _follow(self) -> None:
         pause_s = 0.0
         while not self._stop.wait(pause_s):
             try:
                 self.refresh()
-                problem, pause_s = self._lack() or self._told(), LOOK_EVERY_S
+                told = self._told()
+                self.failures += told is not None and told != self.problem
+                problem, pause_s = self._lack() or told, LOOK_EVERY_S
             except (PanewiseError, OSError) as error:
                 problem, pause_s = str(error), AFTER_FAILURE_S
                 self.failures += 1
@@ -370,5 +326,12 @@ class FolderSource(AnswerSource):
                 problem, pause_s = f"{self._folder} cannot be read; the server's log tells why", AFTER_FAILURE_S
                 self.failures += 1
             self.problem = problem
-            if self._builder is not None:
+            if self._builds_here:
                 self._place.tell(problem)
+
+
+def _place(folder: Path, share: Path | None, *, apart: bool) -> Place:
+    """Where the snapshots of a folder lie."""
+    if share is not None:
+        return SharedPlace.opened(share, folder)
+    return SharedPlace.private() if apart else MemoryPlace()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
@@ -14,6 +15,7 @@ from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import gettempdir, mkdtemp
 
 import numpy as np
 
@@ -108,24 +110,46 @@ class SharedPlace(Place):
     Snapshots are loaded as code would be. So the directory must be the user's alone. Each folder has a part of it.
     """
 
-    def __init__(self, directory: Path, folder: Path) -> None:
-        self._directory = directory / sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+    def __init__(self, directory: Path, lock: int, *, is_private: bool) -> None:
+        self.directory = directory
+        """Where the blocks of one folder lie."""
+        self.lock = lock
+        """An open file. Processes that inherit it hold its lock together."""
+        self.is_private = is_private
+        """Whether one server has the directory for itself, and takes it along when it ends."""
+        self._builds = False
+
+    @classmethod
+    def opened(cls, share: Path, folder: Path) -> SharedPlace:
+        """The part of a directory that belongs to a folder."""
+        directory = share / sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = directory.stat()
-            self._directory.mkdir(mode=0o700, exist_ok=True)
-            self._lock = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            share.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = share.stat()
+            directory.mkdir(mode=0o700, exist_ok=True)
+            lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise CommandError(
-                f"--share {directory}: cannot use it: {error.strerror}; name another directory"
-            ) from error
+            raise CommandError(f"--share {share}: cannot use it: {error.strerror}; name another directory") from error
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            os.close(self._lock)
+            os.close(lock)
             raise CommandError(
-                f"--share {directory}: others could change what is loaded from there; make the directory yours alone "
+                f"--share {share}: others could change what is loaded from there; make the directory yours alone "
                 f"(chmod 700), or name another"
             )
-        self._builds = False
+        return cls(directory, lock, is_private=False)
+
+    @classmethod
+    def private(cls) -> SharedPlace:
+        """A directory for one server and the process that builds for it."""
+        try:
+            directory = Path(mkdtemp(prefix="panewise-serve-"))
+            lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise CommandError(
+                f"cannot make a directory for snapshots in {gettempdir()}: {error.strerror}; free some space there, or "
+                f"name another directory with --share"
+            ) from error
+        return cls(directory, lock, is_private=True)
 
     def may_build(self) -> bool:
         """Whether this process holds the lock, which the system takes away when a process ends."""
@@ -133,12 +157,13 @@ class SharedPlace(Place):
 
         if not self._builds:
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
             self._builds = True
             # What another run left there is of no use.
-            (self._directory / CURRENT).unlink(missing_ok=True)
+            for left in (CURRENT, PROBLEM):
+                (self.directory / left).unlink(missing_ok=True)
         return True
 
     def put(self, name: str, pieces: Sequence[Piece]) -> None:
@@ -147,13 +172,13 @@ class SharedPlace(Place):
 
     def get(self, name: str) -> memoryview:
         """A block, mapped: its pages are shared until somebody writes to them, and then they are his own."""
-        with (self._directory / name).open("rb") as file:
+        with (self.directory / name).open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
     def publish(self, name: str, kept: Collection[str]) -> None:
         """Name the current snapshot, and delete files that are of no use any more; who has mapped one keeps it."""
         self._write(CURRENT, [f"{FORMAT} {name}".encode()])
-        for path in self._directory.iterdir():
+        for path in self.directory.iterdir():
             if path.name not in kept and path.name not in (LOCK, CURRENT, PROBLEM):
                 path.unlink(missing_ok=True)
 
@@ -162,7 +187,7 @@ class SharedPlace(Place):
         written, _, name = (self._text(CURRENT) or "").partition(" ")
         if written and written != FORMAT:
             raise FolderError(
-                f"{self._directory.parent}: a server of Panewise {written} builds there, and this is {FORMAT}; use the "
+                f"{self.directory.parent}: a server of Panewise {written} builds there, and this is {FORMAT}; use the "
                 f"same one, or share another directory"
             )
         return name or None
@@ -181,26 +206,28 @@ class SharedPlace(Place):
 
     def close(self) -> None:
         """Give the lock back."""
-        os.close(self._lock)
+        os.close(self.lock)
+        if self.is_private:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     def _text(self, name: str) -> str | None:
         try:
-            return (self._directory / name).read_text(encoding="utf-8")
+            return (self.directory / name).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
 
     def _write(self, name: str, pieces: Sequence[Piece]) -> None:
         """Write a file whole: under another name first."""
-        unfinished = self._directory / f".{name}.{os.getpid()}"
+        unfinished = self.directory / f".{name}.{os.getpid()}"
         try:
             with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 for piece in pieces:
                     file.write(piece)
-            os.replace(unfinished, self._directory / name)
+            os.replace(unfinished, self.directory / name)
         except OSError as error:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
             raise FolderError(
-                f"cannot write into {self._directory}, which servers share: {error.strerror}; answers stay as they are "
+                f"cannot write into {self.directory}, which servers share: {error.strerror}; answers stay as they are "
                 f"until that is mended"
             ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import os
 import socket
@@ -16,6 +15,7 @@ from threading import Thread
 from time import monotonic, sleep
 
 import uvicorn
+import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from panewise.errors import ArgumentError, CommandError, FileAccessError
@@ -26,9 +26,6 @@ from panewise.serve.safety import is_loopback
 
 SWITCH_S = 0.0005
 """How long a thread may keep others from running: requests share the interpreter with the thread that reads files."""
-M_MMAP_THRESHOLD = -3
-"""The option of the C library for the size from which on a block is one of its own."""
-LARGE_BYTES = 1 << 20
 LEAST_TOKEN = 16
 START_S = 30.0
 TOKEN_VARIABLE = "PANEWISE_TOKEN"
@@ -53,17 +50,6 @@ class Address:
         """The address to open in a browser."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'http' if self.certificate is None else 'https'}://{host}:{port}"
-
-
-def give_memory_back() -> None:
-    """Let large blocks of memory go back to the system when they are freed, instead of being kept for later.
-
-    Partials are merged into ever larger arrays. Otherwise what was copied stays: a quarter of the memory after a start.
-    """
-    if sys.platform == "linux":
-        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-        if set_option is not None:
-            set_option(M_MMAP_THRESHOLD, LARGE_BYTES)
 
 
 def read_token(file: Path | None) -> str | None:
@@ -104,7 +90,7 @@ def serve(application: Application, address: Address, *, announce: bool = True) 
     # What was made until now stays: collecting garbage need not look at it again.
     gc.collect()
     gc.freeze()
-    asyncio.run(server.serve(sockets=[listening]))
+    _run(server, listening)
 
 
 @contextmanager
@@ -112,7 +98,7 @@ def running(application: Application, address: Address | None = None) -> Iterato
     """Serve in a thread of this program, on a free port unless an address is given; gives the URL."""
     address = address or Address(port=0)
     server, listening = _server(application, address)
-    thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), name="panewise-serve", daemon=True)
+    thread = Thread(target=lambda: _run(server, listening), name="panewise-serve", daemon=True)
     thread.start()
     until_s = monotonic() + START_S
     while not server.started:
@@ -124,6 +110,12 @@ def running(application: Application, address: Address | None = None) -> Iterato
     finally:
         server.should_exit = True
         thread.join()
+
+
+def _run(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Serve on a loop of uvloop. `uvicorn.Config(loop=...)` chooses one for uvicorn's own `run` alone."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(server.serve(sockets=[listening]))
 
 
 def _bounded(limits: Limits) -> type[HttpToolsProtocol]:
@@ -184,7 +176,6 @@ def _server(application: Application, address: Address) -> tuple[uvicorn.Server,
     config = uvicorn.Config(
         application.app,
         http=_bounded(limits),
-        loop="uvloop",
         ws="none",
         lifespan="on",
         log_level="warning",
