@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 from panewise.aggregates.types import Type
 
@@ -126,7 +127,14 @@ class Component:
 
     def column_names(self) -> tuple[str, ...]:
         """The names of its columns in a table of partials."""
-        stem = self.kind.value if self.input is None else f"{self.kind.value}_{self.input}"
-        if self.kind is Kind.VALUES:
-            return (f"{stem}_item", f"{stem}_count")
-        return (stem,) if self.kind.words < 2 else tuple(f"{stem}_{word}" for word in _WORDS[self.kind])
+        return _column_names(self)
+
+
+@cache
+def _column_names(component: Component) -> tuple[str, ...]:
+    # Every lookup asks for them, of the same few components.
+    kind, place = component.kind, component.input
+    stem = kind.value if place is None else f"{kind.value}_{place}"
+    if kind is Kind.VALUES:
+        return (f"{stem}_item", f"{stem}_count")
+    return (stem,) if kind.words < 2 else tuple(f"{stem}_{word}" for word in _WORDS[kind])
