@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import inf
 
@@ -177,7 +177,7 @@ class StreamState:
         self.closed_rows = rows
         self.changes = changes
         self._hand_over()
-        self._let_go()
+        self._let_go(self._trees(Clock.TIME))
         self.learn()
         return closed
 
@@ -427,7 +427,7 @@ class StreamState:
     def free(self) -> None:
         """Drop what no query needs any more."""
         if self.closed_us is not None:
-            self._let_go()
+            self._let_go([state for state in self._trees(Clock.TIME) if state.has_lost_window])
 
     def exact_from(self, name: str) -> int | None:
         """Where a query begins to see every event: a time, or a position for ROWS ... SLIDE; None: the beginning."""
@@ -549,10 +549,11 @@ class StreamState:
             return self.closed_us
         return self.closed_us - self.stream.correct_us
 
-    def _let_go(self) -> None:
+    def _let_go(self, trees: Iterable[TreeState]) -> None:
+        """Drop what no window needs any more: of some trees over time, and of all over rows."""
         assert self.closed_us is not None
         assert self._settled_us is not None
-        for state in self._trees(Clock.TIME):
+        for state in trees:
             state.evict(self._settled_us)
         row_starts = [self.closed_rows]
         for state in self._trees(Clock.ROWS):
