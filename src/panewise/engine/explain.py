@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from math import expm1
 
 from panewise.engine.generation import Generation, TreeState
-from panewise.engine.slot_store import MOVED_ROWS
 from panewise.engine.stream_state import StreamState
 from panewise.language.workload import Workload
-from panewise.planning.cost import Prices
+from panewise.planning.cost import Prices, moving_windows
 from panewise.planning.optimize import optimize
 from panewise.planning.plan import Plan
 from panewise.planning.trees import DEFAULT_RATE, Clock, StreamPlan
@@ -127,12 +126,9 @@ def _folded_at(lengths: list[int], slide: int, fragments: float, visits: int) ->
 
     Of the others the longest covers the fragments of all.
     """
-    longest_first = sorted(lengths, reverse=True)
-    ways = [
-        (MOVED_ROWS * 2 * moving + rest / slide, visits * moving + rest / slide)
-        for moving, rest in enumerate([*longest_first, 0])
-    ]
-    return fragments * min(ways, key=lambda way: way[0])[1]
+    covered = [length / slide for length in sorted(lengths, reverse=True)]
+    moving = moving_windows(covered)
+    return fragments * (visits * moving + sum(covered[moving : moving + 1]))
 
 
 def _windows_by_predicate(at_work: TreeState) -> Iterable[set[tuple[int, int]]]:

@@ -40,6 +40,7 @@ from panewise.engine.several_windows import SeveralWindows
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
 from panewise.kernels.instances import closed_instances, listed_instances
+from panewise.planning.cost import MOVED_ROWS
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan, Tree
 from panewise.windows import TimeWindow, Window
 from panewise.windows.instances import ends_of, instances_closed, last_ending, last_starting, starts_of
@@ -54,8 +55,6 @@ FEWEST_NEW = 131_072
 MOST_EDGES = 4
 """With more edges than this at once, ranges of rows are folded, which visits a row once for all edges."""
 
-MOVED_ROWS = 3.0
-"""What a row costs that enters or leaves a moving window, in rows of nested ones."""
 FEWEST_CLOSINGS = 2
 """A window moves once it has closed this many times, one after the other: one that closes once is folded once."""
 SAME_CHOICE = 16

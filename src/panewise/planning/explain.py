@@ -12,7 +12,6 @@ from panewise.planning.cost import ASSUMED_VALUES, Prices, cost_of, overlap
 from panewise.planning.memory import consumers, show_bytes
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
 from panewise.planning.trees import Base, Clock, PlanContent, PlannedQuery, StreamPlan, Tree
-from panewise.windows.slots import lengths_of
 
 RATE_UNKNOWN = "how much is held depends on the rate; give yours, with --rate or rate=, to see it"
 
@@ -236,9 +235,10 @@ def component_text(stream: StreamPlan, component: Component) -> str:
 
 
 def _queries_data(stream: StreamPlan, tree: Tree, base: Base, prices: Prices) -> list[dict[str, Any]]:
-    """A tree's queries, each with an equal part of its base and of feeding its tree, and its own folding."""
+    """A tree's queries, each with an equal part of its base and of its tree by itself, and its own closing."""
     all_of_base = sum(len(fed.queries) for fed in stream.fed_by(base))
-    in_common = prices.base(base) / all_of_base + prices.feeding(base) / len(tree.queries)
+    by_itself = prices.feeding(base) + prices.running(tree, tree.cuts.rate)
+    in_common = prices.base(base) / all_of_base + by_itself / len(tree.queries)
     return [_query_data(stream, tree, planned, in_common, prices) for planned in tree.queries]
 
 
@@ -246,13 +246,14 @@ def _query_data(
     stream: StreamPlan, tree: Tree, planned: PlannedQuery, in_common: float, prices: Prices
 ) -> dict[str, Any]:
     where = None if planned.predicate is None else print_expression(stream.predicates[planned.predicate])
-    length, slide = lengths_of(planned.query.window)
+    window = planned.query.window
+    visits = prices.visits([window], tree.components)
     return {
         "query": planned.query.name,
-        "window": print_window(planned.query.window),
+        "window": print_window(window),
         "where": where,
         "select": [label_of(item) for item in planned.query.select],
-        "cost_per_s": in_common + prices.folding(tree, length / slide),
+        "cost_per_s": in_common + prices.closing(window) + prices.folding(tree, visits),
     }
 
 
