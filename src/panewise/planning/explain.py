@@ -235,25 +235,31 @@ def component_text(stream: StreamPlan, component: Component) -> str:
 
 
 def _queries_data(stream: StreamPlan, tree: Tree, base: Base, prices: Prices) -> list[dict[str, Any]]:
-    """A tree's queries, each with an equal part of its base and of its tree by itself, and its own closing."""
+    """A tree's queries, each with an equal part of its base and of its tree by itself, and its part of the closings.
+
+    What windows that end together share is divided in proportion to what each would cost alone.
+    """
     all_of_base = sum(len(fed.queries) for fed in stream.fed_by(base))
     by_itself = prices.feeding(base) + prices.running(tree, tree.cuts.rate)
     in_common = prices.base(base) / all_of_base + by_itself / len(tree.queries)
-    return [_query_data(stream, tree, planned, in_common, prices) for planned in tree.queries]
+    closing = prices.tree(tree, base) - by_itself
+    alone = {
+        window: prices.closing(window) + prices.folding(tree, prices.visits([window], tree.components))
+        for window in tree.windows
+    }
+    of_queries = [sum(alone[window] for window in planned.windows) for planned in tree.queries]
+    per_alone = closing / sum(of_queries)
+    return [_query_data(stream, planned, in_common + per_alone * one) for planned, one in zip(tree.queries, of_queries)]
 
 
-def _query_data(
-    stream: StreamPlan, tree: Tree, planned: PlannedQuery, in_common: float, prices: Prices
-) -> dict[str, Any]:
+def _query_data(stream: StreamPlan, planned: PlannedQuery, cost_per_s: float) -> dict[str, Any]:
     where = None if planned.predicate is None else print_expression(stream.predicates[planned.predicate])
-    window = planned.query.window
-    visits = prices.visits([window], tree.components)
     return {
         "query": planned.query.name,
-        "window": print_window(window),
+        "window": print_window(planned.query.window),
         "where": where,
         "select": [label_of(item) for item in planned.query.select],
-        "cost_per_s": in_common + prices.closing(window) + prices.folding(tree, visits),
+        "cost_per_s": cost_per_s,
     }
 
 
