@@ -62,8 +62,6 @@ class Prices:
     """How much more than a fresh plan a plan may cost, as a share, before it is made anew."""
     seen: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     """How many groups some sorted sets of attributes were seen to make; otherwise it is the product of `groups`."""
-    steps_per_s: float = STEPS_PER_S
-    """How often a second the stream moves on, at most."""
 
     def __post_init__(self) -> None:
         if not (isinstance(self.rate, Real) and 0 < self.rate < inf):
@@ -135,7 +133,7 @@ class Prices:
 
     @property
     def _steps_per_s(self) -> float:
-        return 0.0 if self.in_bulk else self.steps_per_s
+        return 0.0 if self.in_bulk else STEPS_PER_S
 
     def folding(self, tree: Tree, visits: float) -> float:
         """Operations per second of visiting each of a tree's rows so many times."""

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 ALIKE_ROWS = 0.9
 """If the shortest fragments have at least this share of all groups, all fragments have about as many rows."""
+MOST_WOVEN_TWICE = 500
+"""With more windows than this, the first plan of Weave Share is taken."""
 ONE_SLOT = TimeWindow(1, slide_us=1)
 """The window of a lookup after the events that it covers have been picked."""
 
@@ -365,7 +367,8 @@ class _TreeChoice:
     """Which of a family's windows share a tree.
 
     Methods of sharing take it that every fragment has as many rows. If there are many groups and few events, a short
-    fragment has fewer than a long one: Weave Share then begins from either, and the cheapest plan is taken.
+    fragment has fewer than a long one: unless there are very many windows, Weave Share then begins from either, and the
+    cheapest plan is taken.
     """
 
     def __init__(
@@ -391,13 +394,15 @@ class _TreeChoice:
         prices, everywhere = self._prices, self._edges_per_slot
         fewest_rows = prices.rows(everywhere, self._part) / everywhere
         chosen = self._by_method(fewest_rows)
-        if prices.method != WEAVE_SHARE or not any(chosen):
+        if prices.method != WEAVE_SHARE or not 1 < len(chosen) <= MOST_WOVEN_TWICE:
             return chosen
-        rivals = [chosen, [0] * len(chosen)]
+        rivals = [chosen]
+        if any(chosen):
+            rivals.append([0] * len(chosen))
         most_rows = float(prices.groups_of(self._part.group_by))
         if fewest_rows < ALIKE_ROWS * most_rows:
             rivals.append(self._by_method(most_rows))
-        return min(rivals, key=self._cost)
+        return chosen if len(rivals) == 1 else min(rivals, key=self._cost)
 
     def _by_method(self, rows: float) -> list[int]:
         """The tree of each window if every fragment has so many rows."""
