@@ -8,11 +8,16 @@ from hypothesis import strategies as st
 
 import panewise
 from panewise.aggregates.components import Component, Kind
-from panewise.planning.cost import HELD
+from panewise.planning.calibration import SHIPPED
+from panewise.planning.cost import COMBINE_NS, HELD
 from panewise.planning.optimize import fit, plan_stream
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, j STRING, x BIGINT, y DOUBLE) TIMESTAMP BY t;\n"
+
+
+COMBINE = sum(SHIPPED.costs[kind].combine_ns for kind in (Kind.ROWS, Kind.COUNT, Kind.SUM_INT)) / COMBINE_NS
+"""Of a row for SUM of integers."""
 
 
 def plan_of(*queries: str) -> panewise.Plan:
@@ -103,13 +108,13 @@ def test_the_cost_is_what_the_store_does() -> None:
     windows = one.window * (1 / 4 + 1 / 5 + 1 / 4)
     # Slots of a second, each with events. All edges lie in 8 of 20 seconds. The window of 8 seconds is a part of that
     # of 16, which ends with it, and rows are held for 16 seconds.
-    visits = 16 / 4 + 10 / 5 + 16 * HELD
+    visits = (16 / 4 + 10 / 5) * COMBINE + 16 * HELD
     by_itself = one.feed + one.tree + 8 / 20 * one.closing
     assert plan.cost == pytest.approx(1000 + by_itself + windows + 8 / 20 * visits)
     assert plan.to_dict()["shared_per_s"] == pytest.approx(plan.cost)
     # Alone, the first and the third window have slots of 4 seconds, the second has slots of 5.
     slots_per_s = 1 / 4 + 1 / 5 + 1 / 4
-    rows = (4 + 16 * HELD) / 4 + (2 + 10 * HELD) / 5 + (2 + 8 * HELD) / 4
+    rows = (4 * COMBINE + 16 * HELD) / 4 + (2 * COMBINE + 10 * HELD) / 5 + (2 * COMBINE + 8 * HELD) / 4
     apart = (one.feed + one.tree + one.closing) * slots_per_s + windows + rows
     assert plan.to_dict()["no_share_per_s"] == pytest.approx(3000 + apart)
     with pytest.raises(panewise.PanewiseError, match="rate must be positive"):
@@ -146,7 +151,8 @@ def test_long_windows_move_so_their_range_costs_only_what_is_held() -> None:
     medians = [
         plan_of(f"SELECT MEDIAN(x) FROM s [RANGE {length} SLIDE 1 SECOND]").cost for length in ("1 HOUR", "1 DAY")
     ]
-    assert medians[1] - medians[0] == pytest.approx(23 * 3600 * (1 + HELD))
+    per_row = (SHIPPED.costs[Kind.ROWS].combine_ns + SHIPPED.costs[Kind.VALUES].combine_ns) / COMBINE_NS
+    assert medians[1] - medians[0] == pytest.approx(23 * 3600 * (per_row + HELD))
 
 
 def test_without_groups_one_tree_costs_less_than_trees_with_fewer_edges() -> None:

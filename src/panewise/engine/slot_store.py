@@ -155,6 +155,11 @@ class SlotStore:
         """How many keys have a number; those of silent keys are given back as slots leave."""
         return len(self._keys)
 
+    @property
+    def combinations(self) -> int:
+        """How many combinations of the tree's predicates partials had so far."""
+        return len(self._shards)
+
     def count_values(self) -> list[int]:
         """How many different values each group-by attribute has among the keys. Cost: O(keys)."""
         return [len(column.unique()) for column in self._keys.decode(np.arange(len(self._keys)))]

@@ -162,6 +162,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
     return {
         "rate": state.prices.rate,
         "groups": dict(state.prices.groups),
+        "seen_combinations": state.prices.combinations,
         "seen_groups": [[list(names), count] for names, count in state.prices.seen.items()],
         "learned_at": state.learned_at,
         "in_bulk": state.prices.in_bulk,
@@ -237,6 +238,7 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
         method=method,
         tolerance=tolerance,
         seen={tuple(names): count for names, count in description.get("seen_groups", [])},
+        combinations=description.get("seen_combinations", 1),
     )
     state = StreamState(stream, [], prices)
     state.replans, state.replanned_us = description.get("replans", 0), description.get("replanned_us")

@@ -406,14 +406,16 @@ class StreamState:
         """What planning is told, with what was seen in place of what was said or assumed."""
         assert self.newest_us is not None
         assert self.oldest_us is not None
-        groups, seen = dict(self.prices.groups), dict(self.prices.seen)
+        groups, seen, combinations = dict(self.prices.groups), dict(self.prices.seen), self.prices.combinations
         for generation in self.generations:
             for state in generation.trees:
+                combinations = max(combinations, state.store.combinations)
                 if state.store.live_keys and state.tree.group_by:
                     seen[state.tree.group_by] = state.store.live_keys
                     groups.update(zip(state.tree.group_by, state.store.count_values()))
         seconds = max(self.newest_us - self.oldest_us, 1) / 1e6
-        return replace(self.prices, rate=self.accepted / seconds, groups=groups, seen=seen)
+        rate = self.accepted / seconds
+        return replace(self.prices, rate=rate, groups=groups, seen=seen, combinations=combinations)
 
     def _plan_anew(self) -> None:
         """Open a generation for all queries; it takes over each once it has seen what the next windows cover."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from panewise.planning.cost import Prices
-from panewise.planning.trees import Base, Clock, StreamPlan, Tree
+from panewise.planning.trees import Base, Clock, PlannedQuery, StreamPlan, Tree
 from panewise.planning.unions import Unions, unions_of
 from panewise.windows import Window
 from panewise.windows.cuts import Cuts
@@ -48,7 +48,7 @@ def compare(plan: StreamPlan, prices: Prices) -> PlanComparison:
                 alone = {window: family.alone(window) for window in tree.windows}
                 for planned in tree.queries:
                     window = planned.query.window
-                    own = _own_base(plan, tree, base, window)
+                    own = _own_base(plan, tree, base, planned)
                     edges = Cuts.of(spans_in_slots(window, own.granularity)).rate
                     no_share += prices.base(own) + prices.feeding(own) + prices.running(own, edges)
                     no_share += prices.closing(window) + alone[window]
@@ -56,12 +56,13 @@ def compare(plan: StreamPlan, prices: Prices) -> PlanComparison:
     return PlanComparison(no_share, shared, reasons)
 
 
-def _own_base(plan: StreamPlan, tree: Tree, base: Base, window: Window) -> Base:
-    """The base that a query with this window would have if it were the only one."""
-    granularity = granularity_of([window])
+def _own_base(plan: StreamPlan, tree: Tree, base: Base, planned: PlannedQuery) -> Base:
+    """The base that a query would have if it were the only one."""
+    granularity = granularity_of([planned.query.window])
     if base.clock is Clock.TIME and plan.stream.granularity_us is not None:
         granularity = gcd(granularity, plan.stream.granularity_us)
-    return replace(base, granularity=granularity, group_by=tree.group_by)
+    predicates = () if planned.predicate is None else (planned.predicate,)
+    return replace(base, granularity=granularity, group_by=tree.group_by, predicates=predicates)
 
 
 @dataclass(frozen=True)

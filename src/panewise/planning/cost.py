@@ -22,6 +22,7 @@ from numbers import Real
 
 from panewise.aggregates.components import Component
 from panewise.errors import ArgumentError
+from panewise.planning.calibration import SHIPPED
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.names import WEAVE_SHARE, check_method
 from panewise.planning.trees import DEFAULT_RATE, Base, Clock, PlanContent, StreamPlan, Tree
@@ -35,6 +36,8 @@ ASSUMED_VALUES = 100
 DEFAULT_TOLERANCE = 0.2
 """The tolerance of Guirguis et al., section 5.2."""
 
+COMBINE_NS = 25.0
+"""A partial whose combine takes so long counts as 1, unless weights were given; others count in proportion."""
 MOVED_ROWS = 3.0
 """What a row costs that enters or leaves a moving window, in combines."""
 HELD = 0.01
@@ -63,6 +66,9 @@ class Prices:
     seen: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     """How many groups some sorted sets of attributes were seen to make; otherwise it is the product of `groups`."""
 
+    combinations: int = 1
+    """How many combinations of WHERE clauses events were seen to satisfy, in one tree: each has partials of its own."""
+
     def __post_init__(self) -> None:
         if not (isinstance(self.rate, Real) and 0 < self.rate < inf):
             raise ArgumentError(f"rate must be positive, a number of events a second; got {self.rate!r}")
@@ -88,9 +94,13 @@ class Prices:
         return self.rate * part.granularity / 1_000_000 if part.clock is Clock.TIME else float(part.granularity)
 
     def rows(self, cells: float, part: Tree | Base) -> float:
-        """How many groups have events in a fragment, by the number of fragments in a slot; for all these fragments."""
-        groups = self.groups_of(part.group_by)
+        """How many rows the fragments of a slot have, by their number: one for each group that has events in it."""
+        groups = self.most_rows(part)
         return -groups * cells * expm1(-self.events_per_slot(part) / (cells * groups))
+
+    def most_rows(self, part: Tree | Base) -> float:
+        """The rows of a fragment in which all groups have events: one for each combination of predicates."""
+        return self.groups_of(part.group_by) * min(float(self.combinations), 2.0 ** min(len(part.predicates), 1000))
 
     def base(self, base: Base) -> float:
         """Operations per second of a base."""
@@ -143,20 +153,21 @@ class Prices:
         """The same for another number of fragments per slot, of the same slots and groups."""
         return self.weights.combine * self.rows(rate, like) * self.slots_per_s(like) * visits
 
-    def visits(self, windows: Iterable[Window], components: Iterable[Component]) -> float:
+    def visits(self, windows: Iterable[Window], components: Sequence[Component]) -> float:
         """What a row of a tree costs in combines: windows visit it as they close, and it is held for the longest."""
         windows = list(windows)
         held_s = 0.0 if self.in_bulk else max(map(self._range_s, windows), default=0.0)
-        return sum(map(sum, self._visits_together(windows, components).values())) + HELD * held_s
+        visits = sum(map(sum, self._visits_together(windows, components).values()))
+        return visits * self._combine(components) + HELD * held_s
 
-    def visits_apart(self, windows: Sequence[Window], components: Iterable[Component]) -> list[float]:
+    def visits_apart(self, windows: Sequence[Window], components: Sequence[Component]) -> list[float]:
         """What a row costs each of some windows if no other holds it. The first of those that end together has it all.
 
         Methods of sharing add these up, wherever the windows are.
         """
         total: dict[object, float] = {}
         for key, visits in self._visits_together(windows, components).items():
-            total[key] = sum(visits)
+            total[key] = sum(visits) * self._combine(components)
         held: dict[object, float] = defaultdict(float)
         if not self.in_bulk:
             for window in windows:
@@ -178,6 +189,12 @@ class Prices:
                 moving = moving_windows(visits)
                 together[key] = [2 * MOVED_ROWS] * moving + visits[moving : moving + 1]
         return together
+
+    def _combine(self, components: Iterable[Component]) -> float:
+        """What a combine of a row with some components counts."""
+        if self.in_bulk or self.weights != UNIT_WEIGHTS:
+            return 1.0
+        return sum(SHIPPED.costs[component.kind].combine_ns for component in components) / COMBINE_NS
 
     def _range_s(self, window: Window) -> float:
         length = lengths_of(window)[0]

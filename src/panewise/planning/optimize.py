@@ -399,7 +399,7 @@ class _TreeChoice:
         rivals = [chosen]
         if any(chosen):
             rivals.append([0] * len(chosen))
-        most_rows = float(prices.groups_of(self._part.group_by))
+        most_rows = prices.most_rows(self._part)
         if fewest_rows < ALIKE_ROWS * most_rows:
             rivals.append(self._by_method(most_rows))
         return chosen if len(rivals) == 1 else min(rivals, key=self._cost)

@@ -32,11 +32,11 @@ class Weights:
     source: str = field(default="", compare=False)
     feed: float = 8.0
     """What feeding a partial to a tree costs: it is sorted in and put together with its fragment."""
-    tree: float = 800.0
+    tree: float = 1_500.0
     """What a tree costs by itself at each step of the stream, a push and an advance."""
-    closing: float = 8_000.0
+    closing: float = 15_000.0
     """What it costs by itself to close windows of a tree, at each edge."""
-    window: float = 1_000.0
+    window: float = 2_000.0
     """What each window costs by itself when it closes."""
 
     def __post_init__(self) -> None:
