@@ -360,8 +360,8 @@ class Engine(Closing):
             StatementError: A statement is wrong, or a name is taken.
             MemoryBudgetError: The workload would hold more than `memory_limit`.
 
-        Cost: planning the new queries. If their plan costs more than the tolerance allows, all queries of the stream
-            are planned anew.
+        Cost: planning the new queries. If the plan then costs more than the tolerance allows, all queries of the stream
+            are planned anew; of more than 64, at the next advance.
         """
         workload, named = changed(self._workload, statements)
         columns = self._columns.after(self._workload, workload, named)
@@ -381,7 +381,7 @@ class Engine(Closing):
             if gone:
                 # Not before: a query may take over what another one that goes has left.
                 self._streams[name].free()
-            self._streams[name].check_plan()
+            self._streams[name].plan_changed()
         rows_before, rows_after = self._workload.row_queries, workload.row_queries
         for name in rows_before:
             if rows_after.get(name) is not rows_before[name]:
@@ -398,7 +398,7 @@ class Engine(Closing):
         Raises:
             PanewiseError: There is no such query.
 
-        Cost: a copy of the names, and O(slots) to drop the partials that no query needs any more.
+        Cost: O(trees), and O(slots) to drop the partials that no query needs any more.
         """
         workload = self._workload
         if text_of(query, "a query") in workload.row_queries:
@@ -409,7 +409,7 @@ class Engine(Closing):
         bound = aggregate_query(self._workload, query)
         self._stream(bound.stream).remove(query)
         self._stream(bound.stream).free()
-        self._stream(bound.stream).check_plan()
+        self._stream(bound.stream).plan_changed()
         self._singles.pop(query, None)
         self._workload = workload.without(query)
         self._columns = self._columns.after(workload, self._workload, [query])

@@ -29,7 +29,7 @@ from panewise.engine.within import TimeGrams
 from panewise.errors import PanewiseError, WatermarkError
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
-from panewise.planning.drift import is_beyond, is_due
+from panewise.planning.drift import FEW_QUERIES, is_beyond, is_due
 from panewise.planning.having import plan_having
 from panewise.planning.memory import too_many_answers
 from panewise.planning.optimize import plan_stream
@@ -374,6 +374,11 @@ class StreamState:
         self.changes_unchecked += 1
         self.has_changed = True
 
+    def plan_changed(self) -> None:
+        """Compare the plan with a fresh one where nobody waits long for it; otherwise the next advance does."""
+        if self._is_unused or len(self.reports_after_us) <= FEW_QUERIES:
+            self.check_plan()
+
     def check_plan(self) -> None:
         """Plan all queries anew if the plan at work costs more than the tolerance allows.
 
@@ -419,12 +424,16 @@ class StreamState:
 
     def _plan_anew(self) -> None:
         """Open a generation for all queries; it takes over each once it has seen what the next windows cover."""
-        is_unused = self.newest_us is None and self.watermark_us is None
+        is_unused = self._is_unused
         fresh = Generation(self.stream, self._active, self._held_from_now(), self.prices, waits=not is_unused)
         self.generations = [fresh] if is_unused else [*self.generations, fresh]
         self.replans += 1
         self.replanned_us = self.now_us
         self.changes_unchecked = 0
+
+    @property
+    def _is_unused(self) -> bool:
+        return self.newest_us is None and self.watermark_us is None
 
     def free(self) -> None:
         """Drop what no query needs any more."""
