@@ -1,7 +1,8 @@
 """Hash tables over arrays: values to dense ids in order of first appearance, and hashes that never change.
 
-A table is an int64 array of ids (-1 is free) of a power-of-two length, beside the stored values themselves. When it
-becomes half full a kernel stops and says how far it came; the caller doubles the table and calls again.
+A table is an array of ids (-1 is free; int32 for integers, int64 for bytes) of a power-of-two length, beside the stored
+values themselves. When it becomes half full a kernel stops and says how far it came; the caller doubles the table and
+calls again.
 The hash functions decide which bucket a key belongs to, so stored streams depend on them: they must not change.
 """
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from numba import njit
 
 Ints = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
@@ -49,7 +51,7 @@ def hash_bytes(data: Bytes, offsets: Ints, out: Words) -> None:
 
 
 @njit(cache=True, nogil=True)
-def rehash_ints(table: Ints, stored: Ints, count: int) -> None:
+def rehash_ints(table: Places, stored: Ints, count: int) -> None:
     """Enter the stored values into an empty table."""
     mask = len(table) - 1
     for i in range(count):
@@ -60,7 +62,7 @@ def rehash_ints(table: Ints, stored: Ints, count: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def find_ints(values: Ints, begin: int, table: Ints, stored: Ints, count: int, ids: Ints) -> tuple[int, int]:
+def find_ints(values: Ints, begin: int, table: Places, stored: Ints, count: int, ids: Ints) -> tuple[int, int]:
     """Give each value its id, entering new ones. Returns how far it came and how many values are stored."""
     mask = len(table) - 1
     limit = len(table) // 2
@@ -83,7 +85,7 @@ def find_ints(values: Ints, begin: int, table: Ints, stored: Ints, count: int, i
 
 
 @njit(cache=True, nogil=True)
-def probe_ints(values: Ints, table: Ints, stored: Ints, ids: Ints) -> None:
+def probe_ints(values: Ints, table: Places, stored: Ints, ids: Ints) -> None:
     """The id of each value, or -1 if it is not stored; enters nothing."""
     mask = len(table) - 1
     for i in range(len(values)):
@@ -111,7 +113,7 @@ def find_small_ints(values: Ints, table: Ints, ids: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
-def number_codes(codes: Ints, table: Ints, stored: Ints, count: int, ids: Ints) -> int:
+def number_codes(codes: Ints, table: Places, stored: Ints, count: int, ids: Ints) -> int:
     """Give each code its id, entering new ones; codes lie in [0, len(table)). Returns how many codes are stored."""
     for i in range(len(codes)):
         found = table[codes[i]]
@@ -125,7 +127,7 @@ def number_codes(codes: Ints, table: Ints, stored: Ints, count: int, ids: Ints) 
 
 
 @njit(cache=True, nogil=True)
-def probe_int(value: int, table: Ints, stored: Ints) -> int:
+def probe_int(value: int, table: Places, stored: Ints) -> int:
     """The id of one value, -1 when it is not stored."""
     mask = len(table) - 1
     place = np.int64(mix(value) & np.uint64(mask))
