@@ -15,6 +15,7 @@ from panewise.engine.on_demand.keys import asked_times, key_columns
 from panewise.errors import UnknownNameError
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
+from panewise.planning.plan import Plan
 from panewise.serve.kept_windows import KeptWindows
 from panewise.serve.rehearsal import rehearse
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
@@ -159,10 +160,10 @@ class EngineSource(AnswerSource):
         with self._lock:
             return self.engine.statistics()
 
-    def explain(self) -> str:
-        """The plan, with the work predicted and done."""
+    def plan(self) -> tuple[Plan, str]:
+        """The plan at work, for what was seen; in words with the work predicted and done."""
         with self._lock:
-            return self.engine.explain(analyze=True)
+            return self.engine.plan, self.engine.explain(analyze=True)
 
     def _move(self) -> None:
         streams = {name: self.engine.position(name) for name in self.engine.workload.streams}
