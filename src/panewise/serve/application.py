@@ -357,10 +357,10 @@ class Application:
             ]
             return PlanAnswer(planned.data, trees, planned.text)
 
-        return _json(await self._asking.in_thread(work))
+        return _json(await self._asking.in_thread(work, self.limits.plan_s))
 
     async def _picture(self, request: Request) -> Response:
-        planned = await self._asking.in_thread(self._plan)
+        planned = await self._asking.in_thread(self._plan, self.limits.plan_s)
         return Response(planned.picture, media_type="image/svg+xml")
 
     def _plan(self) -> _Planned:
