@@ -39,6 +39,25 @@ def test_another_address_needs_a_token() -> None:
         check_address(Address(certificate=Path("c.pem")), None)
 
 
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_that_cannot_be_used(tmp_path: Path, source: EngineSource, content: str | None) -> None:
+    file = tmp_path / "server.pem"
+    if content is not None:
+        file.write_text(content)
+    address = Address(port=0, certificate=file, key=file)
+    with (
+        pytest.raises(CommandError, match=r"--certificate .*server.pem.*cannot use them.*PEM"),
+        running(Application(source), address),
+    ):
+        pass
+
+
+def test_an_age_that_no_answer_has() -> None:
+    refused = CliRunner().invoke(app, ["serve", "--demo", "--most-age", "-1"])
+    assert refused.exit_code == 2
+    assert "--most-age is a positive number of seconds; got -1" in refused.output
+
+
 def test_where_a_token_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PANEWISE_TOKEN", raising=False)
     assert read_token(None) is None

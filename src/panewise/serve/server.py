@@ -224,6 +224,14 @@ def _server(application: Application, address: Address) -> tuple[uvicorn.Server,
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
     )
+    try:
+        config.load()
+    except OSError as error:
+        # OpenSSL's own words name no file.
+        raise CommandError(
+            f"--certificate {address.certificate}, --certificate-key {address.key}: cannot use them: {error}; both are "
+            f"files in PEM, and the key belongs to the certificate"
+        ) from error
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
