@@ -343,7 +343,7 @@ class Application:
             late = position.late_events.get(name, 0) - late_before
             return Pushed(table.num_rows, late, time_text(position.watermarks_us.get(name)), position.version)
 
-        return _json(await self._asking.in_thread(work))
+        return _json(await self._asking.to_the_end(work))
 
     # The plan, and how the server is
 
