@@ -204,7 +204,8 @@ class Application:
         found = await self._asking.values(name, asked.keys, asked.at, asked.times)
         if _wants_arrow(request):
             return Response(arrow_of_values(name, found.query.stream, found.arrays, found.position), media_type=ARROW)
-        return _json(Told(found.position).values(name, found.query.stream, found.arrays))
+        told, groups = Told(found.position), max(map(len, found.arrays.values()), default=0)
+        return await self._asking.shaped(groups, lambda: _json(told.values(name, found.query.stream, found.arrays)))
 
     async def _answers(self, request: Request) -> Response:
         query, asked = _name(request), request.query_params
@@ -218,7 +219,9 @@ class Application:
         if _wants_arrow(request):
             most = table.num_rows if "limit" not in asked else limit
             return Response(arrow_of(query, stream, table.slice(offset, most), found.position), media_type=ARROW)
-        return _json(Told(found.position).answer(query, stream, table, limit, offset))
+        told = Told(found.position)
+        shown = min(limit, max(0, table.num_rows - offset))
+        return await self._asking.shaped(shown, lambda: _json(told.answer(query, stream, table, limit, offset)))
 
     async def _history(self, request: Request) -> Response:
         name, asked = _name(request), request.query_params
