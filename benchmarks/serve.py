@@ -148,7 +148,7 @@ def measured(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]
         writing.append(_stands_back([*PANEWISE, "run", str(_job_file(arguments, folder, files))], arguments.job_nice))
     servers: list[subprocess.Popen[str]] = []
     try:
-        until_s = time.monotonic() + 120
+        until_s = time.monotonic() + 300
         while not list((folder / "slots").rglob("*.panewise")):
             if any(one.poll() is not None for one in writing) or time.monotonic() > until_s:
                 raise SystemExit("the feeding process did not start")
