@@ -17,7 +17,7 @@ from panewise.engine.answers import AnswerColumns
 from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver, check_callables
 from panewise.engine.closed_tables import Answers
 from panewise.engine.closing import Closing, Time
-from panewise.engine.explain import explain_engine
+from panewise.engine.explain import explain_engine, plan_at_work
 from panewise.engine.ingest import read_events
 from panewise.engine.lookup import first_values
 from panewise.engine.names import aggregate_query, instead, on_demand_query, row_query, text_of
@@ -36,6 +36,7 @@ from panewise.errors import ArgumentError, KeysError, QueryKindError, UnknownNam
 from panewise.language.reader import changed, read
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
+from panewise.planning.plan import Plan
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.windows.clock import to_microseconds
@@ -469,6 +470,14 @@ class Engine(Closing):
             "structures": {name: state.structures.statistics() for name, state in self._streams.items()},
             "row_queries": self._row_queries.statistics(),
         }
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in use, with what it costs at the rate that was seen.
+
+        Cost: O(queries).
+        """
+        return plan_at_work(self._workload, self._streams)
 
     def explain(self, *, analyze: bool = False) -> str:
         """Show the plan in use as text: which queries share what, what it costs, and why.

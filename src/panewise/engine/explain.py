@@ -76,7 +76,11 @@ def overflow_lines(streams: Mapping[str, StreamState]) -> list[str]:
 
 
 def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan:
-    """The plan of all generations together. Cost: O(queries), and planning those that are answered on demand."""
+    """The plan of all generations together, with what it costs at the rate that was seen.
+
+    A plan has one rate; it is that of the stream with most events.
+    Cost: O(queries), and planning those that are answered on demand.
+    """
     asked = replace(workload, queries={q.name: q for q in workload.queries.values() if not q.window.is_sliding})
     plans: dict[str, StreamPlan] = {}
     trees = bases = 0
@@ -85,9 +89,12 @@ def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan
             plans[f"{name} {place}"] = _at_work(generation, trees, bases)
             trees += len(generation.plan.trees)
             bases += len(generation.plan.bases)
-    prices = next((state.prices for state in streams.values()), Prices())
-    rate = None if prices.rate == DEFAULT_RATE else prices.rate
-    return replace(optimize(asked, rate=rate, groups=prices.groups), streams=plans)
+    busiest = max(streams.values(), key=lambda state: state.accepted, default=None)
+    prices, seen_rate = (Prices(), None) if busiest is None else (busiest.prices, busiest.seen_rate)
+    plan = optimize(asked, rate=None if prices.rate == DEFAULT_RATE else prices.rate, groups=prices.groups)
+    if seen_rate is not None:
+        plan = replace(plan, rate=seen_rate, rate_is_assumed=False)
+    return replace(plan, streams=plans)
 
 
 def predicted(at_work: TreeState, state: StreamState) -> TreeWork:

@@ -407,10 +407,15 @@ class StreamState:
         if is_beyond(self.prices, self.cost, self.fresh_cost):
             self._plan_anew()
 
+    @property
+    def seen_rate(self) -> float | None:
+        """Events a second of event time; None before there are two times."""
+        if self.oldest_us is None or self.newest_us is None or self.oldest_us == self.newest_us:
+            return None
+        return self.accepted / ((self.newest_us - self.oldest_us) / 1e6)
+
     def _observed(self) -> Prices:
         """What planning is told, with what was seen in place of what was said or assumed."""
-        assert self.newest_us is not None
-        assert self.oldest_us is not None
         groups, seen, combinations = dict(self.prices.groups), dict(self.prices.seen), self.prices.combinations
         for generation in self.generations:
             for state in generation.trees:
@@ -418,8 +423,7 @@ class StreamState:
                 if state.store.live_keys and state.tree.group_by:
                     seen[state.tree.group_by] = state.store.live_keys
                     groups.update(zip(state.tree.group_by, state.store.count_values()))
-        seconds = max(self.newest_us - self.oldest_us, 1) / 1e6
-        rate = self.accepted / seconds
+        rate = self.seen_rate or self.prices.rate
         return replace(self.prices, rate=rate, groups=groups, seen=seen, combinations=combinations)
 
     def _plan_anew(self) -> None:

@@ -11,6 +11,7 @@ from panewise.planning.compare import PlanComparison, compare
 from panewise.planning.cost import ASSUMED_VALUES, Prices, cost_of, overlap
 from panewise.planning.memory import consumers, show_bytes
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
+from panewise.planning.show import rate_text
 from panewise.planning.trees import Base, Clock, PlanContent, PlannedQuery, StreamPlan, Tree
 
 RATE_UNKNOWN = "how much is held depends on the rate; give yours, with --rate or rate=, to see it"
@@ -107,11 +108,6 @@ def _grouped(plan: PlanContent) -> list[str]:
     grouped = [tree.group_by for stream in plan.streams.values() for tree in stream.trees]
     grouped += [query.group_by for query in plan.on_demand]
     return list(dict.fromkeys(name for attributes in grouped for name in attributes))
-
-
-def rate_text(rate_per_s: float, *, is_assumed: bool) -> str:
-    """A rate for people, and whether somebody gave it."""
-    return f"{'an assumed ' if is_assumed else ''}{rate_per_s:,.0f} events a second"
 
 
 def other_lines(data: dict[str, Any]) -> list[str]:

@@ -24,6 +24,8 @@ from panewise.errors import CommandError, FolderError, PanewiseError, StatementE
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
+from panewise.planning.plan import Plan
+from panewise.planning.trees import DEFAULT_RATE
 from panewise.serve.builder_process import AFTER_FAILURE_S, LOOK_EVERY_S, BuilderProcess
 from panewise.serve.faults import LOG
 from panewise.serve.job_metrics import JobMetrics
@@ -209,9 +211,13 @@ class FolderSource(AnswerSource):
         """The last batches of the job, from its metrics file."""
         return [] if self._metrics is None else list(self._metrics.batches)
 
-    def explain(self) -> str:
-        """The plan of the job's queries."""
-        return optimize(self.workload).explain()
+    def plan(self) -> tuple[Plan, str]:
+        """The plan of the job's queries, for the rate and the groups that the job was given."""
+        job = self._active.client.state.job
+        prices = job.prices
+        rate = None if prices.rate == DEFAULT_RATE else prices.rate
+        plan = optimize(job.workload, rate=rate, groups=prices.groups, in_bulk=prices.in_bulk, method=prices.method)
+        return plan, plan.explain()
 
     def start(self) -> None:
         """Begin to follow the folder."""
