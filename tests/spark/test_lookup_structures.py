@@ -127,7 +127,7 @@ def test_what_structures_over_slots_cannot_is_refused() -> None:
         ("SELECT MAX(n) FROM s [RANGE 1 HOUR] USING running_intervals", r"running_intervals .*USING .* can"),
         (
             "SELECT MEDIAN(n) FROM s [RANGE 1 HOUR] USING sorted_base_intervals",
-            "needs all values of a slot, .*leave out USING",
+            "needs all values of a slot",
         ),
         ("SELECT SUM(n) FROM s [RANGE 1 HOUR] USING materialize_all", "fixed width"),
         ("SELECT k, SUM(n) FROM s [RANGE 1 HOUR] GROUP BY k WITHIN 0.1 USING timegram", "the query has groups"),

@@ -22,16 +22,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
-from panewise.engine.answers import NO_TIME, Groups, QueryAnswers, public_type
+from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
+from panewise.engine.families import WINDOW_END
 from panewise.engine.lookup import arrays_of, nothing, of_intervals, over_nothing, structure_arrays
 from panewise.engine.on_demand.coverage import Coverage
 from panewise.engine.on_demand.keys import asked_times, key_columns
 from panewise.engine.on_demand.one_group import FoundOne
-from panewise.engine.on_demand.scalars import Answer, as_scalars
+from panewise.engine.on_demand.scalars import Answer
 from panewise.engine.on_demand.served import Keys, labelled_aggregates
-from panewise.engine.one_row import OneRow, PlainRow
+from panewise.engine.one_row import PlainRow
 from panewise.engine.overflows import Overflows
 from panewise.engine.tables import KeyTable
+from panewise.engine.wide_columns import WINDOW_START
 from panewise.engine.wide_tables import lookup_table
 from panewise.errors import (
     FolderError,
@@ -100,8 +102,6 @@ class LookupClient:
         self._structures = LookupStructures(self._state)
         self._intervals: dict[str, SlotIntervals | None] = {}
         """What answers queries with WITHIN; None for one that is answered exactly."""
-        self._rows: dict[str, OneRow | None] = {}
-        """What makes plain rows of a query; None for one that has others."""
         self._overflows = Overflows()
         self._asked_newest: dict[str, tuple[Lookup, Covered | None]] = {}
         """What lookups of queries without a time cover, until something new is read."""
@@ -120,12 +120,11 @@ class LookupClient:
         client._folder, client._refresh_every_s, client._log = folder, None, None
         client._state, client._asked_newest = state, {}
         client._overflows = Overflows() if earlier is None else earlier._overflows
-        client._structures, client._intervals, client._rows = LookupStructures(state), {}, {}
+        client._structures, client._intervals = LookupStructures(state), {}
         if earlier is not None and earlier._state.lookups is state.lookups:
             # From now on they follow the later state; the earlier client would begin with its own.
-            client._structures, client._rows = earlier._structures, earlier._rows
-            client._intervals, earlier._intervals = earlier._intervals, {}
-            earlier._structures = LookupStructures(earlier._state)
+            client._structures, client._intervals = earlier._structures, earlier._intervals
+            earlier._structures, earlier._intervals = LookupStructures(earlier._state), {}
             client._structures.follow(state)
         # Those of queries over rows are counted by the state.
         client._rebuilds, client._next_check_s = rebuilds - state.over_rows.rebuilds, 0.0
@@ -330,7 +329,9 @@ class LookupClient:
 
     def can_share(self, query: str) -> bool:
         """Whether `lookup_rows` answers a query: one with GROUP BY, without HAVING, whose answers are plain numbers."""
-        return self._plain_row(query) is not None
+        lookup = self._state.lookups.get(query)
+        is_grouped = lookup is not None and bool(lookup.query.group_by) and not lookup.query.has_own_windows
+        return is_grouped and lookup is not None and self._structures.single(lookup).has_plain_row
 
     def lookup_rows(
         self, queries: Sequence[str], key: Mapping[str, object], at: Time | None = None
@@ -475,8 +476,7 @@ class LookupClient:
                         f"{self._folder}: the job merges files faster than this process reads; is the disk slow?"
                     ) from None
                 continue
-            self._state, self._intervals, self._rows = state, {}, {}
-            self._structures = LookupStructures(state)
+            self._state, self._structures, self._intervals = state, LookupStructures(state), {}
             self._rebuilds += 1
             break
         return True
@@ -573,77 +573,54 @@ class LookupClient:
         self, asked: Sequence[tuple[Lookup, Covered | None]], given: Mapping[str, object]
     ) -> list[PlainRow | None]:
         """The answers of one group; those of queries with the same aggregates are folded together."""
-        found: list[FoundOne | None] = [None] * len(asked)
-        alike: dict[tuple[object, ...], list[tuple[int, AskedStructures]]] = {}
+        rows: list[PlainRow | None] = [None] * len(asked)
+        alike: dict[tuple[object, tuple[object, ...]], list[tuple[int, AskedStructures]]] = {}
+        keys: dict[tuple[str, ...], tuple[object, ...] | None] = {}
         for place, (lookup, covered) in enumerate(asked):
             structured = None if covered is None else self._structured(lookup, covered, 1)
-            if structured is not None:
-                alike.setdefault(structured.served.made_of, []).append((place, structured))
+            names = lookup.query.group_by
+            if names not in keys:
+                keys[names] = self._structures.single(lookup).key_of({name: given[name] for name in names})
+            key = keys[names]
+            if structured is not None and key is not None:
+                alike.setdefault((structured.served.made_of, key), []).append((place, structured))
             elif covered is not None:
-                found[place] = self._found_one(lookup, covered, given, None)
-        for members in alike.values():
-            together = self._found_together([one for _, one in members], given)
-            for (place, one), answers in zip(members, together or [None] * len(members), strict=True):
-                covered = one.moment.covered
-                if together is None:
-                    found[place] = self._found_one(asked[place][0], covered, given, one)
+                rows[place] = self._row_of_table(lookup, covered, given, structured)
+        for (_, key), members in alike.items():
+            found = self._found_together([one for _, one in members], key)
+            for number, (place, one) in enumerate(members):
+                lookup, covered = asked[place][0], one.moment.covered
+                if found is None:
+                    rows[place] = self._row_of_table(lookup, covered, given, one)
                 else:
-                    found[place] = FoundOne(covered.start_us, covered.end_us, answers)
-        shown: dict[str, Any] = {}
-        rows: list[PlainRow | None] = []
-        for (lookup, _), one_found in zip(asked, found, strict=True):
-            makes = self._plain_row(lookup.query.name)
-            if makes is None or one_found is None or one_found.answers is None:
-                rows.append(None)
-                continue
-            if not shown.keys() >= set(lookup.query.group_by):
-                shown |= self._shown_group(lookup, given)
-            rows.append(makes.plain(shown, one_found.start_us, one_found.end_us, one_found.answers))
+                    answers = FoundOne(covered.start_us, covered.end_us, found[number])
+                    rows[place] = self._structures.single(lookup).plain_row(answers, key)
         return rows
 
     def _found_together(
-        self, members: list[AskedStructures], given: Mapping[str, object]
+        self, members: list[AskedStructures], key: tuple[object, ...]
     ) -> list[list[Answer] | None] | None:
         """The answers of one group by queries with the same aggregates; None if a kernel cannot give them."""
         first = members[0]
         by_kernel = first.structures.by_kernel(first.served)
-        single = self._structures.single(self._state.lookups[first.served.query.name])
-        key = single.key_of({name: given[name] for name in first.served.query.group_by})
-        if by_kernel is None or key is None:
+        if by_kernel is None:
             return None
         pending = first.served.prepare(first.moment)
-        code = single.code(first.served, key)
+        code = self._structures.single(self._state.lookups[first.served.query.name]).code(first.served, key)
         if code < 0:
             return [None] * len(members)
         windows = [one.moment.covered for one in members]
         bounds = [(one.from_slot, one.to_slot, one.start_us, one.end_us) for one in windows]
         return by_kernel.each(pending, code, Coverage(*np.array(bounds, np.int64).T.copy()))
 
-    def _found_one(
+    def _row_of_table(
         self, lookup: Lookup, covered: Covered, given: Mapping[str, object], asked: AskedStructures | None
-    ) -> FoundOne:
+    ) -> PlainRow | None:
         """The answers of one group by one query."""
-        query = lookup.query
-        columns = key_columns(_stream(lookup), query, {name: given[name] for name in query.group_by})
-        answers = self._answers(lookup, covered, columns, asked)
-        values = [as_scalars(answers.lowered[call]) for call in query.aggregates] if len(answers) else None
-        return FoundOne(covered.start_us, covered.end_us, values)
-
-    def _shown_group(self, lookup: Lookup, given: Mapping[str, object]) -> dict[str, Any]:
-        """The attributes of a group as they are shown."""
         columns = key_columns(_stream(lookup), lookup.query, {name: given[name] for name in lookup.query.group_by})
-        types = _stream(lookup).attributes
-        return {name: column.cast(public_type(types[name]))[0].as_py() for name, column in columns.items()}
-
-    def _plain_row(self, query: str) -> OneRow | None:
-        if query not in self._rows:
-            lookup = self._state.lookups.get(query)
-            makes = None
-            if lookup is not None and lookup.query.group_by and not lookup.query.has_own_windows:
-                is_plain = lookup.query.having is None and not lookup.query.computed
-                makes = OneRow(_stream(lookup), lookup.query) if is_plain else None
-            self._rows[query] = makes if makes is not None and makes.is_plain else None
-        return self._rows[query]
+        table = lookup_table(_stream(lookup), self._answers(lookup, covered, columns, asked))
+        times = {WINDOW_START: covered.start_us, WINDOW_END: covered.end_us}
+        return {**table.to_pylist()[0], **times} if table.num_rows else None
 
 
 def _stream(lookup: Lookup) -> Stream:

@@ -19,7 +19,7 @@ from panewise.engine.on_demand.scalars import Values, as_scalars
 from panewise.engine.on_demand.sequence import S
 from panewise.engine.on_demand.served import Keys, Served, labelled_aggregates
 from panewise.engine.on_demand.shared_structures import SharedStructures
-from panewise.engine.one_row import OneRow
+from panewise.engine.one_row import OneRow, PlainRow
 from panewise.language.model import Query, Stream
 
 MOST_REMEMBERED = 65_536
@@ -45,6 +45,8 @@ class SingleLookups(Generic[S]):
         """Whether structures alone have the answers, with nothing left to do."""
         self.has_table = self.is_plain and not self._row.has_bounds
         """Whether the answers are all that a table shows."""
+        self.has_plain_row = self.has_table and self._row.is_plain
+        """Whether a plain row has all that a table shows."""
         self._key_length = len(query.group_by)
         self._is_ordered = self._order == sorted(self._order)
         self._labels = [(label, self._row.place_of(call)) for label, call in labelled_aggregates(query)]
@@ -99,6 +101,12 @@ class SingleLookups(Generic[S]):
         if found.answers is None:
             return self._row.nothing
         return self._row.table(self._columns(key), found.start_us, found.end_us, found.answers)
+
+    def plain_row(self, found: FoundOne, key: tuple[object, ...]) -> PlainRow | None:
+        """Answers as plain values; None if the group has none."""
+        if found.answers is None:
+            return None
+        return self._row.plain(self._columns(key), found.start_us, found.end_us, found.answers)
 
     def table_of(self, answers: QueryAnswers, key: tuple[object, ...]) -> pa.Table:
         """Answers that were found in another way as a table."""
