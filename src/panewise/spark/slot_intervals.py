@@ -43,6 +43,7 @@ MOST_WORD = 1 << 29
 class _Fold:
     """MAX, MIN or SUM of one input over each final slot that has a value, under a TimeGram."""
 
+    aggregate: PlannedAggregate
     function: str
     slots: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     timegram: TimeGram | None = None
@@ -103,7 +104,8 @@ class SlotIntervals(SlotSequence):
         if folded is not None and count:
             if len(np.flatnonzero((self._not_finite >= first) & (self._not_finite < end))):
                 raise IntervalNeedsEventsError("within_not_finite")
-            parts = [self._final(self._folds[aggregate.input, folded], first, end), self._read(aggregate, folded, late)]
+            fold = self._folds[aggregate.input, folded]
+            parts = [self._final(fold, first, end), self._read(fold, late)]
             known = [part for part in parts if part is not None]
             bounds[folded] = known[0] if len(known) == 1 else both(folded, known[0], known[1])
         return BoundedPart(count, bounds, kind is Type.BIGINT).interval(aggregate.call.function)
@@ -120,13 +122,13 @@ class SlotIntervals(SlotSequence):
         rest = Fraction(fold.rest) * int(high - low)
         return exact_number(lows.tolist()[0]) - rest, exact_number(highs.tolist()[0]) + rest
 
-    def _read(self, aggregate: PlannedAggregate, folded: str, late: Rows) -> Bounds | None:
+    def _read(self, fold: _Fold, late: Rows) -> Bounds | None:
         """The bounds over slots that may still change, from their partials; None if none has a value."""
-        values, rests, counted = self._values(aggregate, folded, late)
+        values, rests, counted = self._values(fold, late)
         if not counted.any():
             return None
         parts = [values[counted], rests[counted]] if rests.any() else [values[counted]]
-        return bounds_of(np.concatenate(parts), folded)
+        return bounds_of(np.concatenate(parts), fold.function)
 
     def _feed(self, part: Part, rows: Rows) -> None:
         if part is not self.final:
@@ -136,24 +138,19 @@ class SlotIntervals(SlotSequence):
         for one in {one.input: one for one in self._lookup.planned.aggregates}.values():
             before = self._counts[one.input]
             self._counts[one.input] = np.concatenate([before, before[-1] + np.cumsum(_counted(one, rows))])
-        for (place, folded), fold in self._folds.items():
-            one = next(
-                one
-                for one in self._lookup.planned.aggregates
-                if one.input == place and folded_for(one.call.function) == folded
-            )
-            values, rests, counted = self._values(one, folded, rows)
+        for fold in self._folds.values():
+            values, rests, counted = self._values(fold, rows)
             finite = counted & np.isfinite(values)
             self._not_finite = np.concatenate([self._not_finite, rows.slots[counted & ~finite]])
             fold.slots = np.concatenate([fold.slots, rows.slots[finite]])
             fold.rest = max(fold.rest, float(np.abs(rests[finite]).max(initial=0.0)))
             try:
-                self._take(fold, values[finite], self._type_of(one))
+                self._take(fold, values[finite])
             except PanewiseError:
                 self._gave_up = True
                 raise IntervalNeedsEventsError("within_gave_up") from None
 
-    def _take(self, fold: _Fold, values: Numbers, kind: Type | None) -> None:
+    def _take(self, fold: _Fold, values: Numbers) -> None:
         if not len(values):
             return
         if fold.timegram is None:
@@ -161,12 +158,14 @@ class SlotIntervals(SlotSequence):
             assert isinstance(window, TimeWindow)
             needed = buckets_from_values(self._lookup.query, {fold.function}, float(values.min()), float(values.max()))
             buckets = max(1, self._least_buckets, min(needed, self._plan.most_buckets))
-            fold.timegram = TimeGram(buckets, windows=[(window.left_us // slot_us, 0)], refine=True, type=kind)
+            windows, kind = [(window.left_us // slot_us, 0)], self._type_of(fold.aggregate)
+            fold.timegram = TimeGram(buckets, windows=windows, refine=True, type=kind)
         fold.timegram.update(values)
 
-    def _values(self, aggregate: PlannedAggregate, folded: str, rows: Rows) -> tuple[Numbers, Numbers, Any]:
+    def _values(self, fold: _Fold, rows: Rows) -> tuple[Numbers, Numbers, Any]:
         """What an aggregate answers over each slot, what rounding left of it, and which slots have a value."""
-        kind = CATALOGUE[folded].component(self._type_of(aggregate))
+        aggregate = fold.aggregate
+        kind = CATALOGUE[fold.function].component(self._type_of(aggregate))
         assert kind is not None
         columns = [rows.columns[name] for name in Component(kind, aggregate.input).column_names()]
         counted = _counted(aggregate, rows) > 0
@@ -188,8 +187,8 @@ class SlotIntervals(SlotSequence):
         aggregates = self._lookup.planned.aggregates
         self._slots = self._not_finite = np.empty(0, np.int64)
         self._counts = {one.input: np.zeros(1, np.int64) for one in aggregates}
-        folds = ((one.input, folded_for(one.call.function)) for one in aggregates)
-        self._folds = {(place, folded): _Fold(folded) for place, folded in folds if folded is not None}
+        folds = ((one, folded_for(one.call.function)) for one in aggregates)
+        self._folds = {(one.input, folded): _Fold(one, folded) for one, folded in folds if folded is not None}
 
 
 def _counted(aggregate: PlannedAggregate, rows: Rows) -> Ints:
