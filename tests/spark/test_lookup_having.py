@@ -209,16 +209,17 @@ def test_a_client_that_slept_builds_anew(tmp_path: Path) -> None:
 
 def test_structures_must_be_earned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    writer = written(tmp_path, having("busy", "COUNT(*) > 1") + having("busier", "COUNT(*) > 2"))
+    queries = having("busy", "COUNT(*) > 1") + having("busier", "COUNT(*) > 2") + having("low", "MIN(n) < 1")
+    writer = written(tmp_path, queries)
     client = LookupClient(tmp_path, refresh_every_s=0)
     for minute in (1, 2, 9):
         writer.run([event(minute, f"k{i}") for i in range(FOLD_ROWS)])
     built = []
-    for query in ("busy", "busy", "busier", "busier", "busier", "busier"):
+    for query in ("busy", "busy", "busier", "low", "low", "low", "low"):
         client.lookup(query, None if query == "busy" else {"k": "k1"})
-        built.append({one["queries"] for one in client.statistics()["structures"]})
-    assert built == [set(), {1}, {1}, {1}, {1}, {2}]
-    assert check(client, writer) == 2
+        built.append(max((one["queries"] for one in client.statistics()["structures"]), default=0))
+    assert built == [0, 1, 2, 2, 2, 2, 3], "busier needs nothing new, and low has to earn a column"
+    assert check(client, writer) == 3
 
 
 def test_sums_beyond_an_index(tmp_path: Path) -> None:

@@ -566,8 +566,9 @@ class LookupClient:
         size = len(closed)
         if size:
             return closed.answers(np.full(size, covered.start_us), np.full(size, covered.end_us))
-        nothing = _no_answers(lookup) if lookup.is_sliding else None
-        return nothing or over_nothing(_stream(lookup), lookup.query, covered.start_us, covered.end_us)
+        if lookup.is_sliding:
+            return _no_answers(lookup)
+        return over_nothing(_stream(lookup), lookup.query, covered.start_us, covered.end_us)
 
     def _plain_rows(
         self, asked: Sequence[tuple[Lookup, Covered | None]], given: Mapping[str, object]

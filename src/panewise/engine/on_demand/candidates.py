@@ -89,8 +89,8 @@ class CandidateIndex:
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
-        return self._filter.nbytes
+        """The memory that it takes; 0 before it is first needed."""
+        return self._filter.nbytes if self._made_for.range else 0
 
     @property
     def only_counts(self) -> bool:
