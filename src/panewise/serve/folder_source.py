@@ -296,6 +296,7 @@ class FolderSource(AnswerSource):
         # No request may be at work with the structures that go over to the new client.
         with nullcontext() if before is None else before.lock:
             client = LookupClient.over(self._folder, state, None if before is None else before.client, about.rebuilds)
+        client.follow()
         newer = Snapshot(client, about)
         if before is None or newer.workload is not before.workload:
             newer.prepare()

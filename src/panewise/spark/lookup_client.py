@@ -125,10 +125,13 @@ class LookupClient:
             # From now on they follow the later state; the earlier client would begin with its own.
             client._structures, client._intervals = earlier._structures, earlier._intervals
             earlier._structures, earlier._intervals = LookupStructures(earlier._state), {}
-            client._structures.follow(state)
         # Those of queries over rows are counted by the state.
         client._rebuilds, client._next_check_s = rebuilds - state.over_rows.rebuilds, 0.0
         return client
+
+    def follow(self) -> None:
+        """Bring structures up to date, so that no lookup does it. Cost: O(new partials), and a look at all of them."""
+        self._structures.follow(self._state)
 
     @property
     def state(self) -> LookupState:
@@ -376,6 +379,8 @@ class LookupClient:
         self._asked_newest = {}
         try:
             changed = self._catch_up()
+            if changed:
+                self.follow()
         finally:
             ended_s = monotonic()
             pause_s = max(self._refresh_every_s or 0.0, SHARE_OF_CHECKS * (ended_s - began_s))

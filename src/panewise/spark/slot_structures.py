@@ -317,11 +317,11 @@ class LookupStructures:
         return AskedStructures(structures, found, moment_of(state, lookup, covered))
 
     def follow(self, state: LookupState) -> None:
-        """Take in what is new, for what is looked up."""
+        """Take in what is new, for what is looked up, and now and then choose structures again."""
         nothing = Covered(0, 0, 0, 0, 0)
-        for lookup in self.lookups.values():
-            if self._taken.get(lookup.query.name) is not None:
-                self._of_store(lookup).append(moment_of(state, lookup, nothing))
+        of_stores = {self._store_of(self.lookups[name]): self.lookups[name] for name, one in self._taken.items() if one}
+        for key, lookup in of_stores.items():
+            self._by_store[key].append(moment_of(state, lookup, nothing))
 
     @property
     def nbytes(self) -> int:
