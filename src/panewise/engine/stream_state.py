@@ -22,7 +22,7 @@ from panewise.engine.generation import Generation, TreeState, decided, time_answ
 from panewise.engine.lookup import lookup_answers, lookup_arrays
 from panewise.engine.on_demand.kernel_answers import Arrays
 from panewise.engine.on_demand.served import labelled_aggregates
-from panewise.engine.on_demand.shared_structures import Keys, SharedStructures
+from panewise.engine.on_demand.shared_structures import EventStructures, Keys
 from panewise.engine.overflows import Overflows, found_in
 from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.engine.within import TimeGrams
@@ -78,7 +78,7 @@ class StreamState:
         self.changes: Changes | None = None
         """The last answers of sliding queries, once somebody asked for changes."""
         self.within = TimeGrams(stream)
-        self.structures = SharedStructures(stream)
+        self.structures = EventStructures(stream)
         self.changes_unchecked = 0
         """How many sliding queries came and went since the plan was compared with a fresh one."""
         self.has_changed = False

@@ -12,6 +12,7 @@ import pyarrow as pa
 from panewise.engine.engine import Engine
 from panewise.engine.ingest import read_events
 from panewise.engine.on_demand.keys import asked_times, key_columns
+from panewise.engine.one_row import PlainRow
 from panewise.errors import UnknownNameError
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
@@ -19,7 +20,6 @@ from panewise.planning.plan import Plan
 from panewise.serve.kept_windows import KeptWindows
 from panewise.serve.rehearsal import rehearse
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
-from panewise.spark.lookup_together import PlainRow
 from panewise.windows.clock import to_microseconds
 
 T = TypeVar("T")

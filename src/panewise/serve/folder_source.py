@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import Event, Lock, Thread
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from panewise.engine.one_row import PlainRow
 from panewise.engine.wide_columns import group_columns
 from panewise.errors import CommandError, FolderError, PanewiseError, StatementError
 from panewise.language.reader import apply
@@ -35,7 +36,6 @@ from panewise.serve.snapshot_builder import About, SnapshotBuilder, job_id
 from panewise.serve.snapshots import Snapshots
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
 from panewise.spark.lookup_client import LookupClient
-from panewise.spark.lookup_together import PlainRow
 from panewise.spark.query_audit import QueryAudit
 from panewise.spark.slot_log import PROBE_BYTES
 
@@ -237,7 +237,7 @@ class FolderSource(AnswerSource):
         if self._metrics is not None:
             self._metrics.refresh()
         if self._place.may_build():
-            self._build(self._active.client.state.having.asked)
+            self._build()
         if not self._builds_here:
             # Another process reads it; but whoever asks here shall know if it is gone.
             job_id(self._folder)
@@ -264,7 +264,7 @@ class FolderSource(AnswerSource):
         try:
             while True:
                 if self._place.may_build():
-                    self._build(())
+                    self._build()
                 first = self._newer(None)
                 if first is not None:
                     return first
@@ -273,10 +273,10 @@ class FolderSource(AnswerSource):
             self._close_builder()
             raise
 
-    def _build(self, asked: Collection[str]) -> None:
+    def _build(self) -> None:
         if self._builder is None:
             self._builder = self._new_builder()
-        self._builder.build(list(asked))
+        self._builder.build()
 
     def _new_builder(self) -> SnapshotBuilder | BuilderProcess:
         if isinstance(self._place, SharedPlace) and self._apart:
@@ -299,7 +299,10 @@ class FolderSource(AnswerSource):
             # There is a newer one already, which the next look finds.
             return None
         self._loaded, self._version = name, about.position.version
-        client = LookupClient.over(self._folder, state, None if before is None else before.client, about.rebuilds)
+        # No request may be at work with the structures that go over to the new client.
+        with nullcontext() if before is None else before.lock:
+            client = LookupClient.over(self._folder, state, None if before is None else before.client, about.rebuilds)
+        client.follow()
         newer = Snapshot(client, about)
         if before is None or newer.workload is not before.workload:
             newer.prepare()

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.on_demand.served import labelled_aggregates
+from panewise.engine.one_row import PlainRow
 from panewise.errors import CommandError
 from panewise.language.model import Query
 from panewise.language.workload import Workload
 from panewise.planning.plan import Plan
 from panewise.serve.messages import JobBatch
-from panewise.spark.lookup_together import PlainRow
 
 T = TypeVar("T")
 Arrays = dict[str, np.ma.MaskedArray[Any, Any]]

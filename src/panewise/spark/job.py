@@ -38,7 +38,14 @@ from panewise.spark.quotas import Quotas, added_queries
 from panewise.spark.replanning import cost_of_bases, sliding_queries, woven_anew
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
 from panewise.spark.row_merges import Merge, SortedMerge, TopKMerge
-from panewise.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
+from panewise.spark.stand_ins import (
+    StandIn,
+    check_lookups,
+    in_place_of,
+    no_total_order,
+    plan_with_stand_ins,
+    slot_length,
+)
 from panewise.spark.tuple_bases import HeadBase, TuplePlan, check_row_query
 from panewise.windows import TimeWindow
 from panewise.windows.slots import spans_of
@@ -476,7 +483,7 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
     if is_over_rows(query):
         check_structure(stream, query, prices)
     elif not query.window.is_sliding:
-        in_place_of(query, stream, slot_length(stream, workload.queries_of(stream.name)))
+        check_lookups(query, stream, slot_length(stream, workload.queries_of(stream.name)), prices)
     elif stream.granularity_us is not None and any(
         length % stream.granularity_us for span in spans_of(query.window) for length in span
     ):
