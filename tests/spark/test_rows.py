@@ -5,11 +5,13 @@ Random programs run over `tests.spark.simulated`; at the end is Spark itself.
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,8 +38,9 @@ from panewise.spark import FileSink, TableBatch
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient
+from panewise.spark.statement_log import StatementLog
 from panewise.spark.table_frames import BATCH_COLUMN
-from panewise.spark.tuple_bases import TuplePlan
+from panewise.spark.tuple_plan import TuplePlan
 
 STREAMS = """
 CREATE STREAM a (t TIMESTAMP, k BIGINT, x DOUBLE, s STRING, b BOOLEAN) TIMESTAMP BY t WATERMARK 10 MILLISECONDS;
@@ -366,3 +369,116 @@ def test_a_checkpoint_fits_the_same_job_in_another_process() -> None:
     assert "set(" not in str([base.identity for base in job.tuples.bases.values()])
     streams = {name: replace(stream, future_bound_us=7) for name, stream in workload.streams.items()}
     assert identity_of(job) == identity_of(Job.of(replace(workload, streams=streams), [0, 1]))
+
+
+LATER = {
+    "h": "HISTOGRAM(k) FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS]",
+    "t": "TOP_K(s, 2) FROM a [RANGE 6 MILLISECONDS SLIDE 2 MILLISECONDS]",
+    "o": "k, x FROM a [RANGE 8 MILLISECONDS SLIDE 4 MILLISECONDS] ORDER BY x LIMIT 2",
+    "j": "l.k, r.x FROM a [RANGE 9 MILLISECONDS] AS l JOIN c [RANGE 5 MILLISECONDS] AS r ON l.k = r.k",
+    "p": "k, t AS at FROM a WHERE x > 0",
+}
+
+
+def test_queries_that_come_and_go(tmp_path: Path) -> None:
+    """Row queries come and go through the control stream; each sees the events from the next batch on."""
+    for seed in range(3):
+        _come_and_go(seed, tmp_path / str(seed))
+
+
+def _come_and_go(seed: int, folder: Path) -> None:
+    dice = random.Random(seed)
+    workload = panewise.read(STREAMS + f"CREATE QUERY top AS {EVERY_QUERY['top']};")
+    spark = SimulatedSpark(workload, folder, live=True, wide_by="query", most_rows=1000)
+    assert list(spark.schemas) == ["long", "top", "later_rows"]
+    batches, _ = drawn_batches(seed, workload, 9)
+    for batch in batches:
+        # A live job gives its watermark by the newest events alone: nothing is late here.
+        for name, rows in batch.items():
+            time = workload.streams[name].timestamp
+            batch[name] = [row for row in rows if row[time] >= ORIGIN_US]
+    waiting, alive = dict(LATER), {}
+    came: dict[str, dict[str, int]] = {}
+    gone: dict[str, int] = {}
+    found: dict[str, list[Any]] = {name: [] for name in LATER}
+    top: list[Event] = []
+    accepted: dict[str, list[Event]] = {name: [] for name in workload.streams}
+    for batch in [*batches, {}]:
+        watermark_us = spark.watermark_ms * 1000 or None
+        arriving = {name: on_time(workload.streams[name], rows, watermark_us)[0] for name, rows in batch.items()}
+        for name, rows in arriving.items():
+            accepted[name] += rows
+        statements = []
+        if batch and waiting and dice.random() < 0.7:
+            name, select = waiting.popitem()
+            statements.append(f"CREATE QUERY {name} AS SELECT {select};")
+            alive[name] = select
+            came[name] = {
+                stream: max([row[workload.streams[stream].timestamp] for row in rows], default=0) + 1
+                for stream, rows in accepted.items()
+            }
+        elif batch and len(alive) > 3 and dice.random() < 0.5:
+            name = dice.choice(list(alive))
+            del alive[name]
+            gone[name] = watermark_us or 0
+            statements.append(f"DROP QUERY {name};")
+        spark.run_batch(arriving, statements, attempts=dice.randint(1, 2), shift=dice.randint(0, 1))
+        top += as_rows(spark.brought["top"])
+        for row in spark.brought["later_rows"].to_pylist():
+            found[row["query"]].append(json.loads(row["row"]))
+        if dice.random() < 0.3:
+            spark.start()
+    assert spark.counts["rejected_statements"] == 0
+    until_us = spark.watermark_ms * 1000
+    check(workload, {"top": top}, accepted, until_us)
+    for name, starts in came.items():
+        later = panewise.read(f"{STREAMS} CREATE QUERY {name} AS SELECT {LATER[name]};")
+        query = later.row_queries[name]
+        seen = {
+            stream: in_order_of_content(
+                query,
+                workload.streams[stream],
+                [row for row in rows if row[workload.streams[stream].timestamp] >= starts[stream]],
+            )
+            for stream, rows in accepted.items()
+        }
+        stamps = {stream: workload.streams[stream].timestamp for stream in workload.streams}
+        end_us = gone.get(name, until_us)
+        wanted = expected(oracle.rows_of(query, oracle.Input(stamps, seen, dict.fromkeys(stamps, end_us), {})))
+        if name == "p":
+            assert name not in gone or not wanted or found[name]
+            continue
+        if name != "j":
+            wanted = [row for row in wanted if row["window_start"] >= starts["a"]]
+        assert _texts(found[name]) == _texts(wanted), name
+    assert any(found.values())
+
+
+def _texts(rows: list[Event]) -> Counter[str]:
+    """Rows as texts, whether they come from JSON or from the oracle."""
+    return Counter(str({name: _plain(value) for name, value in row.items()}) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str) and value[:5] == "1970-":
+        return round(datetime.fromisoformat(value).timestamp() * 1e6)
+    if isinstance(value, float):
+        return value + 0.0
+    return "NaN" if value == "nan" else value
+
+
+def test_a_job_without_rows_takes_no_row_query(tmp_path: Path) -> None:
+    text = STREAMS + "CREATE QUERY counted AS SELECT COUNT(*) FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS];"
+    spark = SimulatedSpark(panewise.read(text), tmp_path, live=True)
+    assert list(spark.schemas) == ["long"]
+    spark.run_batch({"a": [], "c": []}, [f"CREATE QUERY h AS SELECT {LATER['h']};"])
+    (change,) = StatementLog(tmp_path).before(9)
+    assert "this job has no place for them" in str(change.statements[0].error)
+
+
+def test_later_rows_without_a_bound(tmp_path: Path) -> None:
+    workload = panewise.read(STREAMS + f"CREATE QUERY top AS {EVERY_QUERY['top']};")
+    spark = SimulatedSpark(workload, tmp_path, live=True, wide_by="query")
+    spark.run_batch({"a": [], "c": []}, [f"CREATE QUERY whole AS {EVERY_QUERY['whole']};"])
+    (change,) = StatementLog(tmp_path).before(9)
+    assert "write LIMIT, or give most_rows=" in str(change.statements[0].error)

@@ -15,11 +15,13 @@ from math import expm1
 from panewise.engine.generation import Generation, TreeState
 from panewise.engine.slot_store import MOVED_ROWS
 from panewise.engine.stream_state import StreamState
+from panewise.language.model import Query
 from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
 from panewise.planning.optimize import optimize
 from panewise.planning.plan import Plan
 from panewise.planning.trees import DEFAULT_RATE, Clock, StreamPlan
+from panewise.windows import reports_by_substream
 from panewise.windows.clock import show_time
 from panewise.windows.slots import lengths_in_slots
 
@@ -73,7 +75,7 @@ def overflow_lines(streams: Mapping[str, StreamState]) -> list[str]:
 
 def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan:
     """The plan of all generations together. Cost: O(queries), and planning those that are answered on demand."""
-    asked = replace(workload, queries={q.name: q for q in workload.queries.values() if not q.window.is_sliding})
+    asked = replace(workload, queries={q.name: q for q in workload.queries.values() if _is_in_no_tree(q)})
     plans: dict[str, StreamPlan] = {}
     trees = bases = 0
     for name, state in streams.items():
@@ -84,6 +86,10 @@ def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan
     prices = next((state.prices for state in streams.values()), Prices())
     rate = None if prices.rate == DEFAULT_RATE else prices.rate
     return replace(optimize(asked, rate=rate, groups=prices.groups), streams=plans)
+
+
+def _is_in_no_tree(query: Query) -> bool:
+    return not query.window.is_sliding or reports_by_substream(query.window)
 
 
 def predicted(at_work: TreeState, state: StreamState) -> TreeWork:

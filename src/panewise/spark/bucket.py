@@ -25,6 +25,7 @@ from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.language.model import Query
 from panewise.spark.fed_bases import FedBase, FedTree
 from panewise.spark.job import Job
+from panewise.spark.layouts import TableRows
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.tuple_bucket import TupleBucket
 from panewise.windows.clock import END_OF_STREAM
@@ -131,6 +132,7 @@ class Bucket:
                 states[name] = self._trees[name]
                 states[name].serve(tree.queries, tree.exact_from_us)
         self._trees = states
+        self.tuples.adopt(job.tuples)
         if fresh:
             for parts in log():
                 for part in parts:
@@ -197,6 +199,13 @@ class Bucket:
             closed = self._close(cut_us)
             yield Closed([*corrections.reported, *closed.reported], [*corrections.every, *closed.every])
             corrections = Closed([], [])
+
+    def closing_tuples(self, watermark_us: int) -> Iterator[TableRows | Closed]:
+        """The rows that the watermark completes, and the answers of substreams; after `closing`."""
+        for closed in self.tuples.closing(watermark_us):
+            if isinstance(closed, Closed):
+                self._count_overflows(closed.reported)
+            yield closed
 
     def _close(self, until_us: int) -> Closed:
         """The answers of the windows that end up to a time."""

@@ -23,6 +23,7 @@ from panewise.engine.wide_tables import Closed, family_table, query_table
 from panewise.errors import ArgumentError, NamesClashError
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
+from panewise.spark.tuple_plan import LATER_ROWS
 
 By = Literal["family", "query"]
 """What has a wide table of its own."""
@@ -174,7 +175,8 @@ def table_names(workload: Workload, by: AnyBy, *, is_live: bool = False) -> list
         shown = [LONG] if is_live or _sliding(workload) else []
     else:
         shown = [*_shown(workload, by), *([LONG] if is_live else [])]
-    return [*shown, *workload.row_queries]
+    rows = [*workload.row_queries]
+    return [*shown, *rows, *([LATER_ROWS] if is_live and rows else [])]
 
 
 def check_by(by: str, *, is_live: bool) -> None:

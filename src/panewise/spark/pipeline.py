@@ -19,7 +19,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from panewise.errors import ArgumentError, NotOnSparkError, SparkSetupError
+from panewise.engine.wide_tables import Closed
+from panewise.errors import ArgumentError, SparkSetupError
 from panewise.language.model import Stream
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE
@@ -33,7 +34,7 @@ from panewise.spark.combine import PACKED, combine_partitions
 from panewise.spark.cost_accumulator import costs_of
 from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
 from panewise.spark.identity import identity_of
-from panewise.spark.job import Job, check_workload
+from panewise.spark.job import Job, check_changed_only, check_workload
 from panewise.spark.layouts import By
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import PackedPart, pack_table
@@ -131,11 +132,7 @@ def packed_answers(
     """A DataFrame of packed answers, in the columns of `OUTPUT`, and the job that has the tables of them."""
     control, folder = asked.control, asked.folder
     check_workload(workload, lookups=folder is not None, rows=asked.rows, most_rows=asked.most_rows)
-    if control is not None and workload.row_queries:
-        raise NotOnSparkError(
-            f"query {next(iter(workload.row_queries))} answers with rows, and a job with a control stream answers "
-            f"aggregates only; give the row queries a job of their own"
-        )
+    check_changed_only(workload.queries.values(), changed_only=asked.changed_only)
     frames = by_stream(events, workload, every=control is not None)
     any_frame = next(iter(frames.values()))
     session = any_frame.sparkSession
@@ -297,8 +294,9 @@ def answer_bucket(
         for closed in bucket.closing(until_us):
             made = output_rows(map(pack_table, job.layout.rows(closed)), {})
             yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
-        for rows in bucket.tuples.closing(until_us):
-            yield pa.RecordBatch.from_pylist(output_rows([pack_table(rows)], {}), OUTPUT_ARROW)
+        for rows in bucket.closing_tuples(until_us):
+            made = output_rows(map(pack_table, job.layout.rows(rows) if isinstance(rows, Closed) else [rows]), {})
+            yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
         counts["overflown_answers"] = sum(bucket.overflown.values())
         if log is not None:
             log.write()

@@ -1,0 +1,134 @@
+"""Windows over the rows of substreams that slide: Spark reports them as the oracle does, in a stream and in a batch.
+
+Random programs run over `tests.spark.simulated`; Spark itself is in `test_conformance.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import oracle
+from tests.answers import to_answers
+from tests.dice import SeededDice, one_in
+from tests.spark.row_programs import by_content
+from tests.spark.simulated import SimulatedSpark
+from tests.workloads import UNIT_US, draw_query, draw_stream, in_any_order, random_events
+
+import panewise
+from panewise import spark as panewise_spark
+from panewise.errors import NotOnSparkError
+from panewise.language.model import Stream
+from panewise.language.workload import Workload
+from panewise.spark import processor
+from panewise.spark.job import Job
+
+ORIGIN_US = 1_356_998_400_000_000
+BATCHES = 12
+Event = dict[str, Any]
+
+
+def random_reports(seed: int) -> Workload:
+    """Queries that report substreams, beside one over time."""
+    dice = SeededDice(seed)
+    stream = draw_stream(dice, dice.pick((None, UNIT_US)))
+    drawn = [draw_query(dice, stream, "slides", ["range slide"])]
+    while len(drawn) < 5:
+        query = draw_query(dice, stream, f"q{len(drawn)}", ["substreams slide"])
+        drawn += [query] if query.window.partition_by else []
+    return in_any_order(Workload({stream.name: stream}, {query.name: query for query in drawn}))
+
+
+def wanted_of(job: Job, accepted: dict[str, list[Event]], until_us: int | None) -> list[oracle.Answer]:
+    """What all queries that report substreams must have answered; rows of one time are in the order of their values."""
+    found = []
+    for name, query in job.tuples.reports.items():
+        (number,) = job.tuples.reads[name]
+        base = job.tuples.bases[number]
+        time = base.stream.timestamp
+        names = [each for each in base.attributes if each != time]
+        rows = sorted(accepted[name], key=lambda event: by_content(event, names))
+        found += oracle.closed_answers(query, time, rows, until_us)
+    return found
+
+
+def accept(job: Job, stream: Stream, batch: list[Event], watermark_us: int | None, to: dict[str, list[Event]]) -> None:
+    """The events of a batch that are on time for each query."""
+    for name in job.tuples.reports:
+        (number,) = job.tuples.reads[name]
+        final_us = None if watermark_us is None else job.tuples.bases[number].final_us(watermark_us)
+        on_time = (event for event in batch if final_us is None or event[stream.timestamp] >= final_us)
+        to.setdefault(name, []).extend(on_time)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_streams(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are repeated and lost, buckets move, the job starts again, and the log is shortened early."""
+    monkeypatch.setattr(processor, "MOST_KEPT", 3)
+    workload = random_reports(seed)
+    (stream,) = workload.streams.values()
+    dice = SeededDice(seed + 1)
+    disorder_us = stream.watermark_us + dice.integer(0, 4) * UNIT_US
+    rows = random_events(seed, stream, 12 * BATCHES, span_us=40 * UNIT_US, disorder_us=disorder_us, origin_us=ORIGIN_US)
+    spark = SimulatedSpark(workload, tmp_path)
+    accepted: dict[str, list[Event]] = {name: [] for name in workload.queries}
+    for number in range(BATCHES):
+        batch = [] if one_in(dice, 6) else rows[number * 12 : number * 12 + 12]
+        accept(spark.packed.open(), stream, batch, spark.watermark_of_spark_us, accepted)
+        spark.run_batch({stream.name: batch}, attempts=dice.integer(1, 2), shift=dice.integer(0, 3))
+        if one_in(dice, 4):
+            spark.start()
+    until_us = spark.watermark_of_spark_us
+    spark.run_batch({})
+    job = spark.packed.open()
+    found = [one for one in to_answers(spark.table(), workload) if one.query in job.tuples.reports]
+    oracle.assert_same_answers(found, wanted_of(job, accepted, until_us))
+    most = max(sum(len(state["log"]) for state in spark.committed.values()), 1)
+    assert most <= len(spark.committed) * (3 + 1 + BATCHES), "the log is shortened"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_batch_jobs(seed: int, tmp_path: Path) -> None:
+    workload = random_reports(seed)
+    (stream,) = workload.streams.values()
+    rows = random_events(seed, stream, 150, span_us=40 * UNIT_US, disorder_us=UNIT_US, origin_us=ORIGIN_US)
+    spark = SimulatedSpark(workload, tmp_path)
+    spark.run_as_batch_job({stream.name: rows})
+    job = spark.packed.open()
+    found = [one for one in to_answers(spark.table(), workload) if one.query in job.tuples.reports]
+    oracle.assert_same_answers(found, wanted_of(job, dict.fromkeys(workload.queries, rows), None))
+
+
+STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, n BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;"
+LAST = "CREATE QUERY last AS SELECT k, SUM(n) AS total FROM s [PARTITION BY k ROWS 3 SLIDE 1] GROUP BY k;"
+
+
+def test_the_log_keeps_the_last_rows_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "MOST_KEPT", 4)
+    spark = SimulatedSpark(panewise.read(STREAM + LAST), tmp_path, wide_by="query")
+    entries, totals = [], {}
+    for number in range(60):
+        event = {"t": ORIGIN_US + number * UNIT_US, "k": number % 2, "n": number}
+        spark.run_batch({"s": [event]})
+        entries.append(sum(len(state["log"]) for state in spark.committed.values()))
+        for row in spark.brought["last"].to_pylist():
+            totals[row["window_end"].timestamp() * 1e6 - ORIGIN_US] = row["total"]
+    assert max(entries) <= 12
+    assert totals == {
+        number * UNIT_US: sum(range(number, max(number - 6, number % 2 - 1), -2)) for number in range(len(totals))
+    }
+    assert len(totals) >= 57
+
+
+def test_what_is_refused() -> None:
+    workload = panewise.read(STREAM + LAST)
+    with pytest.raises(NotOnSparkError, match="reports each substream when it has its next rows"):
+        panewise_spark.answers({}, workload, changed_only=True)
+    engine = panewise.Engine(workload)
+    engine.push("s", {"t": [ORIGIN_US], "k": [1], "n": [1]})
+    with pytest.raises(panewise.PanewiseError, match="advance without changed_only"):
+        engine.advance("s", ORIGIN_US + 1, changed_only=True)
+    assert engine.advance("s", ORIGIN_US + 1).num_rows == 1
+    with pytest.raises(panewise.StatementError, match="needs one window for all groups"):
+        panewise.read(f"{STREAM} CREATE QUERY q AS SELECT HISTOGRAM(n) FROM s [PARTITION BY k ROWS 3 SLIDE 1];")
