@@ -463,6 +463,44 @@ def gone_before(gone: dict[str, int], name: str, statements: list[str]) -> bool:
     return name in gone and f"DROP QUERY {name};" not in statements
 
 
+@pytest.mark.spark
+def test_a_query_that_comes_later_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    workload = panewise.read(STREAMS + f"CREATE QUERY top AS {EVERY_QUERY['top']};")
+    stream = workload.streams["a"]
+    batches, _ = drawn_batches(4, workload, 4)
+    (tmp_path / "control").mkdir()
+    found: dict[str, list[Event]] = {"top": [], "later_rows": []}
+
+    def write(batch: TableBatch) -> None:
+        found[batch.table] += as_rows(batch.rows.toArrow())
+
+    for number, batch in enumerate(batches):
+        # Statements of a batch hold from the next one on, and only a batch with files is a batch.
+        write_batches(tmp_path / "a", stream, [batch["a"]], number)
+        for name, rows in batch.items():
+            if name != "a":
+                write_batches(tmp_path / name, workload.streams[name], [rows], number)
+        if number == 1:
+            text = f"CREATE QUERY t AS SELECT {LATER['t']};"
+            (tmp_path / "control" / "1.json").write_text(json.dumps({"statement": text}), encoding="utf-8")
+        frames = {name: read_stream(spark, tmp_path / name, each) for name, each in workload.streams.items()}
+        control = spark.readStream.schema("statement STRING").json(str(tmp_path / "control"))
+        rows_of = panewise_spark.rows(frames, workload, control=control, folder=tmp_path / "shared")
+        writer = rows_of.write_stream(write).option("checkpointLocation", str(tmp_path / "progress"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    later = [json.loads(row["row"]) for row in found["later_rows"] if row["query"] == "t"]
+    newest_us = max(row["t"] for batch in batches[:2] for row in batch["a"])
+    query = panewise.read(f"{STREAMS} CREATE QUERY t AS SELECT {LATER['t']};").row_queries["t"]
+    seen = {
+        name: [row for batch in batches for row in batch[name] if row.get("t", 0) > newest_us] for name in ("a", "c")
+    }
+    stamps = {name: each.timestamp for name, each in workload.streams.items()}
+    until_us = max(_plain(row["window_end"]) for row in later)
+    wanted = expected(oracle.rows_of(query, oracle.Input(stamps, seen, dict.fromkeys(stamps, until_us), {})))
+    assert _texts(later) == _texts([row for row in wanted if row["window_start"] > newest_us])
+    assert found["top"]
+
+
 def _texts(rows: list[Event]) -> Counter[str]:
     """Rows as texts, whether they come from JSON or from the oracle."""
     return Counter(str({name: _plain(value) for name, value in row.items()}) for row in rows)

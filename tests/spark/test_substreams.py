@@ -1,6 +1,6 @@
 """Windows over the rows of substreams that slide: Spark reports them as the oracle does, in a stream and in a batch.
 
-Random programs run over `tests.spark.simulated`; Spark itself is in `test_conformance.py`.
+Random programs run over `tests.spark.simulated`; at the end is Spark itself.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 from tests import oracle
 from tests.answers import to_answers
 from tests.dice import SeededDice, one_in
 from tests.spark.row_programs import by_content
 from tests.spark.simulated import SimulatedSpark
+from tests.spark.streaming import public_table, read_stream, write_batches
 from tests.workloads import UNIT_US, draw_query, draw_stream, in_any_order, random_events
 
 import panewise
@@ -132,3 +134,29 @@ def test_what_is_refused() -> None:
     assert engine.advance("s", ORIGIN_US + 1).num_rows == 1
     with pytest.raises(panewise.StatementError, match="needs one window for all groups"):
         panewise.read(f"{STREAM} CREATE QUERY q AS SELECT HISTOGRAM(n) FROM s [PARTITION BY k ROWS 3 SLIDE 1];")
+
+
+@pytest.mark.spark
+def test_a_batch_and_a_stream_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """The stream is started again in between."""
+    workload = random_reports(2)
+    (stream,) = workload.streams.values()
+    rows = random_events(2, stream, 120, span_us=30 * UNIT_US, origin_us=ORIGIN_US)
+    job = Job.of(workload, [0])
+    frame = spark.createDataFrame(public_table(stream, rows))
+    found = to_answers(panewise_spark.answers(frame, workload).toArrow(), workload)
+    every = dict.fromkeys(workload.queries, rows)
+    oracle.assert_same_answers(
+        [one for one in found if one.query in every and one.query != "slides"], wanted_of(job, every, None)
+    )
+    columns = panewise_spark.answers(frame, workload).schema
+    for first, last in ((0, 2), (2, 4)):
+        write_batches(tmp_path / "events", stream, [rows[n * 30 : n * 30 + 30] for n in range(first, last)], first)
+        answers = panewise_spark.answers(read_stream(spark, tmp_path / "events", stream), workload)
+        writer = answers.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "progress"))
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    written = spark.read.schema(columns).parquet(str(tmp_path / "out")).toArrow()
+    found = [one for one in to_answers(written, workload) if one.query != "slides"]
+    until_us = (max(row[stream.timestamp] for row in rows) - stream.watermark_us) // 1000 * 1000
+    (final_us,) = {base.final_us(until_us) for base in job.tuples.bases.values()}
+    oracle.assert_same_answers(found, wanted_of(job, every, final_us))
