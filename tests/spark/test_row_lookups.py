@@ -332,7 +332,6 @@ def test_what_spark_cannot_answer_is_refused_with_the_cure(tmp_path: Path) -> No
             panewise_spark.check_workload(panewise.read(f"{STREAM};CREATE QUERY q AS SELECT {query}"), **options)
 
     refused("SUM(n) FROM s [ROWS 5]", r"give folder= \(in a job file: \[lookups\]\)")
-    refused("SUM(n) FROM s [ROWS 5 SLIDE 2]", r"total order.*\[PARTITION BY a ROWS n SLIDE m\]", lookups=True)
     refused("SUM(n) FROM s [PARTITION BY k ROWS 5] GROUP BY k", r"give folder= \(in a job file: \[lookups\]\)")
     with pytest.raises(PanewiseError, match="USING timegram cannot answer it"):
         Job.of(

@@ -232,6 +232,28 @@ class SubstreamReports:
         self._positions = np.concatenate([self._positions, numbers])
 
 
+def answers_over_stream(
+    events: OrderedEvents,
+    places: Ints,
+    queries: Sequence[Query],
+    reported: int,
+    final: int,
+    edges: tuple[Ints, Ints],
+) -> list[QueryAnswers]:
+    """The answers of windows over the rows of a whole stream that end after `reported` rows and up to `final` rows.
+
+    `places` are the positions of the rows, which rise. Rows of other groups may be missing, so `edges` has the
+    positions of the first and the last rows of all windows, and their times. The queries have one GROUP BY.
+    """
+    nothing = np.zeros(1, np.int64)
+    of = np.zeros(len(places), np.int64)
+    fresh = _FreshRows(events, of, places, np.array([final]), np.array([reported]), edges)
+    alike: dict[Expression | None, list[_Reporting]] = {}
+    for query in queries:
+        alike.setdefault(query.where, []).append(_Reporting(query, nothing, None))
+    return [answers for several in alike.values() for answers in fresh.answers(several)]
+
+
 @dataclass(frozen=True)
 class _FreshRows:
     """The rows of the substreams that got some, and what is known of each substream."""
@@ -241,6 +263,8 @@ class _FreshRows:
     positions: Ints
     counts: Ints
     reported: Ints
+    edges: tuple[Ints, Ints] | None = None
+    """Positions and their times, where rows may be missing."""
 
     def answers(self, several: Sequence[_Reporting]) -> Iterator[QueryAnswers]:
         """The answers of queries with the same GROUP BY and WHERE."""
@@ -318,6 +342,11 @@ class _FreshRows:
 
     def _times(self, of: Ints, places: Ints) -> Ints:
         """The times of rows, given their substreams and their positions there."""
+        if self.edges is not None:
+            numbers, times = self.edges
+            order = np.argsort(numbers)
+            found: Ints = times[order[np.searchsorted(numbers[order], places)]]
+            return found
         order, starts = self._by_substream
         rows: Ints = order[starts[of] + places - self.positions[order[starts[of]]]]
         return self.events.times[rows]

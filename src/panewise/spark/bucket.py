@@ -7,7 +7,7 @@ whole history and the end of the stream.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
@@ -140,14 +140,17 @@ class Bucket:
                         state.store.append(part.partials)
         self.resume(self.closed_us)
 
-    def resume(self, closed_us: int | None) -> None:
-        """Go on after windows that end up to an instant were answered, here or elsewhere."""
+    def resume(self, closed_us: int | None, final_rows: Mapping[str, int] | None = None) -> None:
+        """Go on after windows that end up to an instant were answered, here or elsewhere.
+
+        `final_rows` are those of whole streams at that instant.
+        """
         # A bucket that had nothing to close may be behind. Queries that came since report from the same instant.
         known = [time_us for time_us in (closed_us, self._job.since_us) if time_us is not None]
         self.closed_us = max(known, default=None)
         self._changes = None
         self._let_go()
-        self.tuples.resume(self.closed_us)
+        self.tuples.resume(self.closed_us, final_rows)
 
     def _let_go(self) -> None:
         """Drop the partials that no window ending after the last one answered covers."""

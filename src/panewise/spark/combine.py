@@ -27,7 +27,7 @@ from panewise.spark.packing import pack
 from panewise.spark.processor import COUNTED
 from panewise.spark.projection import row_column
 from panewise.spark.row_bases import RowBase
-from panewise.spark.tuple_bases import TupleBase, cell_column
+from panewise.spark.tuple_bases import OrderBase, TupleBase, cell_column
 
 PACKED = f"bucket INT, base INT, partials BINARY, {COMBINED_COLUMNS}, newest_us BIGINT, newest TIMESTAMP"
 """A row of packed partials, or of counts. Spark's watermark follows from `newest`, the time of the newest event."""
@@ -159,6 +159,9 @@ class _Combining:
         tuples = base.tuples(np.asarray(batch.column("time")), cells)
         places = base.places(tuples, len(self._job.bucket_ids))
         yield from self._by_bucket(base.number, tuples, places)
+        if isinstance(base, OrderBase):
+            counts = pack(base.counts(tuples))
+            yield from ((bucket, base.number, counts) for bucket in self._job.bucket_ids)
 
     def _cell(self, base: TupleBase, cell: Expression, batch: pa.RecordBatch) -> pa.Array:
         """What is computed of each event: by Spark already, or here if queries come and go."""

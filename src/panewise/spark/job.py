@@ -35,11 +35,13 @@ from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
 from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
+from panewise.spark.ordered_merge import OrderedMerge
 from panewise.spark.quotas import Quotas, added_queries
 from panewise.spark.replanning import cost_of_bases, sliding_queries, woven_anew
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
-from panewise.spark.row_merges import LaterRows, Merge, merges_of
-from panewise.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
+from panewise.spark.row_merges import AnyMerge, LaterRows, merges_of
+from panewise.spark.stand_ins import StandIn, in_place_of, plan_with_stand_ins, slot_length
+from panewise.spark.tuple_bases import OrderBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query
 from panewise.windows import RowWindow, TimeWindow, reports_by_substream
 from panewise.windows.slots import spans_of
@@ -165,7 +167,8 @@ class Job:
                 check_structure(stream, query, prices)
             job = job._with_row_bases(stream, over_rows, None)
         tuples = TuplePlan.of(workload.row_queries, workload.streams, job.next_base, _reports(workload))
-        tuples = replace(tuples, tables=workload.row_queries, most_rows=most_rows)
+        homes = {name: layout.table_of(query) for name, query in tuples.reports.items() if _is_over_stream(query)}
+        tuples = replace(tuples, tables=workload.row_queries, most_rows=most_rows, homes=homes)
         return replace(job, tuples=tuples, next_base=job.next_base + len(tuples.bases))
 
     def for_combining(self) -> Job:
@@ -208,9 +211,15 @@ class Job:
         return self.is_live and bool(self.tuples.tables)
 
     @property
-    def merges(self) -> dict[str, Merge]:
+    def merges(self) -> dict[str, AnyMerge]:
         """How the rows of a window are merged from all buckets, for each table where they must be."""
-        return merges_of(self.tuples, is_live=self.takes_rows)
+        found: dict[str, AnyMerge] = {**merges_of(self.tuples, is_live=self.takes_rows)}
+        for table in set(self.tuples.homes.values()):
+            queries = {name: self.tuples.reports[name] for name, home in self.tuples.homes.items() if home == table}
+            bases = {name: self.tuples.bases[self.tuples.reads[name][0]] for name in queries}
+            ordered = {name: base for name, base in bases.items() if isinstance(base, OrderBase)}
+            found[table] = OrderedMerge(table, self.layout, queries, ordered)
+        return found
 
     def plans_of(self, stream: str) -> list[tuple[StreamPlan, list[Base]]]:
         """The plans over a stream, each with those of its bases that some query needs."""
@@ -481,17 +490,25 @@ def check_rows(query: RowQuery, most_rows: int | None) -> None:
 
 def check_changed_only(queries: Iterable[Query], *, changed_only: bool) -> None:
     """Raise if changes are asked for where no window is before another for all groups."""
-    name = next((query.name for query in queries if reports_by_substream(query.window)), None)
+    sliding = (query for query in queries if query.window.is_sliding)
+    name = next((query.name for query in sliding if isinstance(query.window, RowWindow)), None)
     if changed_only and name is not None:
         raise NotOnSparkError(
-            f"query {name} reports each substream when it has its next rows, and not as time passes: leave out "
-            f"changed_only, or give the query a job of its own"
+            f"query {name} reports when there are its next rows, and not as time passes: leave out changed_only, or "
+            f"give the query a job of its own"
         )
 
 
 def _reports(workload: Workload) -> dict[str, Query]:
-    """The queries that report each substream by itself."""
-    return {name: query for name, query in workload.queries.items() if reports_by_substream(query.window)}
+    """The queries over rows that slide."""
+    queries = workload.queries.items()
+    return {name: query for name, query in queries if reports_by_substream(query.window) or _is_over_stream(query)}
+
+
+def _is_over_stream(query: Query) -> bool:
+    """Whether a query slides over the rows of a whole stream."""
+    window = query.window
+    return isinstance(window, RowWindow) and window.is_sliding and not window.partition_by
 
 
 def check_query(query: Query, *, lookups: bool = False) -> None:
@@ -503,10 +520,8 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
                 f"job file: [lookups]) and look it up from there, or look it up with panewise.Engine"
             )
         return
-    if reports_by_substream(query.window):
+    if isinstance(query.window, RowWindow):
         return
-    if not isinstance(query.window, TimeWindow):
-        raise no_total_order(query)
     if not query.window.is_sliding and not lookups:
         raise NotOnSparkError(
             f"query {query.name}: its window is evaluated on demand, and on Spark windows report as they close; "
@@ -518,6 +533,11 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
 def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
     """Raise if a running job cannot take a query of the workload."""
     check_query(query, lookups=True)
+    if _is_over_stream(query):
+        raise NotOnSparkError(
+            f"query {query.name}: a window over the rows of a whole stream counts them from the beginning, so such a "
+            f"query must be there when the job starts; use [PARTITION BY a ROWS n SLIDE m], or a new job"
+        )
     stream = workload.streams[query.stream]
     clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(INTERVAL_COLUMNS)))
     if clash:

@@ -56,6 +56,10 @@ class Layout(ABC):
     def schemas(self) -> Mapping[str, pa.Schema]:
         """The columns of each table, by its name."""
 
+    def table_of(self, query: Query) -> str:
+        """The table of a query's answers."""
+        return LONG
+
     @property
     def families(self) -> Iterable[Family]:
         """The families that are shown as one table each: a row of theirs needs the answers of all their queries."""
@@ -156,10 +160,11 @@ class WideLayout(Layout):
     def _by_table(self, parts: Iterable[QueryAnswers]) -> dict[str, list[QueryAnswers]]:
         found: dict[str, list[QueryAnswers]] = {}
         for part in parts:
-            found.setdefault(self._table_of(part.query), []).append(part)
+            found.setdefault(self.table_of(part.query), []).append(part)
         return found
 
-    def _table_of(self, query: Query) -> str:
+    def table_of(self, query: Query) -> str:
+        """The table of a query's answers."""
         name, known = self._homes.get(query.name, (LONG, query))
         return name if known == query else LONG
 

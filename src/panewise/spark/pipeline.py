@@ -41,6 +41,7 @@ from panewise.spark.packing import PackedPart, pack_table
 from panewise.spark.processor import CONTROL, BucketProcessor
 from panewise.spark.projection import project, whole
 from panewise.spark.quotas import Quotas
+from panewise.spark.row_merges import AnyMerge, merge_partitions
 from panewise.spark.settings import STATE_STORE
 from panewise.spark.slot_log import write_job
 from panewise.spark.tuple_bucket import arrived_tuples
@@ -101,8 +102,16 @@ def answers(
     """
     asked = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas)
     packed, job = packed_answers(events, workload, asked)
-    (schema,) = job.schemas.values()
-    return packed.mapInArrow(unpack_partitions(schema), answers_type(schema))
+    ((table, schema),) = job.schemas.items()
+    return unpacked(packed, schema, job.merges.get(table))
+
+
+def unpacked(packed: DataFrame, schema: pa.Schema, merge: AnyMerge | None) -> DataFrame:
+    """The rows of one table, given its packed rows; those that are merged meet where their part says."""
+    if merge is not None:
+        together = packed.where("content IS NOT NULL").select("part", "content").repartition("part")
+        return together.mapInArrow(merge_partitions(merge), answers_type(schema))
+    return packed.select("content").mapInArrow(unpack_partitions(schema), answers_type(schema))
 
 
 @dataclass(frozen=True)

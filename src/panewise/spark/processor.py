@@ -155,6 +155,7 @@ class Notes:
     `newest` and `applied` are of a job with a control stream: the newest event of each stream, and the statements that
     the bucket went by. `slots` and `rows` are the last batches that it wrote to the slot log and the row log, and
     `behind` is what it could not write. `called` is the last batch with rows, and `called_before` the one before it.
+    `final_rows` is how many rows of whole streams are final, by base.
     """
 
     newest: Newest = field(default_factory=Newest)
@@ -164,6 +165,7 @@ class Notes:
     behind: Behind | None = None
     called: int = NO_BATCH
     called_before: int = NO_BATCH
+    final_rows: dict[str, int] = field(default_factory=dict)
 
     def in_batch(self, batch: int, *, has_rows: bool) -> Notes:
         """The notes in a batch. A batch with rows calls every bucket, and may call one once more by a timer."""
@@ -355,7 +357,9 @@ class BucketProcessor(StatefulProcessor):
                 reported[closed.table] += closed.answers
             else:
                 reported += answers_of(closed.reported)
-                made = list(job.layout.rows(closed))
+                # Where rows of a table are merged, those that need no merging are spread over the places.
+                place = job.bucket_ids.index(bucket_id)
+                made = [rows._replace(part=place) for rows in job.layout.rows(closed)]
             counts["close_ns"] += perf_counter_ns() - began
             began = perf_counter_ns()
             packed += map(pack_table, made)
@@ -367,7 +371,8 @@ class BucketProcessor(StatefulProcessor):
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
         if arrivals.statements and bucket_id == job.bucket_ids[0]:
             self._take_statements(job, batch, arrivals, newest.up_to_us, watermark_us)
-        notes = replace(notes, newest=newest).in_batch(batch, has_rows=arrivals.has_rows)
+        notes = replace(notes, newest=newest, final_rows=bucket.tuples.final_rows)
+        notes = notes.in_batch(batch, has_rows=arrivals.has_rows)
         if self._folder is not None:
             entry = Entry.of(arrived.kept, watermark_us, bucket.closed_us, content, job.changes)
             entry = replace(entry, after=notes.after(batch))
@@ -435,7 +440,8 @@ class BucketProcessor(StatefulProcessor):
                 content = self._entry(key)
                 cached.append(key, content, unpack_parts(content))
             cached.entries = {key: cached.entries[key] for key in log}
-            cached.bucket.resume(None if progress.closed_us == NEVER else progress.closed_us)
+            closed_us = None if progress.closed_us == NEVER else progress.closed_us
+            cached.bucket.resume(closed_us, Notes.of(progress.notes).final_rows)
         return cached
 
     def _keep(self, bucket_id: int, cached: CachedBucket) -> None:

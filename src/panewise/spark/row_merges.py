@@ -27,6 +27,7 @@ from panewise.language.evaluate import evaluate
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import SortedQuery, TopKQuery
+from panewise.spark.ordered_merge import OrderedMerge, sent_for
 from panewise.spark.packing import unpack
 from panewise.spark.row_order import in_order
 from panewise.spark.tuple_bases import HeadBase
@@ -166,7 +167,10 @@ def _as_json(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def merge_partitions(merge: Merge) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+AnyMerge = Merge | OrderedMerge
+
+
+def merge_partitions(merge: AnyMerge) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that `mapInArrow` applies to each partition of packed rows, which has its windows as a whole."""
 
     def merge_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -174,9 +178,15 @@ def merge_partitions(merge: Merge) -> Callable[[Iterable[pa.RecordBatch]], Itera
         for batch in batches:
             for part, content in zip(batch.column("part").to_pylist(), batch.column("content")):
                 rows = unpack(content.as_buffer())
-                query = (rows.schema.metadata or {}).get(_QUERY, b"")
+                query = sent_for(rows) or (rows.schema.metadata or {}).get(_QUERY, b"")
+                if isinstance(merge, OrderedMerge) and not query:
+                    yield rows.cast(merge.schema)
+                    continue
                 by_part.setdefault((part, query), []).append(rows)
         for some in by_part.values():
+            if isinstance(merge, OrderedMerge):
+                yield from merge.answers(some)
+                continue
             yield from merge.merged(pa.Table.from_batches(some, some[0].schema).combine_chunks()).to_batches()
 
     return merge_rows

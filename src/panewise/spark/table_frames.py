@@ -28,12 +28,11 @@ from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.job import Job
 from panewise.spark.layouts import AnyBy, check_by, table_names
-from panewise.spark.pipeline import AnswerOptions, by_stream, packed_answers
+from panewise.spark.pipeline import AnswerOptions, by_stream, packed_answers, unpacked
 from panewise.spark.projection import select
 from panewise.spark.quotas import Quotas
-from panewise.spark.row_merges import Merge, merge_partitions
+from panewise.spark.row_merges import AnyMerge
 from panewise.spark.tuple_bases import PassBase
-from panewise.spark.unpack import answers_type, unpack_partitions
 from panewise.windows.clock import END_OF_STREAM, to_microseconds
 
 BATCH_COLUMN = "panewise_batch"
@@ -253,7 +252,7 @@ class Tables(Mapping[str, DataFrame]):
         self,
         packed: DataFrame,
         schemas: Mapping[str, pa.Schema],
-        merges: Mapping[str, Merge] | None = None,
+        merges: Mapping[str, AnyMerge] | None = None,
         selected: Mapping[str, DataFrame] | None = None,
     ) -> None:
         self._schemas = dict(schemas)
@@ -348,10 +347,5 @@ def _check_writer(writer: Any, what: str) -> None:
         raise ArgumentError(f"{what} is a function of a TableBatch, a FileSink or a DeltaSink, not {writer!r}")
 
 
-def _unpacked(packed: DataFrame, table: str, schema: pa.Schema, merge: Merge | None) -> DataFrame:
-    mine = packed.where(F.col("table_name") == table)
-    if merge is not None:
-        together = mine.select("part", "content").repartition("part")
-        return together.mapInArrow(merge_partitions(merge), answers_type(schema))
-    content = mine.select("content")
-    return content.mapInArrow(unpack_partitions(schema), answers_type(schema))
+def _unpacked(packed: DataFrame, table: str, schema: pa.Schema, merge: AnyMerge | None) -> DataFrame:
+    return unpacked(packed.where(F.col("table_name") == table), schema, merge)

@@ -9,6 +9,7 @@ need the same tuples share a base, so that these travel once. A bucket then is a
 | `HeadBase` | ORDER BY | an event; with LIMIT k only the first k of a slot | time and key |
 | `KeyBase` | JOIN | an event with a key | the key |
 | `PassBase` | selections | the columns selected | time |
+| `OrderBase` | windows over the rows of a whole stream that slide | an event; how many a slot has | the slot |
 | `SubstreamBase` | windows over PARTITION BY ... ROWS that slide | an event | what makes the substreams |
 
 A tuple is late if its slot is wholly behind the watermark; slots of joins and selections are a microsecond long.
@@ -348,6 +349,57 @@ class SubstreamBase(TupleBase):
         """By what makes the substreams."""
         keys = [(tuples.column(name), self.attributes[name]) for name in self.partition_by]
         return places_of(self.number, keys, tuples.num_rows, buckets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderBase(TupleBase):
+    """Events by the slot that they lie in, and for every bucket how many events each slot has."""
+
+    read: tuple[str, ...]
+    """The attributes that queries read, in the order of the declaration."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The stream."""
+        return OrderBase, self.stream.name
+
+    @property
+    def cells(self) -> tuple[Expression, ...]:
+        """The attributes."""
+        return tuple(Attribute(name) for name in self.read if name != self.stream.timestamp)
+
+    @property
+    def attributes(self) -> Mapping[str, Type]:
+        """Those that are read."""
+        return {name: self.stream.attributes[name] for name in self.read}
+
+    def joined(self, other: Self) -> Self:
+        """One base with the attributes of both."""
+        read = {*self.read, *other.read}
+        return replace(super().joined(other), read=tuple(name for name in self.stream.attributes if name in read))
+
+    def tuples(self, times: Ints, cells: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The events."""
+        return self._row(times, cells)
+
+    def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
+        """By slot, so that one bucket can put the events of a slot in order."""
+        slots = pa.array(self.times(tuples) // self.slot_us)
+        return places_of(self.number, [(slots, Type.BIGINT)], tuples.num_rows, buckets)
+
+    def counts(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
+        """How many of some events lie in each slot."""
+        slots, counts = np.unique(self.times(tuples) // self.slot_us, return_counts=True)
+        return pa.record_batch({self.stream.timestamp: pa.array(slots * self.slot_us), COUNT: pa.array(counts)})
+
+    def count(self, tuples: pa.RecordBatch) -> int:
+        """How many events they are; counts that every bucket gets are none."""
+        return 0 if is_counts(tuples) else int(tuples.num_rows)
+
+
+def is_counts(tuples: pa.RecordBatch) -> bool:
+    """Whether tuples of an `OrderBase` are the counts of slots."""
+    return COUNT in tuples.schema.names
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ built anew takes these in and goes on from the last watermark; what that reports
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,12 +20,15 @@ from panewise.engine.windowed.feed import Feed
 from panewise.engine.windowed.operator import Operator
 from panewise.engine.windowed.output import QueryRows, schema_of
 from panewise.engine.windowed.row_queries import build_operator
+from panewise.language.model import Query
 from panewise.language.row_queries import JoinQuery, RowQuery, SortedQuery, TopKQuery
 from panewise.planning.windowed import share_key
 from panewise.spark.layouts import ROWS_AT_ONCE, TableRows
+from panewise.spark.ordered_merge import as_rows
+from panewise.spark.ordered_rows import OrderedRows, longest_of
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.row_merges import for_later
-from panewise.spark.tuple_bases import HeadBase, PassBase, SubstreamBase, TupleBase
+from panewise.spark.tuple_bases import HeadBase, OrderBase, PassBase, SubstreamBase, TupleBase, is_counts
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, windows_of
 from panewise.windows.slots import lengths_of
 
@@ -85,6 +88,8 @@ class TupleBucket:
         self._operators: list[Operator] = []
         self._reports: dict[str, SubstreamReports] = {}
         """The reports of substreams, by the name of their base."""
+        self._ordered: dict[str, OrderedRows] = {}
+        """The rows of whole streams, by the name of their base."""
         self.adopt(plan)
 
     def adopt(self, plan: TuplePlan) -> None:
@@ -102,7 +107,10 @@ class TupleBucket:
         for name, base in self._bases.items():
             if isinstance(base, SubstreamBase):
                 self._report(name, base, before)
+            elif isinstance(base, OrderBase):
+                self._ordered.setdefault(name, OrderedRows(base))
         self._reports = {name: reports for name, reports in self._reports.items() if name in self._bases}
+        self._ordered = {name: ordered for name, ordered in self._ordered.items() if name in self._bases}
 
     def _answer(self, query: RowQuery) -> None:
         """Answer one more row query, with an operator that is there or a new one."""
@@ -129,7 +137,8 @@ class TupleBucket:
     def live_rows(self) -> int:
         """How many tuples wait for the watermark, and how many rows are kept of substreams."""
         waiting = sum(len(feed.log.times) for feed in self._feeds.values())
-        return waiting + sum(reports.rows_held for reports in self._reports.values())
+        kept = sum(reports.rows_held for reports in self._reports.values())
+        return waiting + kept + sum(ordered.rows_held for ordered in self._ordered.values())
 
     def append(self, parts: Iterable[PackedPart]) -> None:
         """Take in tuples; others are ignored."""
@@ -140,7 +149,10 @@ class TupleBucket:
             tuples = part.partials
             if isinstance(base, SubstreamBase) and NUMBER in tuples.schema.names:
                 tuples = self._restored(base, tuples)
-            self._feeds[base.name].push(base.events(tuples))
+            if isinstance(base, OrderBase) and is_counts(tuples):
+                self._ordered[base.name].count(tuples)
+            else:
+                self._feeds[base.name].push(base.events(tuples))
             newest_us = int(base.times(part.partials).max())
             self._newest_us[base.number] = max(newest_us, self._newest_us.get(base.number, newest_us))
 
@@ -170,8 +182,13 @@ class TupleBucket:
         """Whether the rows of a base stay until `kept_parts` takes their place."""
         return f"tuples {number}" in self._reports
 
-    def resume(self, closed_us: int | None) -> None:
-        """Go on after a watermark whose rows were reported, here or elsewhere."""
+    @property
+    def final_rows(self) -> dict[str, int]:
+        """How many rows of whole streams are final, by the number of their base."""
+        return {str(self._bases[name].number): ordered.final for name, ordered in self._ordered.items()}
+
+    def resume(self, closed_us: int | None, final_rows: Mapping[str, int] | None = None) -> None:
+        """Go on after a watermark whose rows were reported, here or elsewhere; `final_rows` are those at it."""
         if closed_us is not None and (self.closed_us is None or closed_us > self.closed_us):
             self._advance(closed_us)
             for operator in self._operators:
@@ -179,6 +196,16 @@ class TupleBucket:
                     output.fetch()
             for reports in self._reports.values():
                 reports.settle()
+            for name, ordered in self._ordered.items():
+                known = (final_rows or {}).get(str(self._bases[name].number))
+                if known is not None:
+                    ordered.align(known)
+                ordered.settle(longest_of(self._reporting(name)))
+
+    def _reporting(self, name: str) -> dict[str, Query]:
+        """The queries that report from a base."""
+        number = self._bases[name].number
+        return {each: query for each, query in self._plan.reports.items() if number in self._plan.reads[each]}
 
     def closing(self, watermark_us: int) -> Iterator[TableRows | Closed]:
         """The rows that a watermark completes, and what substreams report."""
@@ -194,6 +221,18 @@ class TupleBucket:
                 if answers:
                     yield Closed(answers, answers)
                 reports.settle()
+            for name, ordered in self._ordered.items():
+                yield from self._sent(name, ordered)
+
+    def _sent(self, name: str, ordered: OrderedRows) -> Iterator[TableRows]:
+        """The rows that closed windows over a whole stream cover, to the places of each table that shows some."""
+        queries = self._reporting(name)
+        together: dict[tuple[str, tuple[str, ...]], list[Query]] = {}
+        for query in queries.values():
+            together.setdefault((self._plan.homes[query.name], query.group_by), []).append(query)
+        for (table, _), several in together.items():
+            yield from (as_rows(table, sent) for sent in ordered.sent(several, self._parts))
+        ordered.settle(longest_of(queries))
 
     def newest_us(self, parts: Iterable[PackedPart]) -> dict[int, int]:
         """For each base of some tuples, the time of the newest."""
@@ -210,6 +249,8 @@ class TupleBucket:
         base = self._plan.bases.get(number)
         if base is None:
             return False
+        if isinstance(base, OrderBase):
+            return newest_us >= self._ordered[base.name].oldest_us(longest_of(self._reporting(base.name)))
         return isinstance(base, SubstreamBase) or newest_us + base.kept_us > closed_us
 
     def next_end_us(self) -> int | None:
@@ -229,6 +270,10 @@ class TupleBucket:
             if len(log.times) > log.final_held:
                 first_us = int(log.times[log.final_held])
                 ends.append(-(2**63) if closed_us is None else (first_us // base.slot_us + 1) * base.slot_us)
+        for name, ordered in self._ordered.items():
+            waiting_us = ordered.first_waiting_us
+            if waiting_us is not None:
+                ends.append(-(2**63) if closed_us is None else waiting_us + self._bases[name].slot_us)
         return min(ends, default=None)
 
     def _advance(self, watermark_us: int) -> None:
@@ -243,6 +288,8 @@ class TupleBucket:
                     operator.take(name, events)
             if name in self._reports:
                 self._reports[name].take(events.table)
+            if name in self._ordered:
+                self._ordered[name].take(events.table, final_us)
         for operator in self._operators:
             operator.advance()
 
@@ -288,7 +335,7 @@ def _leaving(plan: TuplePlan, name: str, rows: pa.RecordBatch, part: int = 0) ->
 def _feed(base: TupleBase) -> Feed:
     stream = base.as_stream
     feed = Feed(stream, base.since_us)
-    if isinstance(base, HeadBase | SubstreamBase):
+    if isinstance(base, HeadBase | SubstreamBase | OrderBase):
         feed.log = OrderedLog(stream, starts_us=base.since_us, complete_from_us=base.since_us)
     return feed
 

@@ -31,8 +31,8 @@ from panewise.language.row_queries import (
     ValueQuery,
 )
 from panewise.planning.windowed import join_key_types
-from panewise.spark.tuple_bases import HeadBase, KeyBase, PassBase, SubstreamBase, TupleBase, ValueBase
-from panewise.windows import TimeWindow, Window
+from panewise.spark.tuple_bases import HeadBase, KeyBase, OrderBase, PassBase, SubstreamBase, TupleBase, ValueBase
+from panewise.windows import TimeWindow, Window, reports_by_substream
 from panewise.windows.slots import lengths_of
 
 LATER_ROWS = "later_rows"
@@ -44,7 +44,7 @@ class TuplePlan:
     """The tuple bases of a job by number, and the queries that are answered from them.
 
     `over_tuples` has each row query as a bucket answers it: over the streams of its bases. A selection has none.
-    `reports` are the queries of aggregates that report each substream by itself.
+    `reports` are the queries of aggregates over rows that slide, of substreams or of a whole stream.
     """
 
     bases: Mapping[int, TupleBase] = field(default_factory=dict)
@@ -55,6 +55,8 @@ class TuplePlan:
     """The numbers of the bases that each query reads."""
     tables: Mapping[str, RowQuery] = field(default_factory=dict)
     """The row queries that have a table of their own: those that the job began with."""
+    homes: Mapping[str, str] = field(default_factory=dict)
+    """The table of each query over the rows of a whole stream."""
     most_rows: int | None = None
     """The most rows that a window of an ORDER BY without LIMIT may have."""
 
@@ -72,7 +74,7 @@ class TuplePlan:
         """
         found: dict[tuple[Any, ...], TupleBase] = {}
         needed = {name: _bases_of(query, streams) for name, query in queries.items()}
-        needed |= {name: [_substream_base(query, streams[query.stream])] for name, query in (reports or {}).items()}
+        needed |= {name: [_report_base(query, streams[query.stream])] for name, query in (reports or {}).items()}
         for base in (base for some in needed.values() for base in some):
             known = found.get(base.key)
             numbered = replace(base, number=first + len(found), since_us=(since_us or {}).get(base.stream.name))
@@ -173,15 +175,19 @@ def _bases_of(query: RowQuery, streams: Mapping[str, Stream]) -> list[TupleBase]
             raise TypeError(f"unknown kind of row query: {query!r}")
 
 
-def _substream_base(query: Query, stream: Stream) -> SubstreamBase:
+ORDER_SLOT_US = 1_000_000
+"""Slots in which events get their order, of a stream that declares no GRANULARITY."""
+
+
+def _report_base(query: Query, stream: Stream) -> SubstreamBase | OrderBase:
     expressions = (query.where, *(call.argument for call in query.aggregates))
     read = {name for expression in expressions for name in attributes_of(expression)}
     needed = read | {stream.timestamp, *query.group_by}
+    names = tuple(name for name in stream.attributes if name in needed)
+    if not reports_by_substream(query.window):
+        return OrderBase(stream=stream, slot_us=stream.granularity_us or ORDER_SLOT_US, read=names)
     return SubstreamBase(
-        stream=stream,
-        slot_us=stream.granularity_us or 1,
-        partition_by=partition_of(query),
-        read=tuple(name for name in stream.attributes if name in needed),
+        stream=stream, slot_us=stream.granularity_us or 1, partition_by=partition_of(query), read=names
     )
 
 
