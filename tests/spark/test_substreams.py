@@ -37,7 +37,7 @@ def random_reports(seed: int) -> Workload:
     dice = SeededDice(seed)
     stream = draw_stream(dice, dice.pick((None, UNIT_US)))
     drawn = [draw_query(dice, stream, "slides", ["range slide"])]
-    while len(drawn) < 5:
+    while len(drawn) < 8:
         query = draw_query(dice, stream, f"q{len(drawn)}", ["substreams slide"])
         # Without GROUP BY there are no substreams, and the rows are those of the stream.
         drawn += [replace(query, window=replace(query.window, partition_by=()))] if one_in(dice, 3) else [query]
@@ -159,3 +159,28 @@ def test_a_batch_and_a_stream_on_spark(spark: SparkSession, tmp_path: Path) -> N
     found = [one for one in to_answers(written, workload) if one.query != "slides"]
     until_us = (max(row[stream.timestamp] for row in rows) - stream.watermark_us) // 1000 * 1000
     oracle.assert_same_answers(found, wanted_of(job, every, until_us))
+
+
+def test_the_rows_of_a_stream_that_has_gone_on_for_long(tmp_path: Path) -> None:
+    """Old rows leave the log, and a job that starts again still knows how many there were."""
+    text = STREAM + "CREATE QUERY five AS SELECT SUM(n) AS total, COUNT(*) AS rows FROM s [ROWS 5 SLIDE 2];"
+    workload = panewise.read(
+        text + "CREATE QUERY by_k AS SELECT k, COUNT(*) AS rows FROM s [ROWS 4 SLIDE 4] GROUP BY k;"
+    )
+    spark = SimulatedSpark(workload, tmp_path, wide_by="query")
+    rows = [{"t": ORIGIN_US + number * UNIT_US // 3, "k": number % 2, "n": number} for number in range(200)]
+    entries, totals, counts = [], [], []
+    for number in range(40):
+        spark.run_batch({"s": rows[number * 5 : number * 5 + 5]}, attempts=1 + number % 2, shift=number)
+        entries.append(sum(len(state["log"]) for state in spark.committed.values()))
+        totals += [(row["total"], row["rows"]) for row in spark.brought["five"].to_pylist()]
+        counts += [(row["k"], row["rows"]) for row in spark.brought["by_k"].to_pylist()]
+        if number % 7 == 6:
+            spark.start()
+    assert max(entries) <= 24
+    ends = range(1, 200, 2)
+    wanted = [(sum(range(max(0, end - 5), end)), min(5, end)) for end in ends]
+    assert totals == wanted[: len(totals)]
+    assert len(totals) > 90
+    assert counts == [(k, 2) for _ in range(len(counts) // 2) for k in (0, 1)]
+    assert len(counts) > 90
