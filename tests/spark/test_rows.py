@@ -40,6 +40,7 @@ from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.statement_log import StatementLog
 from panewise.spark.table_frames import BATCH_COLUMN
+from panewise.spark.tuple_bases import TupleBase
 from panewise.spark.tuple_plan import TuplePlan
 
 STREAMS = """
@@ -315,8 +316,11 @@ def test_events_that_share_tuples_travel_once() -> None:
 @pytest.mark.parametrize(
     ("select", "message"),
     [
-        ("SELECT HISTOGRAM(k) FROM a [ROWS 6 SLIDE 2]", "needs the stream's total order.*use a RANGE window"),
-        ("SELECT l.k FROM a [ROWS 6] AS l JOIN c [RANGE 1 SECOND] AS r ON l.k = r.k", "needs the stream's total order"),
+        (
+            "SELECT k FROM a [ROWS 6 SLIDE 2] INTERSECT SELECT k FROM c [ROWS 4 SLIDE 2]",
+            "counts rows of two streams.*use RANGE windows",
+        ),
+        ("SELECT l.k FROM a [ROWS 6] AS l JOIN c [RANGE 1 SECOND] AS r ON l.k = r.k", "counts rows of two streams"),
         ("SELECT k FROM a INTO [RANGE 1 SECOND]", "leave out INTO"),
         ("SELECT k FROM a [RANGE 1 SECOND SLIDE 1 SECOND] ORDER BY k", "write LIMIT, or give most_rows="),
     ],
@@ -369,6 +373,55 @@ def test_a_checkpoint_fits_the_same_job_in_another_process() -> None:
     assert "set(" not in str([base.identity for base in job.tuples.bases.values()])
     streams = {name: replace(stream, future_bound_us=7) for name, stream in workload.streams.items()}
     assert identity_of(job) == identity_of(Job.of(replace(workload, streams=streams), [0, 1]))
+
+
+OVER_ROWS = {
+    "values": "SELECT HISTOGRAM(k) FROM a [ROWS 6 SLIDE 2] WHERE x > 0 OR x IS NULL",
+    "ranges": "SELECT HISTOGRAM(x, 0.75) FROM a [ROWS 5 SLIDE 3]",
+    "most": "SELECT TOP_K(s, 2) FROM a [ROWS 7 SLIDE 4]",
+    "each": "SELECT b, TOP_K(k, 1) FROM a [ROWS 8 SLIDE 4] GROUP BY b",
+    "first": "SELECT s, x FROM a [ROWS 4 SLIDE 6] ORDER BY x DESC LIMIT 2",
+    "every": "SELECT k, t AS at FROM a [ROWS 3 SLIDE 3] ORDER BY k",
+}
+
+
+def test_windows_over_the_rows_of_a_stream(tmp_path: Path) -> None:
+    """As a stream that starts again, and as a batch; rows of one time are in the order of their values."""
+    text = STREAMS[: STREAMS.index("CREATE STREAM c")].replace("WATERMARK", "GRANULARITY 1 MILLISECOND WATERMARK")
+    workload = panewise.read(text + "".join(f"CREATE QUERY {n} AS {select};" for n, select in OVER_ROWS.items()))
+    stream = workload.streams["a"]
+    batches, _ = drawn_batches(6, workload, 6)
+    spark = SimulatedSpark(workload, tmp_path / "stream", wide_by="query")
+    found: dict[str, list[Event]] = {name: [] for name in OVER_ROWS}
+    for number, batch in enumerate([*batches, {}]):
+        spark.run_batch({"a": batch["a"]} if batch else {}, attempts=1 + number % 2, shift=number)
+        for name in found:
+            found[name] += as_rows(spark.brought[name])
+        if number % 3 == 2:
+            spark.start()
+    (base,) = spark.packed.open().tuples.bases.values()
+    until_us = spark.watermark_of_spark_us
+    assert until_us is not None
+    accepted = accepted_of(workload, batches)["a"]
+    _check_over_rows(workload, found, _in_order(base, stream, accepted), base.final_us(until_us))
+    job = SimulatedSpark(workload, tmp_path / "batch", wide_by="query")
+    rows = [row for batch in batches for row in batch["a"]]
+    job.run_as_batch_job({"a": rows})
+    brought = {name: as_rows(job.brought[name]) for name in OVER_ROWS}
+    _check_over_rows(workload, brought, _in_order(base, stream, rows), oracle.END)
+
+
+def _in_order(base: TupleBase, stream: Stream, rows: list[Event]) -> list[Event]:
+    names = [name for name in base.attributes if name != stream.timestamp]
+    return sorted(rows, key=lambda row: (row[stream.timestamp], *(_place(row[name]) for name in names)))
+
+
+def _check_over_rows(workload: Workload, found: dict[str, list[Event]], rows: list[Event], until_us: int) -> None:
+    given = oracle.Input({"a": "t"}, {"a": rows}, {"a": until_us}, {})
+    for name, query in workload.row_queries.items():
+        wanted = oracle.rows_of(query, given)
+        assert wanted
+        assert _counted(found[name]) == _counted(expected(wanted)), name
 
 
 LATER = {

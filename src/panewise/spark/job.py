@@ -35,14 +35,14 @@ from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
 from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
-from panewise.spark.ordered_merge import OrderedMerge
+from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery
 from panewise.spark.quotas import Quotas, added_queries
 from panewise.spark.replanning import cost_of_bases, sliding_queries, woven_anew
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
 from panewise.spark.row_merges import AnyMerge, LaterRows, merges_of
 from panewise.spark.stand_ins import StandIn, in_place_of, plan_with_stand_ins, slot_length
 from panewise.spark.tuple_bases import OrderBase
-from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query
+from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query, over_stream
 from panewise.windows import RowWindow, TimeWindow, reports_by_substream
 from panewise.windows.slots import spans_of
 
@@ -219,6 +219,10 @@ class Job:
             bases = {name: self.tuples.bases[self.tuples.reads[name][0]] for name in queries}
             ordered = {name: base for name, base in bases.items() if isinstance(base, OrderBase)}
             found[table] = OrderedMerge(table, self.layout, queries, ordered)
+        for name, query in over_stream(self.tuples.tables).items():
+            base = self.tuples.bases[self.tuples.reads[name][0]]
+            assert isinstance(base, OrderBase)
+            found[name] = OrderedRowQuery(query, base)
         return found
 
     def plans_of(self, stream: str) -> list[tuple[StreamPlan, list[Base]]]:
@@ -390,6 +394,8 @@ class Job:
                         f"query {name} answers with rows, and this job has no place for them: start a job with a row "
                         f"query, and it takes others while it runs"
                     )
+                if over_stream({name: row_query}):
+                    raise from_the_beginning(name)
                 check_rows(row_query, self.tuples.most_rows)
             elif query is not None and before.queries.get(name) is not query:
                 check_changed_only([query], changed_only=self.changed_only)
@@ -481,7 +487,8 @@ def check_workload(
 def check_rows(query: RowQuery, most_rows: int | None) -> None:
     """Raise if Spark cannot answer a row query, which without LIMIT may bring `most_rows` of a window."""
     check_row_query(query)
-    if isinstance(query, SortedQuery) and query.limit is None and most_rows is None:
+    is_unbounded = isinstance(query, SortedQuery) and query.limit is None and isinstance(query.window, TimeWindow)
+    if is_unbounded and most_rows is None:
         raise NotOnSparkError(
             f"query {query.name}: ORDER BY without LIMIT brings all rows of a window to one place on Spark; "
             f"write LIMIT, or give most_rows=, the most rows that a window may have"
@@ -497,6 +504,14 @@ def check_changed_only(queries: Iterable[Query], *, changed_only: bool) -> None:
             f"query {name} reports when there are its next rows, and not as time passes: leave out changed_only, or "
             f"give the query a job of its own"
         )
+
+
+def from_the_beginning(query: str) -> NotOnSparkError:
+    """The error for a query over the rows of a whole stream that comes while the job runs."""
+    return NotOnSparkError(
+        f"query {query}: a window over the rows of a whole stream counts them from the beginning, so such a query must "
+        f"be there when the job starts; use a RANGE, [PARTITION BY a ROWS n SLIDE m], or a new job"
+    )
 
 
 def _reports(workload: Workload) -> dict[str, Query]:
@@ -534,10 +549,7 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
     """Raise if a running job cannot take a query of the workload."""
     check_query(query, lookups=True)
     if _is_over_stream(query):
-        raise NotOnSparkError(
-            f"query {query.name}: a window over the rows of a whole stream counts them from the beginning, so such a "
-            f"query must be there when the job starts; use [PARTITION BY a ROWS n SLIDE m], or a new job"
-        )
+        raise from_the_beginning(query.name)
     stream = workload.streams[query.stream]
     clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(INTERVAL_COLUMNS)))
     if clash:

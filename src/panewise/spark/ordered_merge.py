@@ -7,7 +7,7 @@ the reports of substreams are. It keeps no state: what a window covers is sent w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,11 @@ from panewise.engine.answers import QueryAnswers
 from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.substream_reports import NUMBER, answers_over_stream
 from panewise.engine.wide_tables import Closed
+from panewise.engine.windowed.feed import Events, Feed
+from panewise.engine.windowed.output import QueryRows, schema_of
+from panewise.engine.windowed.row_queries import build_operator
 from panewise.language.model import Query
+from panewise.language.row_queries import SortedQuery, ValueQuery
 from panewise.spark.layouts import Layout, TableRows
 from panewise.spark.ordered_rows import Sent
 from panewise.spark.tuple_bases import OrderBase
@@ -63,6 +67,42 @@ class OrderedMerge:
         for rows_of_table in self.layout.rows(Closed(found, found)):
             if rows_of_table.table == self.table:
                 yield rows_of_table.rows.cast(self.schema)
+
+
+@dataclass(frozen=True)
+class OrderedRowQuery:
+    """The rows of a row query over the rows of a whole stream: the engine's operator, over what windows cover."""
+
+    query: ValueQuery | SortedQuery
+    base: OrderBase
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return schema_of(self.query, {self.base.stream.name: self.base.stream})
+
+    def answers(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the windows that end after those that were reported."""
+        reported = int(batches[0].schema.metadata[_BOUNDS].split()[0])
+        rows = [batch.replace_schema_metadata(None) for batch in batches if _EDGES not in batch.schema.metadata]
+        whole = pa.Table.from_batches(rows)
+        whole = whole.take(pa.array(np.argsort(np.asarray(whole.column(NUMBER)), kind="stable"))).combine_chunks()
+        # The engine counts positions from 0.
+        places, stream = np.asarray(whole.column(NUMBER)) - 1, self.base.as_stream
+        feed = Feed(stream)
+        feed.log.final_count = int(places[0])
+        query = replace(self.query, stream=stream.name)
+        operator = build_operator(query, {stream.name: stream}, {stream.name: feed})
+        output = operator.outputs[query.name] = QueryRows(query, self.schema)
+        seen = int(np.searchsorted(places, reported))
+        for some in (slice(0, seen), slice(seen, len(places))):
+            output.fetch()
+            if some.start < some.stop:
+                feed.log.final_count = int(places[some][-1]) + 1
+                table = whole.drop_columns([NUMBER]).slice(some.start, some.stop - some.start)
+                operator.take(stream.name, Events(stream, table, places[some]))
+                operator.advance()
+        yield from output.fetch().to_batches()
 
 
 def as_rows(table: str, sent: Sent) -> TableRows:

@@ -24,11 +24,14 @@ from panewise.engine.substream_reports import NUMBER
 from panewise.engine.windowed.histogram import COUNT
 from panewise.engine.windowed.positions import positions
 from panewise.language.model import Query
+from panewise.language.row_queries import SortedQuery, ValueQuery
 from panewise.spark.buckets import places_of
 from panewise.spark.tuple_bases import OrderBase
 from panewise.windows.slots import lengths_of
 
 Ints = npt.NDArray[np.int64]
+Reporting = Query | ValueQuery | SortedQuery
+"""A query over the rows of a whole stream."""
 
 NEVER_US = -(2**63)
 
@@ -87,9 +90,13 @@ class OrderedRows:
             self._held = self._held.set_column(place, NUMBER, pa.array(numbers))
             self.final = final
 
-    def sent(self, queries: Iterable[Query], parts: int) -> Iterator[Sent]:
-        """What the windows cover that are complete and not reported, for queries of one GROUP BY."""
+    def sent(self, queries: Iterable[Reporting], parts: int) -> Iterator[Sent]:
+        """What the windows cover that are complete and not reported, for queries of one GROUP BY.
+
+        The rows of a row query go to one place as a whole.
+        """
         queries = list(queries)
+        split_by = queries[0].group_by if isinstance(queries[0], Query) else ()
         ends = [np.arange(*self._due(*lengths_of(query.window))) for query in queries]
         lengths = [lengths_of(query.window)[0] for query in queries]
         some = [(each, length) for each, length in zip(ends, lengths, strict=True) if len(each)]
@@ -103,15 +110,15 @@ class OrderedRows:
         at_edges = self._held.filter(pa.array(np.isin(numbers, edges)))
         names = tuple(query.name for query in queries)
         for rows in covered:
-            groups = [(rows.column(name), self._base.attributes[name]) for name in queries[0].group_by]
+            groups = [(rows.column(name), self._base.attributes[name]) for name in split_by]
             places = places_of(self._base.number, groups, rows.num_rows, parts)
             for part in np.unique(places).tolist():
                 mine = rows.filter(pa.array(places == part))
                 yield Sent(names, part, mine, self._reported, self.final)
         times = at_edges.select([self._base.stream.timestamp, NUMBER]).combine_chunks().to_batches()
-        for part in range(parts if queries[0].group_by else 1):
+        for part in range(parts if split_by else 1):
             for rows in times:
-                place = part if queries[0].group_by else int(places_of(self._base.number, [], 1, parts)[0])
+                place = part if split_by else int(places_of(self._base.number, [], 1, parts)[0])
                 yield Sent(names, place, rows, self._reported, self.final, is_edges=True)
 
     def settle(self, longest: int) -> None:
@@ -150,6 +157,6 @@ class OrderedRows:
         return rows.select(list(self._base.attributes)).append_column(NUMBER, pa.array(numbers, pa.int64()))
 
 
-def longest_of(queries: Mapping[str, Query]) -> int:
+def longest_of(queries: Mapping[str, Reporting]) -> int:
     """The rows of the longest window."""
     return max(lengths_of(query.window)[0] for query in queries.values())

@@ -27,7 +27,7 @@ from panewise.language.evaluate import evaluate
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import SortedQuery, TopKQuery
-from panewise.spark.ordered_merge import OrderedMerge, sent_for
+from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery, sent_for
 from panewise.spark.packing import unpack
 from panewise.spark.row_order import in_order
 from panewise.spark.tuple_bases import HeadBase
@@ -150,7 +150,8 @@ def merge_of(plan: TuplePlan, name: str) -> TopKMerge | SortedMerge | None:
 def merges_of(plan: TuplePlan, *, is_live: bool) -> dict[str, Merge]:
     """The same for each table whose rows are merged."""
     found: dict[str, Merge] = {LATER_ROWS: LaterRows()} if is_live else {}
-    found |= {name: merge for name in plan.tables if (merge := merge_of(plan, name)) is not None}
+    by_time = [name for name in plan.tables if name in plan.over_tuples]
+    found |= {name: merge for name in by_time if (merge := merge_of(plan, name)) is not None}
     return found
 
 
@@ -167,7 +168,7 @@ def _as_json(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-AnyMerge = Merge | OrderedMerge
+AnyMerge = Merge | OrderedMerge | OrderedRowQuery
 
 
 def merge_partitions(merge: AnyMerge) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -184,7 +185,7 @@ def merge_partitions(merge: AnyMerge) -> Callable[[Iterable[pa.RecordBatch]], It
                     continue
                 by_part.setdefault((part, query), []).append(rows)
         for some in by_part.values():
-            if isinstance(merge, OrderedMerge):
+            if isinstance(merge, OrderedMerge | OrderedRowQuery):
                 yield from merge.answers(some)
                 continue
             yield from merge.merged(pa.Table.from_batches(some, some[0].schema).combine_chunks()).to_batches()

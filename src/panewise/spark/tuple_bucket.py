@@ -20,16 +20,15 @@ from panewise.engine.windowed.feed import Feed
 from panewise.engine.windowed.operator import Operator
 from panewise.engine.windowed.output import QueryRows, schema_of
 from panewise.engine.windowed.row_queries import build_operator
-from panewise.language.model import Query
 from panewise.language.row_queries import JoinQuery, RowQuery, SortedQuery, TopKQuery
 from panewise.planning.windowed import share_key
 from panewise.spark.layouts import ROWS_AT_ONCE, TableRows
 from panewise.spark.ordered_merge import as_rows
-from panewise.spark.ordered_rows import OrderedRows, longest_of
+from panewise.spark.ordered_rows import OrderedRows, Reporting, longest_of
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.row_merges import for_later
 from panewise.spark.tuple_bases import HeadBase, OrderBase, PassBase, SubstreamBase, TupleBase, is_counts
-from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, windows_of
+from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, over_stream, windows_of
 from panewise.windows.slots import lengths_of
 
 EVENTS_AT_ONCE = 100_000
@@ -202,10 +201,11 @@ class TupleBucket:
                     ordered.align(known)
                 ordered.settle(longest_of(self._reporting(name)))
 
-    def _reporting(self, name: str) -> dict[str, Query]:
-        """The queries that report from a base."""
-        number = self._bases[name].number
-        return {each: query for each, query in self._plan.reports.items() if number in self._plan.reads[each]}
+    def _reporting(self, name: str) -> dict[str, Reporting]:
+        """The queries over the rows of a whole stream that read a base."""
+        number, reads = self._bases[name].number, self._plan.reads
+        every: dict[str, Reporting] = {**self._plan.reports, **over_stream(self._plan.queries)}
+        return {each: query for each, query in every.items() if number in reads[each]}
 
     def closing(self, watermark_us: int) -> Iterator[TableRows | Closed]:
         """The rows that a watermark completes, and what substreams report."""
@@ -227,9 +227,10 @@ class TupleBucket:
     def _sent(self, name: str, ordered: OrderedRows) -> Iterator[TableRows]:
         """The rows that closed windows over a whole stream cover, to the places of each table that shows some."""
         queries = self._reporting(name)
-        together: dict[tuple[str, tuple[str, ...]], list[Query]] = {}
+        together: dict[tuple[str, tuple[str, ...]], list[Reporting]] = {}
         for query in queries.values():
-            together.setdefault((self._plan.homes[query.name], query.group_by), []).append(query)
+            table = self._plan.homes.get(query.name, query.name)
+            together.setdefault((table, query.group_by), []).append(query)
         for (table, _), several in together.items():
             yield from (as_rows(table, sent) for sent in ordered.sent(several, self._parts))
         ordered.settle(longest_of(queries))

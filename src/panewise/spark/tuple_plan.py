@@ -32,7 +32,7 @@ from panewise.language.row_queries import (
 )
 from panewise.planning.windowed import join_key_types
 from panewise.spark.tuple_bases import HeadBase, KeyBase, OrderBase, PassBase, SubstreamBase, TupleBase, ValueBase
-from panewise.windows import TimeWindow, Window, reports_by_substream
+from panewise.windows import RowWindow, TimeWindow, Window, reports_by_substream
 from panewise.windows.slots import lengths_of
 
 LATER_ROWS = "later_rows"
@@ -43,7 +43,8 @@ LATER_ROWS = "later_rows"
 class TuplePlan:
     """The tuple bases of a job by number, and the queries that are answered from them.
 
-    `over_tuples` has each row query as a bucket answers it: over the streams of its bases. A selection has none.
+    `over_tuples` has each row query as a bucket answers it: over the streams of its bases. A selection has none, nor a
+    query over the rows of a whole stream.
     `reports` are the queries of aggregates over rows that slide, of substreams or of a whole stream.
     """
 
@@ -73,13 +74,15 @@ class TuplePlan:
         `since_us` is for queries that come later: from when on the events of each stream are all still to come.
         """
         found: dict[tuple[Any, ...], TupleBase] = {}
-        needed = {name: _bases_of(query, streams) for name, query in queries.items()}
+        by_time = {name: query for name, query in queries.items() if name not in over_stream(queries)}
+        needed = {name: _bases_of(query, streams) for name, query in by_time.items()}
+        needed |= {name: [_order_base(query, streams[query.stream])] for name, query in over_stream(queries).items()}
         needed |= {name: [_report_base(query, streams[query.stream])] for name, query in (reports or {}).items()}
         for base in (base for some in needed.values() for base in some):
             known = found.get(base.key)
             numbered = replace(base, number=first + len(found), since_us=(since_us or {}).get(base.stream.name))
             found[base.key] = numbered if known is None else known.joined(base)
-        over = {name: _over(query, [found[base.key] for base in needed[name]]) for name, query in queries.items()}
+        over = {name: _over(query, [found[base.key] for base in needed[name]]) for name, query in by_time.items()}
         return TuplePlan(
             {base.number: base for base in found.values()},
             dict(queries),
@@ -129,10 +132,10 @@ def check_row_query(query: RowQuery) -> None:
             f"look it up with panewise.Engine"
         )
     for window in windows_of(query):
-        if not isinstance(window, TimeWindow):
+        if not isinstance(window, TimeWindow) and not isinstance(query, ValueQuery | SortedQuery):
             raise NotOnSparkError(
-                f"query {query.name}: {print_window(window)} needs the stream's total order, which Spark does not "
-                f"keep; use a RANGE window, or panewise.Engine"
+                f"query {query.name}: {print_window(window)} counts rows of two streams, which no place on Spark sees "
+                f"in one order; use RANGE windows, or panewise.Engine"
             )
 
 
@@ -177,6 +180,22 @@ def _bases_of(query: RowQuery, streams: Mapping[str, Stream]) -> list[TupleBase]
 
 ORDER_SLOT_US = 1_000_000
 """Slots in which events get their order, of a stream that declares no GRANULARITY."""
+
+
+def over_stream(queries: Mapping[str, RowQuery]) -> dict[str, ValueQuery | SortedQuery]:
+    """The row queries over the rows of a whole stream."""
+    found = {name: query for name, query in queries.items() if isinstance(query, ValueQuery | SortedQuery)}
+    return {name: query for name, query in found.items() if isinstance(query.window, RowWindow)}
+
+
+def _order_base(query: ValueQuery | SortedQuery, stream: Stream) -> OrderBase:
+    expressions = (
+        [column.expression for column in query.columns] if isinstance(query, SortedQuery) else [query.argument]
+    )
+    read = {name for one in (query.where, *expressions) for name in attributes_of(one)}
+    read |= {stream.timestamp, *query.group_by} | ({query.by} if isinstance(query, SortedQuery) else set())
+    names = tuple(name for name in stream.attributes if name in read)
+    return OrderBase(stream=stream, slot_us=stream.granularity_us or ORDER_SLOT_US, read=names)
 
 
 def _report_base(query: Query, stream: Stream) -> SubstreamBase | OrderBase:
