@@ -187,7 +187,7 @@ def rows(
         `Tables.write_stream` by one streaming query.
 
     Raises:
-        PanewiseError: As for `answers`; or there is no row query, a window counts rows, a query
+        PanewiseError: As for `answers`; or there is no row query, a window of two streams counts rows, a query
             holds its rows INTO a window, or `most_rows` is missing.
 
     Cost: one pass over the events for all queries, and a shuffle of one tuple per slot, value and task for HISTOGRAM,

@@ -189,11 +189,14 @@ def over_stream(queries: Mapping[str, RowQuery]) -> dict[str, ValueQuery | Sorte
 
 
 def _order_base(query: ValueQuery | SortedQuery, stream: Stream) -> OrderBase:
-    expressions = (
-        [column.expression for column in query.columns] if isinstance(query, SortedQuery) else [query.argument]
-    )
-    read = {name for one in (query.where, *expressions) for name in attributes_of(one)}
-    read |= {stream.timestamp, *query.group_by} | ({query.by} if isinstance(query, SortedQuery) else set())
+    expressions: list[Expression | None] = [query.where]
+    read = {stream.timestamp, *query.group_by}
+    if isinstance(query, SortedQuery):
+        expressions += [column.expression for column in query.columns]
+        read.add(query.by)
+    else:
+        expressions.append(query.argument)
+    read |= {name for expression in expressions for name in attributes_of(expression)}
     names = tuple(name for name in stream.attributes if name in read)
     return OrderBase(stream=stream, slot_us=stream.granularity_us or ORDER_SLOT_US, read=names)
 
