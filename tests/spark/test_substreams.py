@@ -125,8 +125,11 @@ def test_the_log_keeps_the_last_rows_only(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(totals) >= 57
 
 
-def test_what_is_refused() -> None:
+def test_what_is_refused(tmp_path: Path) -> None:
     workload = panewise.read(STREAM + LAST)
+    SimulatedSpark(workload, tmp_path, lookups=True).run_batch({"s": [{"t": ORIGIN_US, "k": 1, "n": 1}]})
+    with pytest.raises(NotOnSparkError, match="query last reports as rows come"):
+        panewise.LookupClient(tmp_path).lookup("last")
     with pytest.raises(NotOnSparkError, match="reports when there are its next rows"):
         panewise_spark.answers({}, workload, changed_only=True)
     engine = panewise.Engine(workload)
