@@ -240,7 +240,7 @@ def main() -> None:
         write_events(Path(scratch), options, is_skewed=False)
         spark = start_session(options.cores)
         frames = {name: spark.read.parquet(str(Path(scratch) / name)) for name in ("trades", "quotes")}
-        skewed = {}
+        skewed: Frames = {}
         if options.skew:
             write_events(Path(scratch) / "skewed", options, is_skewed=True)
             skewed = {name: spark.read.parquet(str(Path(scratch) / "skewed" / name)) for name in frames}
