@@ -203,7 +203,7 @@ def measure_skewed(query: str, overlap: int, frames: Frames, uniform_s: float, r
     if found != wanted:
         raise SystemExit(f"{query}, overlap {overlap}, skewed: {found} on Spark, not {wanted}")
     line = {"query": query, "overlap": overlap, "way": "spark, skewed", "seconds": round(took, 3)}
-    return line | {"times_uniform": round(took / uniform_s, 2), "rows": wanted[0]}
+    return {**line, "times_uniform": round(took / uniform_s, 2), "rows": wanted[0]}
 
 
 def start_session(cores: int) -> SparkSession:

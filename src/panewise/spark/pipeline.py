@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from os import PathLike
 from uuid import uuid4
 
@@ -19,7 +20,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from panewise.engine.wide_tables import Closed
 from panewise.errors import ArgumentError, SparkSetupError
 from panewise.language.model import Stream
 from panewise.language.workload import Workload
@@ -35,7 +35,7 @@ from panewise.spark.cost_accumulator import costs_of
 from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_changed_only, check_workload
-from panewise.spark.layouts import By
+from panewise.spark.layouts import By, TableRows
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import PackedPart, pack_table
 from panewise.spark.processor import CONTROL, BucketProcessor
@@ -285,8 +285,9 @@ def answer_bucket(
         job = packed.open()
         bucket = Bucket(job)
         log = None if folder is None else BatchLog(folder, job)
-        counts = dict.fromkeys(COUNTS, 0)
+        counts, place = dict.fromkeys(COUNTS, 0), 0
         for batch in batches:
+            place = job.bucket_ids.index(batch.column("bucket")[0].as_py())
             parts = [
                 PackedPart.of(base, content)
                 for base, content in zip(batch.column("base").to_pylist(), batch.column("partials").to_pylist())
@@ -300,11 +301,11 @@ def answer_bucket(
                 log.append(batch.column("bucket")[0].as_py(), others)
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())
-        for closed in bucket.closing(until_us):
-            made = output_rows(map(pack_table, job.layout.rows(closed)), {})
-            yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
-        for rows in bucket.closing_tuples(until_us):
-            made = output_rows(map(pack_table, job.layout.rows(rows) if isinstance(rows, Closed) else [rows]), {})
+        for closed in chain(bucket.closing(until_us), bucket.closing_tuples(until_us)):
+            rows = [closed] if isinstance(closed, TableRows) else [*job.layout.rows(closed)]
+            # Where rows of a table are merged, those that need no merging are spread over the places.
+            rows = rows if isinstance(closed, TableRows) else [each._replace(part=place) for each in rows]
+            made = output_rows(map(pack_table, rows), {})
             yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
         counts["overflown_answers"] = sum(bucket.overflown.values())
         if log is not None:
