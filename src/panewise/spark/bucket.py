@@ -210,6 +210,15 @@ class Bucket:
                 self._count_overflows(closed.reported)
             yield closed
 
+    def rows_of(self, closed: TableRows | Closed, place: int) -> list[TableRows]:
+        """What closed as rows of tables. `place` is this bucket's among all.
+
+        Where rows of a table are merged, those that need no merging are spread over the places.
+        """
+        if isinstance(closed, TableRows):
+            return [closed]
+        return [rows._replace(part=place) for rows in self._job.layout.rows(closed)]
+
     def _close(self, until_us: int) -> Closed:
         """The answers of the windows that end up to a time."""
         if self._job.changed_only and self._changes is None:

@@ -35,7 +35,7 @@ from panewise.spark.cost_accumulator import costs_of
 from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_changed_only, check_workload
-from panewise.spark.layouts import By, TableRows
+from panewise.spark.layouts import By
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import PackedPart, pack_table
 from panewise.spark.processor import CONTROL, BucketProcessor
@@ -302,10 +302,7 @@ def answer_bucket(
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())
         for closed in chain(bucket.closing(until_us), bucket.closing_tuples(until_us)):
-            rows = [closed] if isinstance(closed, TableRows) else [*job.layout.rows(closed)]
-            # Where rows of a table are merged, those that need no merging are spread over the places.
-            rows = rows if isinstance(closed, TableRows) else [each._replace(part=place) for each in rows]
-            made = output_rows(map(pack_table, rows), {})
+            made = output_rows(map(pack_table, bucket.rows_of(closed, place)), {})
             yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
         counts["overflown_answers"] = sum(bucket.overflown.values())
         if log is not None:

@@ -353,13 +353,10 @@ class BucketProcessor(StatefulProcessor):
             () if watermark_us is None else chain(bucket.closing(watermark_us), bucket.closing_tuples(watermark_us))
         ):
             if isinstance(closed, TableRows):
-                made = [closed]
                 reported[closed.table] += closed.answers
             else:
                 reported += answers_of(closed.reported)
-                # Where rows of a table are merged, those that need no merging are spread over the places.
-                place = job.bucket_ids.index(bucket_id)
-                made = [rows._replace(part=place) for rows in job.layout.rows(closed)]
+            made = bucket.rows_of(closed, job.bucket_ids.index(bucket_id))
             counts["close_ns"] += perf_counter_ns() - began
             began = perf_counter_ns()
             packed += map(pack_table, made)
