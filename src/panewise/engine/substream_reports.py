@@ -102,8 +102,9 @@ class SubstreamReports:
 
     def add(self, query: Query, now_us: int | None = None) -> None:
         """Answer one more query. It reports the windows whose rows are all held, or come after the watermark."""
-        missed = np.maximum(self._reported - self._kept, 0)
-        lacks = bool(missed.any()) and lengths_of(query.window)[0] - 1 > self._kept
+        missed = self._reported.copy()
+        np.minimum.at(missed, self._of, self._positions - 1)
+        lacks = (missed > np.maximum(self._reported - lengths_of(query.window)[0] + 1, 0)).any()
         self._reporting[query.name] = _Reporting(query, missed, now_us if lacks else self.since_us)
 
     def exact_from_us(self, name: str) -> int | None:
@@ -211,7 +212,10 @@ class SubstreamReports:
             assert len(held), "a substream without its last row"
             assert held[-1] == self._counts[substream], "the last row is not held"
             assert (np.diff(held) == 1).all(), "rows are missing"
-            assert held[0] <= max(1, self._reported[substream] - self._kept + 1), "an old row is missing"
+            for one in self._reporting.values():
+                missed = int(_padded(one.missed, len(self._counts))[substream])
+                covered = int(self._reported[substream]) - one.lengths[0] + 2
+                assert held[0] <= max(1, covered, missed + 1), f"query {one.query.name} lacks an old row"
 
     @property
     def _kept(self) -> int:
