@@ -14,13 +14,14 @@ from math import expm1
 
 from panewise.engine.generation import Generation, TreeState
 from panewise.engine.stream_state import StreamState
+from panewise.language.model import Query
 from panewise.language.printer import print_window
 from panewise.language.workload import Workload
 from panewise.planning.cost import Prices, moving_windows
 from panewise.planning.optimize import optimize
 from panewise.planning.plan import Plan
 from panewise.planning.trees import DEFAULT_RATE, Clock, StreamPlan
-from panewise.windows import Window
+from panewise.windows import Window, reports_by_substream
 from panewise.windows.clock import show_time
 from panewise.windows.slots import lengths_in_slots
 
@@ -81,7 +82,7 @@ def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan
     A plan has one rate; it is that of the stream with most events.
     Cost: O(queries), and planning those that are answered on demand.
     """
-    asked = replace(workload, queries={q.name: q for q in workload.queries.values() if not q.window.is_sliding})
+    asked = replace(workload, queries={q.name: q for q in workload.queries.values() if _is_in_no_tree(q)})
     plans: dict[str, StreamPlan] = {}
     trees = bases = 0
     for name, state in streams.items():
@@ -95,6 +96,10 @@ def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan
     if seen_rate is not None:
         plan = replace(plan, rate=seen_rate, rate_is_assumed=False)
     return replace(plan, streams=plans)
+
+
+def _is_in_no_tree(query: Query) -> bool:
+    return not query.window.is_sliding or reports_by_substream(query.window)
 
 
 def predicted(at_work: TreeState, state: StreamState) -> TreeWork:

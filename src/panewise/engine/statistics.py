@@ -36,8 +36,14 @@ def stream_statistics(state: StreamState) -> dict[str, Any]:
         "log": None
         if state.log is None
         else {"events": len(state.log.times), "final_events": state.log.final_held, "bytes": state.log.events.nbytes},
+        "substreams": [
+            {"partition_by": list(one.partition_by), "queries": len(one.queries), "rows": one.rows_held}
+            for one in state.substreams
+        ],
         "within": dict(state.within.statistics),
-        "bytes": sum(tree["bytes"] for tree in trees) + (0 if state.log is None else state.log.events.nbytes),
+        "bytes": sum(tree["bytes"] for tree in trees)
+        + sum(one.nbytes for one in state.substreams)
+        + (0 if state.log is None else state.log.events.nbytes),
     }
 
 

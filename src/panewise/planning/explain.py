@@ -19,6 +19,9 @@ RATE_UNKNOWN = "how much is held depends on the rate; give yours, with --rate or
 _NAMES_SHOWN = 8
 
 
+_BY_SUBSTREAM = "reported from the last rows of each substream, as it gets its next rows; in no tree"
+
+
 def explain_data(plan: PlanContent) -> dict[str, Any]:
     """The plan as plain data."""
     prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
@@ -49,6 +52,10 @@ def explain_data(plan: PlanContent) -> dict[str, Any]:
                 "within": plan.within[query.name].reason if query.name in plan.within else None,
             }
             for query in plan.on_demand
+        ],
+        "by_substream": [
+            {"query": query.name, "window": print_window(query.window), "reason": _BY_SUBSTREAM}
+            for query in plan.by_substream
         ],
         "within": {name: within.reason for name, within in plan.within.items()},
         "row_queries": [row_plan.to_dict() for row_plan in plan.row_queries],
@@ -106,13 +113,15 @@ def _assumed_values(data: dict[str, Any]) -> str:
 def _grouped(plan: PlanContent) -> list[str]:
     """Every attribute that some query groups by."""
     grouped = [tree.group_by for stream in plan.streams.values() for tree in stream.trees]
-    grouped += [query.group_by for query in plan.on_demand]
+    grouped += [query.group_by for query in (*plan.on_demand, *plan.by_substream)]
     return list(dict.fromkeys(name for attributes in grouped for name in attributes))
 
 
 def other_lines(data: dict[str, Any]) -> list[str]:
     """The queries that are in no tree."""
     lines = []
+    for query in data["by_substream"]:
+        lines += ["", f"{query['query']} {query['window']}: {query['reason']}"]
     for query in data["on_demand"]:
         lines += ["", f"{query['query']} {query['window']}: {query['reason']}"]
         lines += [f"  {one['aggregate']:<11} {one['reason']}" for one in query["structures"]]

@@ -503,6 +503,11 @@ class LookupClient:
     def _found(self, query: str, at: Time | None) -> tuple[Lookup, Covered | None]:
         state = self._state
         lookup = state.lookups.get(query)
+        if lookup is None and query in state.job.workload.queries:
+            raise NotOnSparkError(
+                f"query {query} reports as rows come, and its rows are not kept for lookups; read its answers from the "
+                f"job, or leave out SLIDE"
+            )
         if lookup is None:
             names = [*state.lookups, *state.over_rows.queries]
             near = get_close_matches(query, names, 1)

@@ -130,7 +130,8 @@ def no_total_order(query: Query) -> NotOnSparkError:
     """The error for a query over the rows of a whole stream on Spark."""
     return NotOnSparkError(
         f"query {query.name}: a window over ROWS needs the stream's total order, which Spark does not keep; "
-        f"write [PARTITION BY a ROWS n] with a in GROUP BY and look it up, use a RANGE window, or panewise.Engine"
+        f"write [PARTITION BY a ROWS n SLIDE m] with a in GROUP BY, leave out SLIDE and look it up, use a RANGE "
+        f"window, or panewise.Engine"
     )
 
 
