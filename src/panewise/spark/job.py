@@ -20,7 +20,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS, AnswerColumns, answers_schema, public_type
+from panewise.engine.answers import FIXED_COLUMNS, FURTHER_COLUMNS, AnswerColumns, answers_schema, public_type
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
 from panewise.language.model import Query, Stream
@@ -403,7 +403,7 @@ def live_schema(workload: Workload) -> pa.Schema:
     attributes: dict[str, pa.DataType] = {}
     for stream in workload.streams.values():
         for name, kind in stream.attributes.items():
-            if name in FIXED_COLUMNS or name in INTERVAL_COLUMNS:
+            if name in FIXED_COLUMNS or name in FURTHER_COLUMNS:
                 continue
             if attributes.setdefault(name, public_type(kind)) != public_type(kind):
                 raise NamesClashError(
@@ -414,7 +414,7 @@ def live_schema(workload: Workload) -> pa.Schema:
     fields = [*fixed][: fixed.get_field_index("aggregate")]
     fields += [pa.field(name, kind) for name, kind in attributes.items()]
     fields += [fixed.field(name) for name in ("aggregate", "value", "exact")]
-    return pa.schema([*fields, *(pa.field(name, pa.float64()) for name in INTERVAL_COLUMNS)])
+    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in FURTHER_COLUMNS.items())])
 
 
 def check_workload(
@@ -467,7 +467,7 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
     """Raise if a running job cannot take a query of the workload."""
     check_query(query, lookups=True)
     stream = workload.streams[query.stream]
-    clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(INTERVAL_COLUMNS)))
+    clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(FURTHER_COLUMNS)))
     if clash:
         raise NamesClashError(
             f"query {query.name} groups by {clash[0]!r}, which is the name of a column of every answers table; rename "

@@ -32,13 +32,13 @@ from panewise.spark.pipeline import by_stream
 from panewise.spark.projection import typed_column
 from panewise.spark.stand_ins import no_total_order
 from panewise.spark.training_places import FRACTIONS, Places, bucket_count, slices_wanted, time_cuts
+from panewise.spark.unpack import spark_type
 from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.places import attributes_read, by_group, needed_from, together_by
 from panewise.training.training_set import Edge, check_edge
 from panewise.windows import RowWindow, TimeWindow
 from panewise.windows.slots import spans_of
 
-_TYPES = {pa.int64(): T.LongType(), pa.float64(): T.DoubleType(), pa.bool_(): T.BooleanType()}
 LABEL, TIME, BUCKET = "panewise_label", "panewise_time", "panewise_bucket"
 STAGE, PLACE = "panewise_stage", "panewise_place"
 
@@ -218,7 +218,7 @@ class _Stage:
         schema = T.StructType(
             [
                 T.StructField(LABEL, T.StructType(labels.schema.fields)),
-                *(T.StructField(column.name, _TYPES.get(column.kind, T.TimestampType())) for _, column in self.columns),
+                *(T.StructField(column.name, spark_type(column.kind)) for _, column in self.columns),
             ]
         )
         stream = replace(stream, attributes={name: stream.attributes[name] for name in self._read})
