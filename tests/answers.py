@@ -20,7 +20,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(value: Any) -> Any:
-    """A timestamp as microseconds; anything else as it is."""
+    """A timestamp as microseconds, also in a list; anything else as it is."""
+    if isinstance(value, list):
+        return [microseconds(one) for one in value]
     if isinstance(value, datetime):
         delta = (value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH
         return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds

@@ -15,8 +15,8 @@ from tests.thoroughness import examples
 from tests.workloads import (
     DECAYED,
     EVERY_WINDOW,
-    MOMENTS,
     LISTS,
+    MOMENTS,
     OF_CONDITIONS,
     OF_TWO,
     PICKED,

@@ -358,7 +358,8 @@ def _item(value: Any) -> dict[str, Any]:
 def _of_items(items: pa.ChunkedArray, kind: Type) -> list[Any]:
     """The inverse, of the values of a list."""
     name = TEXT if kind is Type.STRING else "value" if kind is Type.DOUBLE else "exact"
-    return [None if one is None else [item[name] for item in one] for one in items.to_pylist()]
+    lists = (None if one is None else [item[name] for item in one] for one in items.to_pylist())
+    return [[value == 1 for value in one] if one and kind is Type.BOOLEAN else one for one in lists]
 
 
 def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:

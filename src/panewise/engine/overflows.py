@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.components import Kind
 from panewise.aggregates.lists import LIST_OVERFLOW
 from panewise.aggregates.lowering import SUM_OVERFLOW
+from panewise.aggregates.types import Type
 from panewise.engine.answers import QueryAnswers
 from panewise.errors import AnswerOverflowError
 from panewise.language.model import Query
@@ -73,7 +75,8 @@ def _refuse(query: Query) -> None:
 
 def _why(query: Query) -> str:
     """Why answers of a query do not fit, and what helps."""
-    are_lists = [CATALOGUE[call.function].is_list for call in query.aggregates]
-    if all(are_lists):
-        return LIST_OVERFLOW
-    return f"{SUM_OVERFLOW}; or {LIST_OVERFLOW}" if any(are_lists) else SUM_OVERFLOW
+    entries = [CATALOGUE[call.function] for call in query.aggregates]
+    if not any(entry.is_list for entry in entries):
+        return SUM_OVERFLOW
+    has_sums = any(entry.fold(Type.BIGINT) is Kind.SUM_INT for entry in entries)
+    return f"{SUM_OVERFLOW}; or {LIST_OVERFLOW}" if has_sums else LIST_OVERFLOW
