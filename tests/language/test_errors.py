@@ -136,7 +136,7 @@ BOUND = [
     ("COUNT(*) FROM s [ROWS 1] GROUP BY k HAVING «x» > 1", "'x' is neither grouped by nor", "MAX(x)"),
     ("COUNT(*) FROM s [ROWS 1] HAVING «COUNT(*)»", "HAVING needs a condition, COUNT(*) is BIGINT", "compare"),
     ("COUNT(*) AS n FROM s [ROWS 1] HAVING «n» LIKE 'a'", "LIKE needs a STRING, COUNT(*) is BIGINT", "other types"),
-    ("«MAX(x) > 1» FROM s [ROWS 1]", "an answer is a number or a time, MAX(x) > 1 is BOOLEAN", "CASE WHEN"),
+    ("«MAX(x) > 1» FROM s [ROWS 1]", "an answer is a number, a time or a text, MAX(x) > 1 is BOOLEAN", "CASE WHEN"),
     ("MAX(x) + «APPROX_QUANTILE(x, 0.5)» FROM s [ROWS 1]", "nothing is computed from its answers", "use QUANTILE"),
     ("«MAX(x) - MIN(x)» FROM s [ROWS 1] WITHIN 0.1", "nothing is computed from these", "leave out WITHIN"),
     ("COUNT(*) FILTER (WHERE «MAX(x)» > 1) FROM s [ROWS 1]", "FILTER cannot use an aggregate", "single events"),
