@@ -27,8 +27,6 @@ def lower_collected(folded: FoldedComponents, parameter: float | Ints | None) ->
     (count,) = folded.ints(Kind.COUNT)
     listed = _lists(folded, folded.sketches(Kind.LEAST_VALUES), lambda one: one.values)
     overflown = count > np.asarray(parameter, np.int64)
-    if not overflown.any():
-        return listed
     return Lowered(listed.values, listed.exact, listed.valid & ~overflown, None, overflown)
 
 

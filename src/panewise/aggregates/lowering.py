@@ -56,16 +56,17 @@ class Lowered:
         return Lowered(self.values[rows], exact, self.valid[rows], bounds, overflown)
 
     def put(self, rows: Ints, answers: Lowered) -> None:
-        """Replace some of the answers, by others of the same aggregate that fit."""
+        """Replace some of the answers, by others of the same aggregate."""
         for mine, its in zip(self._arrays, answers._arrays, strict=True):
             mine[rows] = its
 
     @staticmethod
     def joined(parts: list[Lowered]) -> Lowered:
-        """The answers of one aggregate that fit, one part after the other."""
+        """The answers of one aggregate, one part after the other."""
         values, valid, *others = (np.concatenate(arrays) for arrays in zip(*(part._arrays for part in parts)))
         exact = None if parts[0].exact is None else others.pop(0)
-        return Lowered(values, exact, valid, (others[0], others[1]) if others else None)
+        overflown = None if parts[0].overflown is None else others.pop(0)
+        return Lowered(values, exact, valid, (others[0], others[1]) if others else None, overflown)
 
     @property
     def nbytes(self) -> int:
@@ -74,9 +75,9 @@ class Lowered:
 
     @property
     def _arrays(self) -> tuple[Ints | Floats | Bools | Objects, ...]:
-        """All arrays, of answers that fit."""
-        assert self.overflown is None
-        return self.values, self.valid, *(() if self.exact is None else (self.exact,)), *(self.bounds or ())
+        """All arrays. Of an aggregate whose answers are kept, each part has the same ones."""
+        others = (one for one in (self.exact, self.overflown) if one is not None)
+        return self.values, self.valid, *others, *(self.bounds or ())
 
     @property
     def overflows(self) -> int:
