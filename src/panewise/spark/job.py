@@ -20,7 +20,15 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from panewise.engine.answers import FIXED_COLUMNS, FURTHER_COLUMNS, AnswerColumns, answers_schema, public_type
+from panewise.engine.answers import (
+    FIXED_COLUMNS,
+    FURTHER_COLUMNS,
+    ITEMS,
+    AnswerColumns,
+    answers_schema,
+    is_list,
+    public_type,
+)
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
 from panewise.language.model import Query, Stream
@@ -248,7 +256,7 @@ class Job:
         workload, columns = self.workload, AnswerColumns.of(self.workload)
         for statement in change.statements:
             try:
-                after, columns_after = _applied(workload, statement.text, self.prices, columns)
+                after, columns_after = _applied(workload, statement.text, self.prices, columns, self.answers_schema)
                 self.quotas.check(workload, after)
                 if self.quotas.slots is not None and added_queries(workload, after):
                     accepted = [one for one in judged if one.error is None]
@@ -414,7 +422,10 @@ def live_schema(workload: Workload) -> pa.Schema:
     fields = [*fixed][: fixed.get_field_index("aggregate")]
     fields += [pa.field(name, kind) for name, kind in attributes.items()]
     fields += [fixed.field(name) for name in ("aggregate", "value", "exact")]
-    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in FURTHER_COLUMNS.items())])
+    # Not every sink takes lists, so they have a column only if a query of the start needs it.
+    has_lists = ITEMS in AnswerColumns.of(workload).further
+    further = {name: kind for name, kind in FURTHER_COLUMNS.items() if has_lists or name != ITEMS}
+    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in further.items())])
 
 
 def check_workload(
@@ -463,10 +474,19 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
         )
 
 
-def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
-    """Raise if a running job cannot take a query of the workload."""
+def check_live_query(workload: Workload, query: Query, prices: Prices, schema: pa.Schema) -> None:
+    """Raise if a running job, whose answers have these columns, cannot take a query of the workload."""
     check_query(query, lookups=True)
     stream = workload.streams[query.stream]
+    if (
+        query.window.is_sliding
+        and ITEMS not in schema.names
+        and any(is_list(item.expression) for item in query.answers)
+    ):
+        raise NotOnSparkError(
+            f"query {query.name} answers with lists, for which the job's answers have no column: no query had lists "
+            f"when it started; start it with one that has, look the query up without SLIDE, or use LAST"
+        )
     clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(FURTHER_COLUMNS)))
     if clash:
         raise NamesClashError(
@@ -486,7 +506,9 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
         )
 
 
-def _applied(before: Workload, text: str, prices: Prices, columns: AnswerColumns) -> tuple[Workload, AnswerColumns]:
+def _applied(
+    before: Workload, text: str, prices: Prices, columns: AnswerColumns, schema: pa.Schema
+) -> tuple[Workload, AnswerColumns]:
     """The workload after some statements, and the columns of its answers; raises if a running job cannot take them."""
     workload, named = changed(before, text)
     if workload.streams.keys() != before.streams.keys():
@@ -498,7 +520,7 @@ def _applied(before: Workload, text: str, prices: Prices, columns: AnswerColumns
     for name in named:
         query = workload.queries.get(name)
         if query is not None and before.queries.get(name) is not query:
-            check_live_query(workload, query, prices)
+            check_live_query(workload, query, prices, schema)
     return workload, columns.after(before, workload, named)
 
 
