@@ -120,9 +120,10 @@ def test_batch_lookups_and_a_stream_with_a_restart(spark: SparkSession, tmp_path
         many = client.lookup_many("newest", {"k": ["g", "nobody", "a"]}, at=at)
         by_key = {dict(one.group)["k"]: one.value for one in newest if one.item == 4}
         assert many["LAST_K(w, 3)"].tolist() == [by_key["g"], None, by_key["a"]]
-        one = client.lookup_one("newest", {"k": "a"}, at=at)
-        assert one is not None
-        assert one["LAST_K(w, 3)"] == by_key["a"]
+        twice = client.lookup_at("newest", {"k": ["a", "nobody"]}, [at, at])
+        assert twice["LAST_K(w, 3)"].tolist() == [by_key["a"], None]
+        shown = client.lookup_many("whole", None)["COLLECT(n, 2)"]
+        assert shown.shape == (1,)
     batches = tmp_path / "events"
     write_batches(batches, stream, [events[:300], events[300:450]])
     run_stream(spark, batches, workload)

@@ -8,7 +8,7 @@ from pathlib import Path
 from panewise.errors import ArgumentError, FileAccessError, StatementError
 from panewise.language.binder import Binding
 from panewise.language.for_each import NO_BREAK, ForEach
-from panewise.language.limits import check_length, statements_of
+from panewise.language.limits import check_length, may_have_rows, statements_of
 from panewise.language.parser import check_encodable, parse_checked
 from panewise.language.shapes import Cut, Templates
 from panewise.language.source import PlacedError, excerpt, located, span_at
@@ -82,7 +82,8 @@ def _run(binding: Binding, text: str) -> bool:
             run_for_each(binding, templates, text, several)
             has_any = True
             continue
-        check_length(text, start, start + len(piece))
+        if may_have_rows(text, start, start + len(piece)):
+            check_length(text, start, start + len(piece))
         try:
             has_any |= _run_one(binding, templates, piece)
         except PlacedError:
