@@ -34,7 +34,7 @@ class _Numbered:
     """Values that have ids, in the order in which they came, and a table of places that finds them."""
 
     def __init__(self, places: int, room: int = _SMALLEST) -> None:
-        self._table = np.full(places, -1, np.int64)
+        self._table = np.full(places, -1, np.int32)
         self._stored = np.empty(room, np.int64)
         self._count = 0
 
@@ -82,7 +82,7 @@ class IntTable(_Numbered):
 
     def _grow(self) -> None:
         self._stored = np.concatenate([self._stored, np.empty(len(self._stored), np.int64)])
-        self._table = np.full(2 * len(self._stored), -1, np.int64)
+        self._table = np.full(2 * len(self._stored), -1, np.int32)
         rehash_ints(self._table, self._stored, self._count)
 
 
@@ -98,7 +98,7 @@ class CodeTable(_Numbered):
         most = int(codes.max(initial=-1)) + 2
         if most > len(self._table):
             more = max(most, 2 * len(self._table)) - len(self._table)
-            self._table = np.concatenate([self._table, np.full(more, -1, np.int64)])
+            self._table = np.concatenate([self._table, np.full(more, -1, np.int32)])
             self._stored = np.concatenate([self._stored, np.empty(more, np.int64)])
         out = np.empty(len(codes), np.int64)
         self._count = number_codes(frozen(codes), self._table, self._stored, self._count, out)
@@ -106,7 +106,7 @@ class CodeTable(_Numbered):
 
     def find(self, codes: Ints) -> Ints:
         """The id of each code, -1 of one that is not stored."""
-        return self._table[np.minimum(codes, len(self._table) - 1)]
+        return self._table[np.minimum(codes, len(self._table) - 1)].astype(np.int64)
 
     def find_one(self, code: int) -> int:
         """The id of one code, -1 if it is not stored."""
