@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +12,15 @@ import pytest
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
+from tests.engine.test_moving import MOVING, settings_of
 
 import panewise
 from panewise.engine.answers import wide
+from panewise.engine.kept_multisets import KeptMultisets
 from panewise.errors import AnswerOverflowError, NamesClashError, StatementError
 
 MINUTE = 60_000_000
+kept_of = KeptMultisets.of
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, w STRING, x DOUBLE, n BIGINT, b BOOLEAN) TIMESTAMP BY t;"
 ITEMS = (
     "MIN(w) AS least, MAX(w), FIRST(w), LAST(w), ARG_MIN(w, x), ARG_MAX(w, n), MODE(w), LAST_K(w, 2), LAST_K(x, 3), "
@@ -144,6 +148,23 @@ def test_a_list_that_is_longer_than_its_bound_is_null_and_counted(caplog: pytest
     strict.push("s", as_table(strict.workload.streams["s"], events))
     with pytest.raises(AnswerOverflowError, match="query q: a list has more values than its bound"):
         strict.advance("s", panewise.END_OF_STREAM)
+
+
+def test_a_moving_window_keeps_strings_in_order_and_tells_the_least_of_several() -> None:
+    """Strings have numbers in the order in which they came, which is not that of their bytes."""
+    window = "[RANGE 5 MINUTES SLIDE 1 MINUTE]"
+    text = f"{STREAM} CREATE QUERY q AS SELECT k, MODE(w), COUNT(DISTINCT w) FROM s {window} GROUP BY k"
+    workload, events = panewise.read(text), some_events()
+    with settings_of({**MOVING, "FEWEST_KEPT": 0.0}), patch.object(KeptMultisets, "of", autospec=True) as kept:
+        kept.side_effect = kept_of
+        engine = panewise.Engine(workload)
+        for minute in range(0, 21):
+            engine.push("s", as_table(workload.streams["s"], events[3 * minute : 3 * minute + 3]))
+            found = engine.advance("s", (minute + 1) * MINUTE)
+            some = events[: 3 * minute + 3]
+            wanted = oracle.closed_answers(workload.queries["q"], "t", some, (minute + 1) * MINUTE, minute * MINUTE)
+            oracle.assert_same_answers(to_answers(found, workload), wanted)
+    assert kept.call_count > 10
 
 
 def test_a_plan_says_what_strings_take() -> None:
