@@ -73,7 +73,7 @@ def overflow_lines(streams: Mapping[str, StreamState]) -> list[str]:
     """A line on the queries with answers that do not fit; none if all fit."""
     counts = {name: count for state in streams.values() for name, count in state.overflows.counts.items()}
     shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    return [f"NULL because a sum does not fit in a BIGINT: {shown}"] if counts else []
+    return [f"NULL because a sum does not fit in a BIGINT or a list in its bound: {shown}"] if counts else []
 
 
 def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan:

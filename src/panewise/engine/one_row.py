@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from panewise.engine.answers import TIMESTAMP
+from panewise.engine.answers import TIMESTAMP, array_of_objects
 from panewise.engine.on_demand.scalars import Answer
 from panewise.engine.wide_columns import GroupColumn, query_columns, query_schema
 from panewise.language.expressions import Expression
@@ -117,8 +117,10 @@ class OneRow:
         return pa.Table.from_arrays(columns, schema=self.schema)
 
 
-def _array(kind: pa.DataType, value: float | None) -> pa.Array:
-    """An array of one number from its bytes, which takes a third of the time."""
+def _array(kind: pa.DataType, value: Any) -> pa.Array:
+    """An array of one value; a number from its bytes, which takes a third of the time."""
+    if kind not in _PACKED:
+        return array_of_objects([value], kind)
     if value is None:
         return pa.Array.from_buffers(kind, 1, [_NULL_BITS, _NO_BYTES])
     return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(_PACKED[kind].pack(value))])

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
-from panewise.engine.answers import Groups, QueryAnswers, public_type, timestamps
+from panewise.engine.answers import Groups, QueryAnswers, array_of_objects, objects_or_none, public_type, timestamps
 from panewise.engine.families import ENDED, WINDOW_END, Family
 from panewise.engine.tables import KeyTable
 from panewise.engine.wide_columns import (
@@ -421,6 +421,11 @@ class _Filling:
             return pa.nulls(self._count, column.kind)
         lowered = [part.lowered[column.call] for part in self._parts]
         values = self._sources.of_rows([self._content(column, *each) for each in zip(self._parts, lowered)])
+        if pa.types.is_string(column.kind) or pa.types.is_list(column.kind):
+            valid = self._sources.of_rows([each.valid for each in lowered])
+            if self._sources.present is not None:
+                valid = valid & self._sources.present
+            return array_of_objects(objects_or_none(values, valid), column.kind)
         content = _packed(values != 0) if pa.types.is_boolean(column.kind) else pa.py_buffer(values)
         buffers = [self._valid(self._sources, lowered), content]
         return pa.Array.from_buffers(column.kind, self._count, buffers)

@@ -21,7 +21,15 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS, AnswerColumns, answers_schema, public_type
+from panewise.engine.answers import (
+    FIXED_COLUMNS,
+    FURTHER_COLUMNS,
+    ITEMS,
+    AnswerColumns,
+    answers_schema,
+    is_list,
+    public_type,
+)
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
 from panewise.language.model import Query, Stream
@@ -405,7 +413,7 @@ class Job:
                 check_rows(row_query, self.tuples.most_rows)
             elif query is not None and before.queries.get(name) is not query:
                 check_changed_only([query], changed_only=self.changed_only)
-                check_live_query(workload, query, self.prices)
+                check_live_query(workload, query, self.prices, self.answers_schema)
         return workload, columns.after(before, workload, named)
 
     def _with_lookups(self, stream: Stream, queries: list[Query], change: Change) -> Job:
@@ -454,7 +462,7 @@ def live_schema(workload: Workload) -> pa.Schema:
     attributes: dict[str, pa.DataType] = {}
     for stream in workload.streams.values():
         for name, kind in stream.attributes.items():
-            if name in FIXED_COLUMNS or name in INTERVAL_COLUMNS:
+            if name in FIXED_COLUMNS or name in FURTHER_COLUMNS:
                 continue
             if attributes.setdefault(name, public_type(kind)) != public_type(kind):
                 raise NamesClashError(
@@ -465,7 +473,10 @@ def live_schema(workload: Workload) -> pa.Schema:
     fields = [*fixed][: fixed.get_field_index("aggregate")]
     fields += [pa.field(name, kind) for name, kind in attributes.items()]
     fields += [fixed.field(name) for name in ("aggregate", "value", "exact")]
-    return pa.schema([*fields, *(pa.field(name, pa.float64()) for name in INTERVAL_COLUMNS)])
+    # Not every sink takes lists, so they have a column only if a query of the start needs it.
+    has_lists = ITEMS in AnswerColumns.of(workload).further
+    further = {name: kind for name, kind in FURTHER_COLUMNS.items() if has_lists or name != ITEMS}
+    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in further.items())])
 
 
 def check_workload(
@@ -551,13 +562,22 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
         )
 
 
-def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
-    """Raise if a running job cannot take a query of the workload."""
+def check_live_query(workload: Workload, query: Query, prices: Prices, schema: pa.Schema) -> None:
+    """Raise if a running job, whose answers have these columns, cannot take a query of the workload."""
     check_query(query, lookups=True)
     if _is_over_stream(query):
         raise from_the_beginning(query.name)
     stream = workload.streams[query.stream]
-    clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(INTERVAL_COLUMNS)))
+    if (
+        query.window.is_sliding
+        and ITEMS not in schema.names
+        and any(is_list(item.expression) for item in query.answers)
+    ):
+        raise NotOnSparkError(
+            f"query {query.name} answers with lists, for which the job's answers have no column: no query had lists "
+            f"when it started; start it with one that has, look the query up without SLIDE, or use LAST"
+        )
+    clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(FURTHER_COLUMNS)))
     if clash:
         raise NamesClashError(
             f"query {query.name} groups by {clash[0]!r}, which is the name of a column of every answers table; rename "

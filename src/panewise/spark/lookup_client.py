@@ -651,4 +651,7 @@ def _masked(column: pa.ChunkedArray) -> np.ma.MaskedArray[Any, Any]:
     plain = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
     value = plain[0].as_py() if len(plain) else None
     kind = np.float64 if pa.types.is_floating(plain.type) else plain.type.to_pandas_dtype()
-    return np.ma.MaskedArray(np.array([0 if value is None else value], kind), [value is None])
+    array = np.zeros(1, kind)
+    if value is not None:
+        array[0] = value
+    return np.ma.MaskedArray(array, [value is None])

@@ -35,13 +35,13 @@ from panewise.spark.projection import typed_column
 from panewise.spark.stand_ins import no_total_order
 from panewise.spark.table_frames import check_case
 from panewise.spark.training_places import FRACTIONS, Places, bucket_count, slices_wanted, time_cuts
+from panewise.spark.unpack import spark_type
 from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.places import attributes_read, by_group, needed_from, together_by
 from panewise.training.training_set import Edge, check_edge
 from panewise.windows import RowWindow, TimeWindow, reports_by_substream
 from panewise.windows.slots import spans_of
 
-_TYPES = {pa.int64(): T.LongType(), pa.float64(): T.DoubleType(), pa.bool_(): T.BooleanType()}
 LABEL, TIME, BUCKET = "panewise_label", "panewise_time", "panewise_bucket"
 STAGE, PLACE, PACKED = "panewise_stage", "panewise_place", "panewise_packed"
 
@@ -370,7 +370,7 @@ def _packed_name(number: int) -> str:
 
 
 def _field(column: AggregateColumn) -> T.StructField:
-    return T.StructField(column.name, _TYPES.get(column.kind, T.TimestampType()))
+    return T.StructField(column.name, spark_type(column.kind))
 
 
 def answer_group(

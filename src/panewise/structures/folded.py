@@ -31,6 +31,8 @@ class FoldedColumns(ABC):
     """Whether the values are doubles."""
     is_boolean = False
     """A condition is held as 0 or 1."""
+    is_string = False
+    """No structure holds strings."""
 
     @property
     @abstractmethod

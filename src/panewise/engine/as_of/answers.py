@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
-from panewise.engine.answers import overflows_of, result_type, rows_that_pass, with_computed
+from panewise.engine.answers import is_object, overflows_of, result_type, rows_that_pass, with_computed
 from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.as_of.folds import Folds, exact_form
 from panewise.engine.as_of.ranges import CoveredRows, WindowRanges, watermarks
@@ -84,13 +84,15 @@ def answers_at(
 
 def blank_answers(stream: Stream, query: Query, size: int) -> dict[Expression, ColumnAt]:
     """No answer, as many times."""
-    return {
-        call: ColumnAt(
-            np.zeros(size, np.float64 if result_type(call, stream) is Type.DOUBLE else np.int64),
-            np.zeros(size, np.bool_),
-        )
-        for call in (item.expression for item in query.answers)
-    }
+    calls = (item.expression for item in query.answers)
+    return {call: ColumnAt(np.zeros(size, _dtype(call, stream)), np.zeros(size, np.bool_)) for call in calls}
+
+
+def _dtype(call: Expression, stream: Stream) -> type[np.generic]:
+    """The type of an array of answers."""
+    if is_object(call, stream):
+        return np.object_
+    return np.float64 if result_type(call, stream) is Type.DOUBLE else np.int64
 
 
 def _grouped(queries: Iterable[Query], key: Callable[[Query], Key]) -> Iterator[tuple[Key, list[Query]]]:
