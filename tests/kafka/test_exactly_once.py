@@ -64,17 +64,11 @@ CREATE QUERY peaks AS
 CREATE QUERY medians AS
   SELECT MEDIAN(value) FROM readings [RANGE 5 MINUTES SLIDE 5 MINUTES] WHERE value >= 20 GROUP BY sensor
   HAVING COUNT(*) > 3;
-CREATE QUERY each AS
-  SELECT SUM(size), COUNT(*) FROM trades [PARTITION BY symbol ROWS 7 SLIDE 3] GROUP BY symbol;
-CREATE QUERY in_order AS
-  SELECT MAX(price), COUNT(*) FROM trades [ROWS 90 SLIDE 15];
 CREATE QUERY leaving AS
   SELECT MIN(price) FROM trades [RANGE 4 MINUTES SLIDE 2 MINUTES] GROUP BY symbol;
 """
 STAYING = ("volume", "large", "peaks", "medians")
 """The queries that exist from the beginning to the end."""
-OVER_ROWS = {"each": ("at", "symbol", "size"), "in_order": ("at", "price")}
-"""Those over rows, which are not looked up, and what orders their rows: Spark knows no order of arrival."""
 LEAVES_IN = 19
 
 JOB = """
@@ -257,7 +251,7 @@ class Run:
         """The lookups at the end, for each query that exists then."""
         with panewise.LookupClient(self.folder / "lookups") as client:
             assert client.watermark_us == self.inputs.watermark_us
-            return {name: looked_up(client, name) for name in client.workload.queries if name not in OVER_ROWS}
+            return {name: looked_up(client, name) for name in client.workload.queries}
 
 
 def looked_up(client: panewise.LookupClient, name: str) -> list[str]:
@@ -332,7 +326,7 @@ def assert_statements_did_what_they_are_for(run: Run) -> None:
     judged = [statement for one in written for statement in one["statements"] if statement["text"]]
     assert sum(statement["error"] is not None for statement in judged) >= 4
     reported = Counter(row["query"].partition("_")[0] for row in run.rows())
-    assert all(reported[name] > 0 for name in (*STAYING, *OVER_ROWS, "leaving", "warm", "cold")), reported
+    assert all(reported[name] > 0 for name in (*STAYING, "leaving", "warm", "cold")), reported
     assert not reported.keys() & {"half", "odd"}
 
 
@@ -348,20 +342,15 @@ def answers_of(rows: list[dict[str, Any]], inputs: Inputs) -> list[Answer]:
     return [
         to_answer(row, Workload(inputs.workload.streams, {row["query"]: queries[row["query"]]}))
         for row in rows
-        if row["query"] in (*STAYING, *OVER_ROWS)
+        if row["query"] in STAYING
     ]
 
 
 def expected(inputs: Inputs) -> list[Answer]:
     """The oracle's answers to the queries that stay."""
     queries = [inputs.workload.queries[name] for name in STAYING]
-    found = [
+    return [
         answer
         for query in queries
         for answer in closed_answers(query, "at", inputs.events[query.stream], inputs.watermark_us)
     ]
-    final_us = inputs.watermark_us // MINUTE_US * MINUTE_US
-    for name, order in OVER_ROWS.items():
-        rows = sorted(inputs.events["trades"], key=lambda event, order=order: [event[name] for name in order])
-        found += closed_answers(inputs.workload.queries[name], "at", rows, final_us)
-    return found
