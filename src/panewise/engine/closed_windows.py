@@ -33,6 +33,7 @@ from panewise.planning.trees import PlannedAggregate, PlannedQuery, StreamPlan
 
 if TYPE_CHECKING:
     from panewise.engine.packed_rows import PackedRows
+    from panewise.engine.picked_rows import PickedRows
     from panewise.engine.rows import Multisets
 
 Ints = npt.NDArray[np.int64]
@@ -46,9 +47,12 @@ FEW = 8
 
 
 class View:
-    """The rows that pass one predicate, sorted by (key, slot). Columns are picked when they are first needed."""
+    """The rows that pass one predicate, sorted by (key, slot); several may have the same.
 
-    def __init__(self, rows: PackedRows, chosen: Ints | None) -> None:
+    Columns are picked when they are first needed.
+    """
+
+    def __init__(self, rows: PackedRows | PickedRows, chosen: Ints | None) -> None:
         self._rows = rows
         self._chosen = chosen
         self._columns: dict[str, Column] = {}
@@ -81,8 +85,7 @@ class View:
     def runs(self, component: Component) -> Multisets:
         """The multisets of a component."""
         if component not in self._runs:
-            runs = self._rows.multisets[component]
-            self._runs[component] = runs if self._chosen is None else runs.take(self._chosen)
+            self._runs[component] = self._rows.multisets(component, self._chosen)
         return self._runs[component]
 
 
@@ -96,6 +99,10 @@ class Lowering(ABC):
     @abstractmethod
     def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
         """The folded columns of a component, one value for each answer, of some answers or of all."""
+
+    def runs(self, component: Component, rows: Ints | None = None) -> tuple[Multisets, Ints, Ints]:
+        """The multisets of a component, and the range of them that each answer, some or all, is made from."""
+        raise AssertionError("trees with multisets are folded over ranges of rows")
 
     def lowered(self, aggregate: PlannedAggregate, rows: Ints | None = None) -> Lowered:
         """The answers of an aggregate, some or all; all are kept for other queries."""
@@ -327,20 +334,16 @@ class _FoldedInput:
         return self.fold.component(Component(kind, self.input), self.rows)[0]
 
     def select(self, ranks: Ints) -> Column:
-        runs, low, high = self._multisets()
+        runs, low, high = self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
         return select_ranks(runs.items, runs.counts, runs.offsets, low, high, ranks)
 
     def distinct(self) -> Ints:
-        runs, low, high = self._multisets()
+        runs, low, high = self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
         return count_distinct(runs.items, runs.offsets, low, high)
 
     def mode(self) -> Column:
-        runs, low, high = self._multisets()
+        runs, low, high = self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
         return most_frequent(runs.items, runs.counts, runs.offsets, low, high)
-
-    def _multisets(self) -> tuple[Multisets, Ints, Ints]:
-        assert isinstance(self.fold, Fold), "trees with multisets are folded over ranges of rows"
-        return self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
 
 
 @dataclass

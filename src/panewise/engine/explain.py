@@ -15,13 +15,18 @@ from math import expm1
 from panewise.engine.generation import Generation, TreeState
 from panewise.engine.slot_store import MOVED_ROWS
 from panewise.engine.stream_state import StreamState
+from panewise.language.printer import print_window
 from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
 from panewise.planning.optimize import optimize
 from panewise.planning.plan import Plan
 from panewise.planning.trees import DEFAULT_RATE, Clock, StreamPlan
+from panewise.windows import Window
 from panewise.windows.clock import show_time
 from panewise.windows.slots import lengths_in_slots
+
+MOST_CHOICES = 10
+"""So many windows of a tree are shown with their choice."""
 
 
 @dataclass(frozen=True)
@@ -173,4 +178,17 @@ def _analysis(number: int, at_work: TreeState, state: StreamState) -> list[str]:
         f"  fed         {model.fed:,.0f} partials predicted, {store.fed:,} counted",
         f"  folded      {model.folded:,.0f} combines predicted, {store.folded:,} counted",
         f"  held        {store.live_rows:,} fragments of {store.live_keys:,} groups, {store.bytes_held:,} bytes",
+        *_closing_lines(list(store.choices)),
     ]
+
+
+def _closing_lines(choices: list[tuple[Window, bool, float, float]]) -> list[str]:
+    """How windows close that end again and again, and why so."""
+    lines = []
+    for window, is_moving, moved, folded in choices[:MOST_CHOICES]:
+        way = "is carried on" if is_moving else "is folded anew"
+        costs = f"{moved:,.0f} a closing to carry it on, {folded:,.0f} to fold it anew"
+        lines.append(f"  closes      {print_window(window)} {way}: {costs}")
+    if len(choices) > MOST_CHOICES:
+        lines.append(f"              and {len(choices) - MOST_CHOICES:,} windows more")
+    return lines

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -89,14 +90,18 @@ class Rows:
             {component: runs.take(rows) for component, runs in self.multisets.items()},
         )
 
-    def joined(self, other: Rows) -> Rows:
-        """These rows, and then those of another."""
+    def joined(self, *others: Rows) -> Rows:
+        """These rows, and then those of others."""
+        every = [self, *others]
         return Rows(
-            np.concatenate([self.keys, other.keys]),
-            np.concatenate([self.slots, other.slots]),
-            np.concatenate([self.shards, other.shards]),
-            {name: np.concatenate([column, other.columns[name]]) for name, column in self.columns.items()},
-            {component: runs.joined(other.multisets[component]) for component, runs in self.multisets.items()},
+            np.concatenate([rows.keys for rows in every]),
+            np.concatenate([rows.slots for rows in every]),
+            np.concatenate([rows.shards for rows in every]),
+            {name: np.concatenate([rows.columns[name] for rows in every]) for name in self.columns},
+            {
+                component: reduce(Multisets.joined, (rows.multisets[component] for rows in every))
+                for component in self.multisets
+            },
         )
 
     def merged(self, components: Iterable[Component]) -> Rows:

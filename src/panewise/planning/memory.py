@@ -46,6 +46,8 @@ PACKED_BYTES: Mapping[Kind, int] = {
     Kind.SQUARES: 28,
 }
 """The bytes of a component's columns in a row, packed; 8 a word for a component not listed."""
+FEWEST_KEPT = 8
+"""A moving window with so many rows a key has totals in two parts and multisets in order: see `engine.moving`."""
 FEWEST_BLOCKS = 4
 """What a moving window notes is in so many blocks or more."""
 ANSWER_BYTES = 18
@@ -181,8 +183,12 @@ def _moving_bytes(tree: Tree, inputs: tuple[Type, ...], prices: Prices) -> int:
             continue
         slots = length / tree.granularity * tree.cuts.rate
         keys, rows = (_different(cells, _events(length, tree.clock, prices)) for cells in (groups, slots * groups))
-        total += keys * (TOUCHED_BYTES + kept + 8 * (in_totals + 2 * in_parts))
-        if in_parts:
+        has_many = rows >= FEWEST_KEPT * keys
+        total += keys * (TOUCHED_BYTES + kept + 8 * (in_totals + (1 + has_many) * in_parts))
+        if has_many:
+            # In order, each value has a count, and half as much room again behind it.
+            total += 1.5 * 16 * rows * sum(one.kind is Kind.VALUES for one in tree.components)
+        if in_parts and has_many:
             blocks = min(slots, max(FEWEST_BLOCKS**2, rows / keys)) ** 0.5
             # On average half of the blocks are still there, and half of the rows of the oldest, with their slots.
             noted = (blocks * _different(groups, rows / blocks) + rows / blocks) / 2

@@ -27,7 +27,7 @@ from panewise.kernels.ordered_sharing import BLOCK, ELEMENTS_READ, HEIGHT, RECAL
 from panewise.kernels.time_index import positions_after
 from panewise.structures.column import Windows
 from panewise.structures.lifting import lift_values
-from panewise.structures.sheet import Cost, DataSheet, Lookups, Shape
+from panewise.structures.sheet import Cost, DataSheet, Described, Lookups, Shape
 from panewise.structures.snapshot import pack, unpack
 
 Ints = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ class ExtremesSheet(DataSheet):
         return super().why_not(aggregate, type)
 
 
-class OrderedSharing:
+class OrderedSharing(Described):
     """MAX or MIN over windows of the newest elements, or (`timed`) of the newest microseconds.
 
     An update and the lookup of a valid answer take O(log windows). A window that was not added gets its answer from the
@@ -106,16 +106,6 @@ class OrderedSharing:
         self._state = np.zeros(3, np.int64)
         if type is not None:
             self._open(type)
-
-    @property
-    def name(self) -> str:
-        """The name on its data sheet."""
-        return self.sheet.name
-
-    @property
-    def type(self) -> Type | None:
-        """The type of the values; None until it is given or the first values come."""
-        return self._type
 
     @property
     def windows(self) -> list[int]:

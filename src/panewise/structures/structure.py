@@ -29,7 +29,7 @@ from panewise.structures.folded import Answers, FoldedColumns, lower, masked
 from panewise.structures.lifting import WORDS, LiftedValues, in_words, lift_values
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.running_column import RunningColumn
-from panewise.structures.sheet import DataSheet
+from panewise.structures.sheet import DataSheet, Described
 from panewise.structures.snapshot import Packed, pack
 
 NARROW_LIMIT = 2.0**62
@@ -37,7 +37,7 @@ NARROW_LIMIT = 2.0**62
 squares it is the square of the largest |value|."""
 
 
-class Structure(ABC):
+class Structure(Described, ABC):
     """One aggregate over all windows of one stream, or of each of its keys.
 
     `update(values)` appends elements; `lookup(left, right)` answers windows [left, right] counted back from the end:
@@ -76,16 +76,6 @@ class Structure(ABC):
         self._scratch = np.empty((2, 0), np.int64)
         if self._type is not None:
             self._open(self._type)
-
-    @property
-    def name(self) -> str:
-        """The name under which `build` finds it."""
-        return self.sheet.name
-
-    @property
-    def type(self) -> Type | None:
-        """The type of the values; None until it is given or the first values come."""
-        return self._type
 
     @property
     def windows(self) -> list[tuple[int, int]]:

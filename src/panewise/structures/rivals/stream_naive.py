@@ -19,7 +19,7 @@ from panewise.aggregates.types import Type
 from panewise.errors import StructureError, WindowError
 from panewise.kernels.stream_naive import COUNT, MAX, MIN, SUM, arrive, moved
 from panewise.structures.lifting import lift_values
-from panewise.structures.sheet import Cost, DataSheet, Lookups
+from panewise.structures.sheet import Cost, DataSheet, Described, Lookups
 
 Ints = npt.NDArray[np.int64]
 Elements = npt.NDArray[Any]
@@ -33,7 +33,7 @@ _FOLDS = {Kind.ROWS: COUNT, Kind.COUNT: COUNT, Kind.SUM_INT: SUM, Kind.MAX: MAX,
 """What the kernel folds for each component."""
 
 
-class StreamNaive:
+class StreamNaive(Described):
     """COUNT, SUM, AVG, MAX or MIN over windows of the newest elements, or (`timed`) of the newest microseconds.
 
     Each query is one entry of `windows`, equal ones too. A query that is added later begins with an empty queue.
@@ -76,16 +76,6 @@ class StreamNaive:
         self._greatest = 0.0
         if type is not None:
             self._open(type)
-
-    @property
-    def name(self) -> str:
-        """The name on its data sheet."""
-        return self.sheet.name
-
-    @property
-    def type(self) -> Type | None:
-        """The type of the values; None until it is given or the first values come."""
-        return self._type
 
     @property
     def windows(self) -> list[int]:
