@@ -261,6 +261,15 @@ def aggregates_of(node: Expression | None) -> list[AggregateCall]:
     return list(dict.fromkeys(n for n in walk(node) if isinstance(n, AggregateCall)))
 
 
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """The conditions that must all hold."""
+    if isinstance(condition, Logical) and condition.operator == "AND":
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    else:
+        yield condition
+
+
 def with_attributes(node: Expression, meant: Mapping[str, Expression]) -> Expression:
     """An expression with other expressions in the place of some attributes outside aggregates."""
     if isinstance(node, Attribute):
