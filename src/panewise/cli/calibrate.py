@@ -28,10 +28,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.components import Kind
+from panewise.aggregates.kept_values import KeptValues, bytes_of_words
 from panewise.aggregates.sketches import Sketch, is_installed, lift
 from panewise.aggregates.types import Type
 from panewise.engine.engine import Engine
 from panewise.engine.joined import fold_joined, lift_joined
+from panewise.engine.kept import lift_kept
 from panewise.engine.sketches import column_of, fold_sketches
 from panewise.engine.tables import ColumnTable, IntTable
 from panewise.errors import FileAccessError, NothingClosedWarning
@@ -74,7 +76,8 @@ _STEP_STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT) TIMESTAMP BY t
 _STEP_QUERY = "CREATE QUERY {name} AS SELECT k, SUM(x) FROM s [RANGE {range} SECONDS SLIDE {slide} SECONDS] GROUP BY k"
 _LEAST_RUNS = 3
 _JOINED = tuple(kind for kind in Kind if kind.is_joined)
-_SKETCHES = tuple(kind for kind in Kind if kind.is_sketch)
+_KEPT = tuple(kind for kind in Kind if kind.is_kept)
+_SKETCHES = tuple(kind for kind in Kind if kind.is_sketch and not kind.is_kept)
 
 Ints = npt.NDArray[np.int64]
 
@@ -198,8 +201,14 @@ def _lifts(random: np.random.Generator, events: int) -> dict[Kind, Callable[[], 
     joined: dict[Kind, Callable[[], object]] = {
         kind: partial(lift_joined, kind, doubles, doubles, 1.0, none, index, KEYS) for kind in _JOINED
     }
+    # Strings, each with a time: the best of them is kept.
+    strings = pa.array(np.round(doubles, 1).astype(str))
+    kept: dict[Kind, Callable[[], object]] = {
+        kind: partial(lift_kept, kind, strings, integers, 1, none, index, KEYS) for kind in _KEPT
+    }
     return (
         joined
+        | kept
         | {
             Kind.ROWS: lambda: _find_and_count(index, none),
             Kind.COUNT: lambda: lift_count(index, valid, counts),
@@ -275,8 +284,15 @@ def _folds(random: np.random.Generator, partials: int) -> dict[Kind, tuple[Calla
     joined: dict[Kind, tuple[Callable[[], object], int]] = {
         kind: (partial(_fold_joined, kind, doubles, integers, low, high), partials) for kind in _JOINED
     }
+    some = column_of([KeptValues(1, (value,)) for value in bytes_of_words(integers[: partials // SKETCH_SHARE])])
+    few_low = np.arange(max(1, len(some) - WINDOW))
+    few_high = np.minimum(few_low + WINDOW, len(some))
+    kept: dict[Kind, tuple[Callable[[], object], int]] = {
+        kind: (partial(fold_sketches, kind, some, few_low, few_high), len(some)) for kind in _KEPT
+    }
     return (
         joined
+        | kept
         | {
             Kind.ROWS: (whole, partials),
             Kind.COUNT: (whole, partials),

@@ -18,9 +18,8 @@ from panewise.aggregates.components import Component
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
 from panewise.engine.closed_windows import Folded
-from panewise.language.expressions import AggregateCall, Comparison, aggregates_of
+from panewise.language.expressions import AggregateCall, Comparison, aggregates_of, conjuncts
 from panewise.language.expressions import Literal as Constant
-from panewise.planning.having import conjuncts
 from panewise.planning.optimize import components_of
 from panewise.planning.trees import PlannedAggregate, PlannedQuery
 from panewise.windows import Window

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
-from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.lowering import Lowered, objects_of
 from panewise.aggregates.sketches import Sketches
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups, QueryAnswers, overflows_of, rows_that_pass
 from panewise.engine.joined import fold_joined
+from panewise.engine.kept import ranks_of_strings
 from panewise.engine.sketches import fold_sketches, open_in_place
 from panewise.engine.thresholds import passing
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
@@ -235,9 +237,9 @@ class Fold(Folded):
         kind, names = component.kind, component.column_names()
         if kind.is_joined:
             return fold_joined(kind, [view.column(name) for name in names], low, high)
+        if kind.is_sketch:
+            return (fold_sketches(kind, view.sketches(component), low, high),)
         match kind:
-            case Kind.QUANTILES | Kind.DISTINCT | Kind.FREQUENT:
-                return (fold_sketches(kind, view.sketches(component), low, high),)
             case Kind.SUM_FLOAT:
                 return fold_sum_pairs(view.column(names[0]), view.column(names[1]), low, high)
             case Kind.SQUARES:
@@ -324,6 +326,10 @@ class _FoldedInput:
     def is_boolean(self) -> bool:
         return self.input is not None and self.fold.plan.inputs[self.input].type is Type.BOOLEAN
 
+    @property
+    def is_string(self) -> bool:
+        return self.input is not None and self.fold.plan.inputs[self.input].type is Type.STRING
+
     def ints(self, kind: Kind) -> tuple[Ints, ...]:
         return self.fold.component(Component(kind, self.input), self.rows)
 
@@ -343,7 +349,13 @@ class _FoldedInput:
 
     def mode(self) -> Column:
         runs, low, high = self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
-        return most_frequent(runs.items, runs.counts, runs.offsets, low, high)
+        if runs.strings is None:
+            return most_frequent(runs.items, runs.counts, runs.offsets, low, high)
+        # Of several, the least by its bytes, which the numbers of strings do not tell.
+        codes, places = np.unique(runs.items, return_inverse=True)
+        ranks, strings = ranks_of_strings(runs.strings.decode(codes.astype(np.int64)))
+        modes = most_frequent(ranks[places], runs.counts, runs.offsets, low, high)
+        return objects_of(strings.take(pa.array(modes)).to_pylist() if len(strings) else [None] * len(low), len(low))
 
 
 @dataclass

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.engine.rows import Multisets
+from panewise.engine.tables import ColumnTable
 from panewise.kernels.kept_multisets import merge_into, take_from
 from panewise.kernels.multisets import gather_runs
 from panewise.kernels.ordering import order_words
@@ -29,6 +30,8 @@ class KeptMultisets:
         self._places = np.zeros((3, keys), np.int64)
         """Of each key, where its pairs begin, how many there are, and room for how many."""
         self._held = Multisets(np.empty(0, dtype), nothing, nothing)
+        self._strings: ColumnTable | None = None
+        """What the items stand for, if they are strings."""
         self._end = 0
 
     @property
@@ -52,6 +55,7 @@ class KeptMultisets:
 
     def change(self, keys: Numbers, rows: Multisets, sign: int) -> None:
         """Take in the multisets of some rows, or take them off; `keys` are those of the rows."""
+        self._strings = rows.strings
         order = order_words(keys.astype(np.int64), self._places.shape[1])
         ordered = keys[order].astype(np.int64)
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
@@ -75,7 +79,7 @@ class KeptMultisets:
         begins = self._places[0, keys]
         offsets = np.stack([begins, begins + self._places[1, keys]], axis=1).ravel()
         low = 2 * np.arange(len(keys))
-        return Multisets(self._held.items, self._held.counts, offsets), low, low + 1
+        return Multisets(self._held.items, self._held.counts, offsets, self._strings), low, low + 1
 
     def check_equal(self, other: KeptMultisets, keys: Ints) -> None:
         """Assert that other multisets of some keys are the same."""

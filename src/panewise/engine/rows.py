@@ -17,6 +17,7 @@ import numpy.typing as npt
 from panewise.aggregates.components import Component, Kind
 from panewise.engine.joined import fold_joined
 from panewise.engine.sketches import bytes_of_column, closed_column, combine_stretches
+from panewise.engine.tables import ColumnTable
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_pairs
 from panewise.kernels.multisets import gather_runs, merge_runs
 from panewise.kernels.ordering import order_words
@@ -32,10 +33,12 @@ class Multisets:
     items: Column
     counts: Ints
     offsets: Ints
+    strings: ColumnTable | None = None
+    """What the items stand for, if they are strings."""
 
     def take(self, rows: Ints) -> Multisets:
         """The multisets of some rows."""
-        return Multisets(*gather_runs(self.items, self.counts, self.offsets, rows))
+        return Multisets(*gather_runs(self.items, self.counts, self.offsets, rows), self.strings)
 
     def joined(self, other: Multisets) -> Multisets:
         """These, and then those of another."""
@@ -43,11 +46,12 @@ class Multisets:
             np.concatenate([self.items, other.items]),
             np.concatenate([self.counts, other.counts]),
             np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]]),
+            self.strings,
         )
 
     def merged(self, bounds: Ints) -> Multisets:
         """One multiset for the rows between each two bounds."""
-        return Multisets(*merge_runs(self.items, self.counts, self.offsets[bounds]))
+        return Multisets(*merge_runs(self.items, self.counts, self.offsets[bounds]), self.strings)
 
 
 @dataclass

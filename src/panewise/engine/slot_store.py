@@ -628,7 +628,8 @@ class SlotStore:
             values: Column = self._items[component].codes(flat)
         else:
             values = np.asarray(flat.cast(pa.int64()) if pa.types.is_boolean(flat.type) else flat)
-        return Multisets(values, np.asarray(counts.flatten()), offsets - offsets[0])
+        numbers = np.asarray(counts.flatten())
+        return Multisets(values, numbers, offsets - offsets[0], self._items.get(component))
 
     def _renumber_keys(self) -> None:
         """Free the numbers of keys without rows, once these are the larger part."""

@@ -114,20 +114,6 @@ def find_small_ints(values: Ints, table: Ints, ids: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
-def number_codes(codes: Ints, table: Places, stored: Ints, count: int, ids: Ints) -> int:
-    """Give each code its id, entering new ones; codes lie in [0, len(table)). Returns how many codes are stored."""
-    for i in range(len(codes)):
-        found = table[codes[i]]
-        if found < 0:
-            found = count
-            table[codes[i]] = count
-            stored[count] = codes[i]
-            count += 1
-        ids[i] = found
-    return count
-
-
-@njit(cache=True, nogil=True)
 def probe_int(value: int, table: Places, stored: Ints) -> int:
     """The id of one value, -1 when it is not stored."""
     return int(_find_int(value, table, stored)[1])

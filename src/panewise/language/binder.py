@@ -243,8 +243,9 @@ def _bind_item(item: Item, stream: Stream, group_by: tuple[str, ...]) -> SelectI
         if not aggregates_of(expression):
             hint = "add an aggregate to it, or select the attribute and compute with the answers"
             raise PlacedError("a SELECT item must be a grouped attribute or hold an aggregate", expression.span, hint)
+        _refuse_lists(expression)
         if kind not in CATALOGUE["MAX"].types:
-            message = f"an answer is a number or a time, {written(expression)} is {kind or 'NULL'}"
+            message = f"an answer is a number, a time or a text, {written(expression)} is {kind or 'NULL'}"
             raise PlacedError(message, expression.span, "for a condition write CASE WHEN ... THEN 1 ELSE 0 END")
     return SelectItem(expression, item.alias.text if item.alias else None)
 
@@ -257,8 +258,17 @@ def _bind_having(
     having = with_partners(with_attributes(having, meant), Attribute(stream.timestamp))
     check_expression(having)
     _check_grouped(having, stream, group_by)
+    _refuse_lists(having)
     expect_condition(having, stream.attributes, "HAVING")
     return having
+
+
+def _refuse_lists(expression: Expression) -> None:
+    """Refuse to compute from answers that are lists, or to compare them."""
+    for call in aggregates_of(expression):
+        if call.function in CATALOGUE and CATALOGUE[call.function].is_list:
+            message = f"{call.function} gives a list, and nothing is computed from lists"
+            raise PlacedError(message, call.span, "select it by itself; LAST, FIRST, COUNT, MIN and MAX give one value")
 
 
 def _check_computed(query: Query, statement: CreateQuery) -> None:

@@ -89,6 +89,8 @@ SHIPPED = Calibration(
         Kind.QUANTILES: KindCost(180.0, 27_000.0),
         Kind.DISTINCT: KindCost(490.0, 90_000.0),
         Kind.FREQUENT: KindCost(900.0, 150_000.0),
+        Kind.LEAST_VALUES: KindCost(100.0, 900.0),
+        Kind.GREATEST_VALUES: KindCost(100.0, 900.0),
     },
     TreeCost(170.0, 37_000.0, 380_000.0, 50_000.0),
     "shipped with Panewise; run `panewise calibrate` to measure this machine",

@@ -22,7 +22,7 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.errors import MemoryBudgetError
-from panewise.language.expressions import AggregateCall, Attribute, Expression
+from panewise.language.expressions import AggregateCall, Attribute, Expression, Pair
 from panewise.language.model import Query, Stream
 from panewise.language.row_queries import JoinQuery, SortedQuery
 from panewise.language.typecheck import type_of
@@ -56,6 +56,8 @@ KEY_BYTES = 4
 """The number of a key."""
 TOUCHED_BYTES = 5
 """What a moving window keeps to know which keys have changed, for each key."""
+KEPT_BYTES = 64
+"""A value that is kept as it is: an object, and a reference to it."""
 VALUE_BYTES = 16
 """A value of a multiset, and its count."""
 SKETCH_BYTES: Mapping[Kind, tuple[int, int, int]] = {
@@ -100,6 +102,13 @@ def consumers(plan: PlanContent) -> list[Consumer]:
         for stream in plan.streams.values()
         for tree in stream.trees
         if (held := _moving_bytes(tree, stream.input_types, prices))
+    ]
+    found += [
+        Consumer(
+            f"last rows of the substreams of {query.name}",
+            int(_covered(query.window, prices) * _event_bytes(plan.declared[query.stream])),
+        )
+        for query in plan.by_substream
     ]
     asked: dict[str, list[Window]] = {}
     for query in plan.on_demand:
@@ -210,6 +219,8 @@ def _component_bytes(component: Component, inputs: tuple[Input, ...], events: fl
         values = _different(prices.groups[read.name], events)
     if component.kind is Kind.VALUES:
         return 8 + VALUE_BYTES * values
+    if component.kind.is_kept:
+        return 8 + KEPT_BYTES * (1 + min(read.most if isinstance(read, Pair) else 1, values))
     if component.kind.is_sketch:
         empty, each, most = SKETCH_BYTES[component.kind]
         # A reference, and the values themselves while there are few.

@@ -40,7 +40,7 @@ from panewise.planning.trees import (
     StreamPlan,
     Tree,
 )
-from panewise.windows import RowWindow, TimeWindow, Window
+from panewise.windows import RowWindow, TimeWindow, Window, reports_by_substream
 from panewise.windows.cuts import Cuts
 from panewise.windows.slots import granularity_of, spans_in_slots, spans_of
 
@@ -93,6 +93,7 @@ def optimize(
     trees = bases = 0
     for stream in workload.streams.values():
         sliding = [query for query in workload.queries_of(stream.name) if query.window.is_sliding]
+        sliding = [query for query in sliding if not reports_by_substream(query.window)]
         if sliding:
             plan = plan_stream(stream, sliding, prices, first_tree=trees, first_base=bases)
             streams[stream.name] = plan
@@ -114,6 +115,7 @@ def optimize(
         in_bulk=in_bulk,
         method=method,
         rate_is_assumed=is_assumed,
+        by_substream=tuple(query for query in workload.queries.values() if reports_by_substream(query.window)),
     )
 
 
