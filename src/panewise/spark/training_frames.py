@@ -327,47 +327,45 @@ class Carried:
     is_last: bool
 
     @property
-    def packed_names(self) -> list[str]:
-        """The columns with the packed answers of each earlier stage."""
-        return [f"{PACKED}_{number}" for number in range(len(self.earlier))]
-
-    @property
     def names(self) -> list[str]:
-        """All columns with answers of earlier stages."""
-        return [*self.packed_names, *(column.name for some in self.earlier for column in _unpacked(some))]
+        """The columns that labels bring beside their own."""
+        return [field.name for number, some in enumerate(self.earlier) for field in _packed_fields(number, some)]
 
     def fields(self, mine: Sequence[AggregateColumn]) -> list[T.StructField]:
         """The columns beside the label when a stage has answered."""
         every = [*self.earlier, mine]
-        packed = [] if self.is_last else [f"{PACKED}_{number}" for number in range(len(every))]
-        columns = [column for some in every for column in (some if self.is_last else _unpacked(some))]
-        return [
-            *(T.StructField(name, T.BinaryType()) for name in packed),
-            *(T.StructField(column.name, spark_type(column.kind)) for column in columns),
-        ]
+        if self.is_last:
+            return [_field(column) for some in every for column in some]
+        return [field for number, some in enumerate(every) for field in _packed_fields(number, some)]
 
-    def with_answers(
-        self, labels: pa.Table, mine: Sequence[AggregateColumn], answers: Mapping[str, pa.Array]
-    ) -> dict[str, pa.ChunkedArray | pa.Array]:
+    def with_answers(self, labels: pa.Table, mine: Mapping[AggregateColumn, pa.Array]) -> dict[str, pa.ChunkedArray]:
         """What stands in these columns."""
-        brought = {name: labels.column(name) for name in self.names}
+        found = {name: labels.column(name) for name in self.names}
+        words = [column for column in mine if is_word(column.kind)]
         if not self.is_last:
-            words = [answers[column.name] for column in mine if is_word(column.kind)]
-            packed = pack_answers(words or [pa.nulls(labels.num_rows, pa.int64())])
-            before = {name: brought.pop(name) for name in self.packed_names}
-            unpacked = {column.name: answers[column.name] for column in _unpacked(mine)}
-            return {**before, f"{PACKED}_{len(self.earlier)}": packed, **brought, **unpacked}
-        found: dict[str, pa.ChunkedArray | pa.Array] = {}
-        for some, name in zip(self.earlier, self.packed_names, strict=True):
-            kinds = [one.kind for one in some if is_word(one.kind)]
-            made = iter(unpack_answers(brought[name], kinds) if kinds else [])
-            found |= {one.name: next(made) if is_word(one.kind) else brought[one.name] for one in some}
-        return {**found, **answers}
+            if words:
+                found[_packed_name(len(self.earlier))] = pack_answers([mine[column] for column in words])
+            return found | {column.name: answers for column, answers in mine.items() if column not in words}
+        for number, some in enumerate(self.earlier):
+            words = [column for column in some if is_word(column.kind)]
+            if words:
+                columns = unpack_answers(found.pop(_packed_name(number)), [column.kind for column in words])
+                found |= zip((column.name for column in words), columns, strict=True)
+        return found | {column.name: answers for column, answers in mine.items()}
 
 
-def _unpacked(columns: Sequence[AggregateColumn]) -> list[AggregateColumn]:
-    """The answers that travel as they are."""
-    return [column for column in columns if not is_word(column.kind)]
+def _packed_fields(number: int, columns: Sequence[AggregateColumn]) -> list[T.StructField]:
+    """One column for all answers of a stage that are words, and one for each other."""
+    others = [_field(column) for column in columns if not is_word(column.kind)]
+    return others if len(others) == len(columns) else [T.StructField(_packed_name(number), T.BinaryType()), *others]
+
+
+def _packed_name(number: int) -> str:
+    return f"{PACKED}_{number}"
+
+
+def _field(column: AggregateColumn) -> T.StructField:
+    return T.StructField(column.name, spark_type(column.kind))
 
 
 def answer_group(
@@ -380,8 +378,7 @@ def answer_group(
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     """The function that `applyInArrow` applies to the labels and the events of a group."""
     schema = pa.schema([(name, arrow_type(kind)) for name, kind in stream.attributes.items()])
-    no_answers = {column.name: pa.array([], column.kind) for _, column in columns}
-    mine = [column for _, column in columns]
+    no_answers = {column: pa.array([], column.kind) for _, column in columns}
 
     def answer(labels: pa.Table, events: pa.Table) -> pa.Table:
         batch = one_batch(events.select(schema.names).cast(schema))
@@ -392,7 +389,7 @@ def answer_group(
         # They come in the session's time zone, and Spark takes them in UTC alone.
         label = label.cast(in_utc(label.type))
         if not labels.num_rows:
-            return pa.table({LABEL: label, **carried.with_answers(labels, mine, no_answers)})
+            return pa.table({LABEL: label, **carried.with_answers(labels, no_answers)})
         batch = batch.take(content_order(stream, batch))
         times = np.asarray(labels.column(TIME)) - (1 if edge == "before" else 0)
         keys = {
@@ -402,8 +399,8 @@ def answer_group(
         found = {one.query.name: one for one in answers_at(stream, queries, batch, times, keys, 1, closing)}
         for one in found.values():
             Overflows().add(one.query, one.overflows)
-        answered = {column.name: filled(found[query.name], column) for query, column in columns}
-        return pa.table({LABEL: label, **carried.with_answers(labels, mine, answered)})
+        answered = {column: filled(found[query.name], column) for query, column in columns}
+        return pa.table({LABEL: label, **carried.with_answers(labels, answered)})
 
     return answer
 
