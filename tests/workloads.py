@@ -51,6 +51,9 @@ FORMS = ("offset", "cumulate", "own windows")
 UNIT_US = 1_000_000
 """Ranges, slides and the span of events are counted in the stream's granularity, or in this if it has none."""
 
+OF_SUBSTREAMS = "substreams slide"
+"""Windows over rows that each substream reports by itself; without GROUP BY, those of the whole stream."""
+
 SPAN = (-8, 16)
 """The events lie in these units around the origin, the windows are up to 12 units long."""
 
@@ -301,12 +304,14 @@ def draw_window(dice: Dice, stream: Stream, kind: str, group_by: Sequence[str]) 
     match kind:
         case "rows slide":
             return RowWindow(dice.integer(1, 10), slide=dice.integer(1, 6))
+        case "substreams slide":
+            return RowWindow(dice.integer(1, 6), slide=dice.integer(1, 4), partition_by=partition_by)
         case "rows":
             return RowWindow(dice.integer(1, 10), partition_by=partition_by)
         case "rows between":
             right_rows = dice.integer(1, 5)
             return RowWindow(right_rows + dice.integer(1, 8), right_rows, partition_by=partition_by)
-    raise ValueError(f"no windows of the kind {kind!r}: choose from {(*EVERY_WINDOW, *FORMS)}")
+    raise ValueError(f"no windows of the kind {kind!r}: choose from {(*EVERY_WINDOW, *FORMS, OF_SUBSTREAMS)}")
 
 
 def draw_query(

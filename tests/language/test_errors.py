@@ -137,7 +137,6 @@ BOUND = [
     ("COUNT(*) FROM s [PARTITION BY «k» ROWS 5]", "partitions by 'k' without grouping by it", "GROUP BY k"),
     ("COUNT(*) FROM s [PARTITION BY «z» ROWS 5] GROUP BY k", "unknown attribute 'z'", "known"),
     ("COUNT(*) FROM s [PARTITION BY k, «k» ROWS 5] GROUP BY k", "'k' is named twice", "remove"),
-    ("COUNT(*) FROM s [«PARTITION BY k ROWS 5 SLIDE 1»] GROUP BY k", "cannot SLIDE", "leave out SLIDE"),
     ("COUNT(*) FROM s [ROWS 1] WHERE x > 1 AND «MAX(x)» > 2", "WHERE cannot use an aggregate", "HAVING"),
     ("SUM(1 + «MAX(x)») FROM s [ROWS 1]", "an aggregate cannot be inside another aggregate", "itself"),
     ("«k», COUNT(*) FROM s [ROWS 1]", "'k' is neither grouped by nor aggregated", "GROUP BY"),

@@ -75,6 +75,11 @@ class Kind(Enum):
         return self in _JOINED_WORDS
 
     @property
+    def has_totals(self) -> bool:
+        """Whether rows are combined into a few words in any order. Multisets, sketches and what is joined are not."""
+        return self.words > 0 and not self.is_joined
+
+    @property
     def is_subtractable(self) -> bool:
         """Whether the component of a part can be taken off that of a whole: sums can, but for those of squares of
         doubles, whose difference would lack digits that variances need."""

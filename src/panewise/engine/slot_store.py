@@ -40,6 +40,7 @@ from panewise.engine.several_windows import SeveralWindows
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
 from panewise.kernels.instances import closed_instances, listed_instances
+from panewise.planning.cost import MOVED_ROWS
 from panewise.planning.memory import FEWEST_KEPT
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan, Tree
 from panewise.windows import TimeWindow, Window
@@ -55,8 +56,6 @@ FEWEST_NEW = 131_072
 MOST_EDGES = 4
 """With more edges than this at once, ranges of rows are folded, which visits a row once for all edges."""
 
-MOVED_ROWS = 3.0
-"""What a row costs that enters or leaves a moving window, in rows of nested ones."""
 SWEPT_VALUES = 8
 """So many values of a key, in order, are swept over in the time of one row."""
 FEWEST_CLOSINGS = 2
@@ -161,6 +160,11 @@ class SlotStore:
     def live_keys(self) -> int:
         """How many keys have a number; those of silent keys are given back as slots leave."""
         return len(self._keys)
+
+    @property
+    def combinations(self) -> int:
+        """How many combinations of the tree's predicates partials had so far."""
+        return len(self._shards)
 
     def count_values(self) -> list[int]:
         """How many different values each group-by attribute has among the keys. Cost: O(keys)."""

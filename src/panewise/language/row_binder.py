@@ -177,6 +177,9 @@ def _sliding(source: Source, stream: Stream, what: str) -> Window:
         raise PlacedError(f"{what} needs a window with a RANGE", clause.durations[0].span, _SLIDING_HINT)
     if not window.is_sliding:
         raise PlacedError(f"{what} needs a window that slides", source.stream.span, _SLIDING_HINT)
+    if isinstance(window, RowWindow) and window.partition_by:
+        hint = "leave out PARTITION BY, or use a RANGE; windows of each group's own rows are for aggregates"
+        raise PlacedError(f"{what} needs one window for all groups", source.stream.span, hint)
     if isinstance(window, TimeWindow) and (window.offset_us or window.zone is not None or window.grows):
         hint = "leave out OFFSET and ALIGN, and write RANGE for CUMULATE"
         raise PlacedError(f"{what} needs a window that is counted from 1970 UTC", source.stream.span, hint)

@@ -103,6 +103,13 @@ def consumers(plan: PlanContent) -> list[Consumer]:
         for tree in stream.trees
         if (held := _moving_bytes(tree, stream.input_types, prices))
     ]
+    found += [
+        Consumer(
+            f"last rows of the substreams of {query.name}",
+            int(_covered(query.window, prices) * _event_bytes(plan.declared[query.stream])),
+        )
+        for query in plan.by_substream
+    ]
     asked: dict[str, list[Window]] = {}
     for query in plan.on_demand:
         asked.setdefault(query.stream, []).append(query.window)

@@ -25,7 +25,7 @@ from panewise.engine.content_order import content_order
 from panewise.engine.event_log import one_batch
 from panewise.engine.overflows import Overflows
 from panewise.engine.wide_columns import AggregateColumn
-from panewise.errors import EventsError, LabelsError, NamesClashError, SparkSetupError
+from panewise.errors import EventsError, LabelsError, NamesClashError, NotOnSparkError, SparkSetupError
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
 from panewise.spark.columns import named
@@ -39,7 +39,7 @@ from panewise.spark.unpack import spark_type
 from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.places import attributes_read, by_group, needed_from, together_by
 from panewise.training.training_set import Edge, check_edge
-from panewise.windows import RowWindow, TimeWindow
+from panewise.windows import RowWindow, TimeWindow, reports_by_substream
 from panewise.windows.slots import spans_of
 
 LABEL, TIME, BUCKET = "panewise_label", "panewise_time", "panewise_bucket"
@@ -81,6 +81,11 @@ def training_set(
     for query in chosen:
         if isinstance(query.window, RowWindow) and not query.window.partition_by:
             raise no_total_order(query)
+        if reports_by_substream(query.window):
+            raise NotOnSparkError(
+                f"query {query.name}: which window a label sees, the watermark of the whole stream tells; leave out "
+                f"SLIDE for the last rows at each label, or use panewise.training_set"
+            )
     columns = list(answer_columns(workload, chosen))
     clash = next((column.name for _, column in columns if column.name in labels.columns), None)
     if clash is not None:

@@ -1,5 +1,9 @@
 """OrderedSharing (TR1536, section 6): MAX or MIN over many windows, whose answers are in the order of their sizes.
 
+Invariant: windows of neighbouring sizes with one answer are a run, and runs are in the order of sizes and of answers.
+Cost: update log2 windows, lookup log2 windows (W / 64 where an answer is calculated again), space Nmax + windows.
+Needs: MAX or MIN, and no NULLs. Source: TR1536, section 6.
+
 A larger window's maximum is never below a smaller one's (property (2) of the report is <=, not <). So windows with
 equal answers are neighbours, and a new element changes a run of the smallest ones. The report's search tree is an array
 here: a stack of runs, each with its answer and the position or time of the element that holds it. An answer is valid

@@ -1,7 +1,10 @@
 """The naive approach of STREAM (TR1536, section 2): a queue and an answer for each query, evaluated at every arrival.
 
-Nothing is shared, so it costs at least O(queries) an element and the memory of all windows together. It is the baseline
-for the measurements of TimeGram and OrderedSharing.
+Invariant: each query has a queue of all elements in its window, and its answer over them.
+Cost: update windows (each queue takes the element), lookup 1, space the sum of all windows.
+Needs: a count, sum, mean, minimum or maximum. Source: TR1536, section 2.
+
+Nothing is shared. It is the baseline for the measurements of TimeGram and OrderedSharing.
 """
 
 from __future__ import annotations
