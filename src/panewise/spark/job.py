@@ -40,7 +40,7 @@ from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, pla
 from panewise.spark.row_merges import Merge, SortedMerge, TopKMerge
 from panewise.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
 from panewise.spark.tuple_bases import HeadBase, TuplePlan, check_row_query
-from panewise.windows import TimeWindow
+from panewise.windows import RowWindow
 from panewise.windows.slots import spans_of
 
 
@@ -453,7 +453,7 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
                 f"job file: [lookups]) and look it up from there, or look it up with panewise.Engine"
             )
         return
-    if not isinstance(query.window, TimeWindow):
+    if isinstance(query.window, RowWindow):
         raise no_total_order(query)
     if not query.window.is_sliding and not lookups:
         raise NotOnSparkError(

@@ -25,6 +25,7 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed_windows import ClosedWindows
+from panewise.engine.names import refuse_sessions
 from panewise.engine.on_demand.keys import asked_times, key_columns
 from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.overflows import Overflows
@@ -478,6 +479,7 @@ class LookupClient:
             near = get_close_matches(query, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
             raise UnknownNameError(f"{self._folder}: no query named {query!r}; {hint}")
+        refuse_sessions(lookup.query)
         if lookup.query.has_own_windows:
             raise NotOnSparkError(
                 f"query {query}: lookups on Spark answer one window for all aggregates, and OVER gives them windows of "

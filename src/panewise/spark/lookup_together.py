@@ -28,6 +28,7 @@ from panewise.planning.trees import PlannedAggregate
 from panewise.spark.lookup_plan import Covered, Lookup
 from panewise.spark.lookup_state import LookupState
 from panewise.spark.lookup_store import Components, LookupStore, PlainView
+from panewise.windows import SessionWindow
 
 PlainRow = dict[str, Any]
 """The answers of one group by column; the times of the window are microseconds."""
@@ -108,6 +109,7 @@ class Together:
         if (
             lookup is None
             or lookup.query.has_own_windows
+            or isinstance(lookup.query.window, SessionWindow)
             or lookup.query.having is not None
             or lookup.query.computed
             or not lookup.query.group_by

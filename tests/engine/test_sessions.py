@@ -1,0 +1,149 @@
+"""Sessions of the engine agree with the oracle: as they close, cut at MAX, with queries that come while it runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import oracle
+from tests.answers import to_answers
+from tests.engine.test_conformance import as_table
+from tests.thoroughness import examples
+
+import panewise
+
+STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t{};"
+QUERIES = """
+    CREATE QUERY short AS SELECT k, COUNT(*), SUM(x), MEDIAN(x), FIRST(x) FROM s
+      [SESSION GAP 3 MICROSECONDS MAX 12 MICROSECONDS] GROUP BY k;
+    CREATE QUERY long AS SELECT k, COUNT(*), MAX(x) - MIN(x) AS span FROM s
+      [SESSION GAP 7 MICROSECONDS MAX 30 MICROSECONDS] GROUP BY k HAVING COUNT(*) > 1;
+    CREATE QUERY some AS SELECT k, COUNT(*), AVG(x) FROM s
+      [SESSION GAP 5 MICROSECONDS MAX 5 MICROSECONDS] WHERE x > 0 GROUP BY k;
+    CREATE QUERY everyone AS SELECT COUNT(*), COUNT(DISTINCT k) FROM s [SESSION GAP 4 MICROSECONDS MAX 40 MICROSECONDS];
+    CREATE QUERY fixed AS SELECT k, COUNT(*) FROM s [RANGE 6 MICROSECONDS SLIDE 2 MICROSECONDS] GROUP BY k;
+"""
+LATER = """CREATE QUERY later AS SELECT k, COUNT(*), SUM(x) FROM s
+    [SESSION GAP {} MICROSECONDS MAX 12 MICROSECONDS] GROUP BY k"""
+
+event = st.fixed_dictionaries(
+    {"t": st.integers(0, 120), "k": st.sampled_from("ab"), "x": st.none() | st.integers(-2, 5)}
+)
+steps = st.lists(st.tuples(st.lists(event, max_size=12), st.integers(-3, 130)), min_size=1, max_size=8)
+
+
+@pytest.mark.filterwarnings("ignore::panewise.LateWarning")
+@settings(max_examples=examples(60), deadline=None)
+@given(steps, st.integers(0, 4), st.sampled_from([2, 5, 9]))
+def test_sessions_agree_with_the_oracle(program, added_at: int, gap: int) -> None:
+    """A query that comes later reports the sessions that surely lie behind what it missed, and no wrong ones."""
+    engine = panewise.Engine(STREAM.format("") + QUERIES)
+    accepted: list[dict] = []
+    watermark, missed = None, None
+    for place, (rows, mark) in enumerate([*program, ([], None)]):
+        engine.push("s", as_table(engine.workload.streams["s"], rows))
+        accepted += [row for row in rows if watermark is None or row["t"] >= watermark]
+        if place == added_at:
+            engine.add(LATER.format(gap))
+            missed = max([watermark or -1000, *(row["t"] for row in accepted)])
+        if mark is not None and watermark is not None and mark < watermark:
+            continue
+        found = to_answers(engine.advance("s", panewise.END_OF_STREAM if mark is None else mark), engine.workload)
+        expected = [
+            answer
+            for query in engine.workload.queries.values()
+            for answer in oracle.closed_answers(query, "t", accepted, mark, watermark)
+        ]
+        sure = [one for one in expected if one.query != "later" or one.window_start > (missed or 0) + gap]
+        oracle.assert_same_answers([one for one in found if one.query != "later" or one in sure], sure)
+        assert [one for one in found if one not in expected and one.query == "later"] == []
+        watermark = mark
+        for generation in engine._streams["s"].generations:
+            for tree in generation.trees:
+                tree.store.check_invariants()
+        engine = panewise.Engine.restore(engine.snapshot())
+    assert fragments(engine) == 0
+
+
+def fragments(engine: panewise.Engine) -> int:
+    """How many rows the trees of sessions hold."""
+    trees = [tree for generation in engine._streams["s"].generations for tree in generation.trees]
+    return sum(tree.store.live_rows for tree in trees if tree.tree.session_gap_us)
+
+
+def closed(engine: panewise.Engine, mark: int, **options: bool) -> list[tuple]:
+    table = engine.advance("s", mark, **options).tables["q"]
+    return [(row["k"], *(in_us(row[name]) for name in ("window_start", "window_end"))) for row in table.to_pylist()]
+
+
+def in_us(time: datetime) -> int:
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)).microseconds
+
+
+QUERY = "CREATE QUERY q AS SELECT k, COUNT(*) FROM s [SESSION GAP 10 MICROSECONDS MAX 100 MICROSECONDS] GROUP BY k;"
+
+
+def columns(times: list[int], key: str = "a") -> dict[str, list]:
+    return {"t": times, "k": [key] * len(times), "x": [1] * len(times)}
+
+
+def test_a_session_closes_to_the_microsecond() -> None:
+    engine = panewise.Engine(STREAM.format("") + QUERY)
+    engine.push("s", columns([3, 12]))
+    assert closed(engine, 21) == []
+    # An event at 22 would begin the next one.
+    assert closed(engine, 22) == [("a", 3, 22)]
+    engine.push("s", columns([22]))
+    assert closed(engine, 100) == [("a", 22, 32)]
+
+
+def test_a_group_that_never_pauses_is_cut_at_multiples_of_max() -> None:
+    engine = panewise.Engine(STREAM.format("") + QUERY)
+    engine.push("s", columns([*range(150, 555, 5)]))
+    # Only at 250 is it known that this is no session from 150 to, say, 240.
+    assert closed(engine, 249) == []
+    assert closed(engine, 250) == [("a", 150, 200)]
+    assert closed(engine, 399) == [("a", 200, 300)]
+    assert closed(engine, panewise.END_OF_STREAM) == [("a", 300, 400), ("a", 400, 500), ("a", 500, 560)]
+
+
+def test_what_never_pauses_is_not_kept_forever() -> None:
+    engine = panewise.Engine(STREAM.format("") + QUERY)
+    for start in range(0, 3000, 50):
+        engine.push("s", columns([*range(start, start + 50, 5)]))
+        engine.advance("s", start + 50)
+    assert fragments(engine) < 30
+
+
+def test_changes_have_each_session_once() -> None:
+    engine = panewise.Engine(STREAM.format("") + QUERY)
+    engine.push("s", columns([1, 30, 60]))
+    assert closed(engine, 45, changed_only=True) == [("a", 1, 11), ("a", 30, 40)]
+    assert closed(engine, 200, changed_only=True) == [("a", 60, 70)]
+
+
+def test_sessions_with_one_gap_share_a_table() -> None:
+    same = QUERY.replace("QUERY q", "QUERY p").replace("COUNT(*)", "SUM(x)")
+    other = QUERY.replace("QUERY q", "QUERY o").replace(" GROUP", " WHERE x > 1 GROUP")
+    engine = panewise.Engine(STREAM.format("") + QUERY + same + other)
+    engine.push("s", columns([1, 5]))
+    families = engine.advance("s", 50).families
+    assert families["s_by_k_sessions_of_10_microseconds"].column_names[2:] == ["q__COUNT(*)", "p__SUM(x)"]
+    assert len(families) == 2
+    assert [len(tree.queries) for tree in panewise.optimize(engine.workload).trees] == [3]
+
+
+def test_sessions_are_not_looked_up() -> None:
+    engine = panewise.Engine(STREAM.format("") + QUERY)
+    with pytest.raises(panewise.QueryKindError, match=r"come from advance\(\)"):
+        engine.lookup("q")
+    with pytest.raises(panewise.QueryKindError, match="q is of sessions, which are reported as they close"):
+        panewise.training_set(columns([5]), columns([1]), STREAM.format("") + QUERY, time="t")
+
+
+def test_sessions_are_not_corrected() -> None:
+    with pytest.raises(panewise.StatementError, match="has ON LATE CORRECT, and sessions are not corrected") as caught:
+        panewise.read(STREAM.format(" ON LATE CORRECT 1 HOUR") + QUERY)
+    assert "without it for this query" in str(caught.value)
