@@ -82,7 +82,7 @@ def _closed_time_windows(
 def _closed_sessions(
     query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
 ) -> list[Answer]:
-    """A session closes when the watermark reaches its end; if it is the first of several pieces, when that is known."""
+    """A session closes when the watermark passes its end; if it is the first of several pieces, when that is known."""
     gap, longest = query.window.gap_us, query.window.max_us
     answers = []
     kept = [
@@ -91,7 +91,7 @@ def _closed_sessions(
     for group in _split(kept, query.group_by):
         runs: list[list[Event]] = []
         for event in group:
-            if not runs or event[timestamp] - runs[-1][-1][timestamp] >= gap:
+            if not runs or event[timestamp] - runs[-1][-1][timestamp] > gap:
                 runs.append([])
             runs[-1].append(event)
         for run in runs:
@@ -104,8 +104,8 @@ def _closed_sessions(
                 piece_end = piece[-1][timestamp] + gap
                 if end - first > longest:
                     piece_end = min(piece_end, (cell + 1) * longest)
-                closes = max(piece_end, known)
-                if (watermark is None or closes <= watermark) and (previous is None or closes > previous):
+                sure = max(piece_end, known)
+                if (watermark is None or sure < watermark) and (previous is None or sure >= previous):
                     answers += _answers_of_window(query, piece, piece[0][timestamp], piece_end)
     return answers
 

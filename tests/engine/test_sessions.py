@@ -92,20 +92,20 @@ def columns(times: list[int], key: str = "a") -> dict[str, list]:
 def test_a_session_closes_to_the_microsecond() -> None:
     engine = panewise.Engine(STREAM.format("") + QUERY)
     engine.push("s", columns([3, 12]))
-    assert closed(engine, 21) == []
-    # An event at 22 would begin the next one.
-    assert closed(engine, 22) == [("a", 3, 22)]
-    engine.push("s", columns([22]))
-    assert closed(engine, 100) == [("a", 22, 32)]
+    # An event at 22 would still belong to it.
+    assert closed(engine, 22) == []
+    assert closed(engine, 23) == [("a", 3, 22)]
+    engine.push("s", columns([23, 33]))
+    assert closed(engine, 100) == [("a", 23, 43)]
 
 
 def test_a_group_that_never_pauses_is_cut_at_multiples_of_max() -> None:
     engine = panewise.Engine(STREAM.format("") + QUERY)
     engine.push("s", columns([*range(150, 555, 5)]))
-    # Only at 250 is it known that this is no session from 150 to, say, 240.
-    assert closed(engine, 249) == []
-    assert closed(engine, 250) == [("a", 150, 200)]
-    assert closed(engine, 399) == [("a", 200, 300)]
+    # Only past 250 is it known that this is no session of 150 to, say, 250.
+    assert closed(engine, 250) == []
+    assert closed(engine, 251) == [("a", 150, 200)]
+    assert closed(engine, 400) == [("a", 200, 300)]
     assert closed(engine, panewise.END_OF_STREAM) == [("a", 300, 400), ("a", 400, 500), ("a", 500, 560)]
 
 

@@ -69,7 +69,7 @@ class SessionRows:
         self._runs = np.stack([view.keys, self._firsts, self._lasts, np.arange(len(view.keys))])
 
     def near(self, gap_us: int) -> Ints:
-        """The runs of rows less than a gap apart, for a gap that is not smaller than the one before."""
+        """The runs of rows at most a gap apart, for a gap that is not smaller than the one before."""
         joined = np.empty_like(self._runs)
         keys, firsts, lasts, begins = self._runs
         count = join_near(keys, firsts, lasts, begins, gap_us, joined)
@@ -94,4 +94,4 @@ class SessionRows:
         """The rows that an event from a time on may be near to, if gaps up to this one are asked for."""
         _, _, lasts, begins = self.near(gap_us)
         lengths = np.diff(begins, append=len(self._firsts))
-        return np.flatnonzero(np.repeat(lasts + gap_us > closed_us, lengths))
+        return np.flatnonzero(np.repeat(lasts + gap_us >= closed_us, lengths))

@@ -1,7 +1,7 @@
 """Sessions: which stretches of a key's rows lie near each other, and which of them close.
 
 Rows are sorted by (key, time). Each has the times of its first and its last event; several rows may be of one stretch
-of time. Rows within one run are near each other: each begins less than the gap after all before it have ended.
+of time. Rows within one run are near each other: each begins at most a gap after the last event before it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Ints = npt.NDArray[np.int64]
 
 @njit(cache=True, nogil=True)
 def join_near(keys: Ints, firsts: Ints, lasts: Ints, begins: Ints, gap: int, out: Ints) -> int:
-    """Join neighbours of one key that are less than a gap apart. Cost: O(rows).
+    """Join neighbours of one key that are at most a gap apart. Cost: O(rows).
 
     What is joined are rows, or runs with a smaller gap, which begin at the rows `begins`. Of each run, `out` gets the
     key, the times of its first and its last event, and its first row. Returns the number of runs.
     """
     found = 0
     for place in range(len(keys)):
-        if found and keys[place] == out[0, found - 1] and firsts[place] - out[2, found - 1] < gap:
+        if found and keys[place] == out[0, found - 1] and firsts[place] - out[2, found - 1] <= gap:
             out[1, found - 1] = min(out[1, found - 1], firsts[place])
             out[2, found - 1] = max(out[2, found - 1], lasts[place])
             continue
@@ -38,7 +38,7 @@ def join_near(keys: Ints, firsts: Ints, lasts: Ints, begins: Ints, gap: int, out
 def closed_sessions(
     runs: Ints, firsts: Ints, lasts: Ints, gap: int, longest: int, after: int, until: int, out: Ints
 ) -> int:
-    """List the sessions that close in (after, until].
+    """List the sessions that close in (after, until]. One closes a microsecond after its end: until then it may grow.
 
     `runs` are those of `join_near`, `firsts` and `lasts` the times of all rows. A run whose window is longer than
     `longest` is cut at the multiples of that length. Its first piece closes when it is known to be that long. Of each
@@ -51,7 +51,7 @@ def closed_sessions(
         key, first, last, low = runs[0, run], runs[1, run], runs[2, run], runs[3, run]
         high = runs[3, run + 1] if run + 1 < runs_count else len(firsts)
         is_cut = last + gap - first > longest
-        if max(last + gap, first + longest if is_cut else last + gap) <= after or first >= until:
+        if max(last + gap, first + longest if is_cut else last + gap) < after or first >= until:
             continue
         begin = low
         while begin < high:
@@ -66,7 +66,7 @@ def closed_sessions(
                     piece_last = max(piece_last, lasts[end])
                     end += 1
             window_end = min(piece_last + gap, edge)
-            closes = max(window_end, first + longest) if is_cut else window_end
+            closes = (max(window_end, first + longest) if is_cut else window_end) + 1
             if after < closes <= until:
                 out[0, found] = key
                 out[1, found] = closes
@@ -74,7 +74,7 @@ def closed_sessions(
                 out[3, found] = end
                 out[4, found] = piece_first
                 out[5, found] = window_end
-                out[6, found] = max(first - gap, closes - longest - 2 * gap)
+                out[6, found] = max(first - gap, closes - 1 - longest - 2 * gap)
                 found += 1
             begin = end
     return found

@@ -96,7 +96,7 @@ class RowWindow:
 
 @dataclass(frozen=True, slots=True)
 class SessionWindow:
-    """Sessions: the events of a group of which no two neighbours are `gap_us` or more apart.
+    """Sessions: the events of a group of which no two neighbours are more than `gap_us` apart.
 
     A session covers [first event, last event + gap_us). If that is longer than `max_us`, it is cut at the multiples of
     `max_us` since the epoch, so that what belongs together follows from the events nearby, not from how it all began.
@@ -121,7 +121,7 @@ class SessionWindow:
         If events fill that time, they are known to be a run that is cut, even if the oldest fragment left in part and
         the slot of the newest has not ended.
         """
-        return self.max_us + 3 * self.gap_us
+        return self.max_us + 3 * self.gap_us + 1
 
     @property
     def right_us(self) -> int:
