@@ -110,6 +110,18 @@ def test_a_group_that_never_pauses_is_cut_at_multiples_of_max() -> None:
     assert closed(engine, panewise.END_OF_STREAM) == [("a", 300, 400), ("a", 400, 500), ("a", 500, 560)]
 
 
+def test_the_next_closing_is_that_of_the_newest_event() -> None:
+    engine = panewise.Engine(STREAM.format("") + QUERY)
+    engine.push("s", columns([3, 12]))
+    assert engine.next_closing("s").end_us == 22
+    engine.advance("s", 23)
+    assert engine.next_closing("s").query is None
+    empty = panewise.Engine(STREAM.format("") + QUERY.replace("GROUP", "WHERE x > 5 GROUP"))
+    empty.push("s", columns([3]))
+    with pytest.warns(panewise.NothingClosedWarning, match="no event passed WHERE"):
+        empty.advance("s", panewise.END_OF_STREAM)
+
+
 def test_what_never_pauses_is_not_kept_forever() -> None:
     engine = panewise.Engine(STREAM.format("") + QUERY)
     for start in range(0, 3000, 50):
@@ -133,7 +145,10 @@ def test_sessions_with_one_gap_share_a_table() -> None:
     families = engine.advance("s", 50).families
     assert families["s_by_k_sessions_of_10_microseconds"].column_names[2:] == ["q__COUNT(*)", "p__SUM(x)"]
     assert len(families) == 2
-    assert [len(tree.queries) for tree in panewise.optimize(engine.workload).trees] == [3]
+    fixed = "CREATE QUERY f AS SELECT k, COUNT(*) FROM s [RANGE 4 MICROSECONDS SLIDE 2 MICROSECONDS] GROUP BY k;"
+    plan = panewise.optimize(panewise.read(STREAM.format("") + QUERY + same + other + fixed))
+    assert [len(tree.queries) for tree in plan.trees] == [3, 1]
+    assert "sessions have a tree of their own" in plan.explain()
 
 
 def test_sessions_are_not_looked_up() -> None:
