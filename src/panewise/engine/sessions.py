@@ -27,7 +27,7 @@ _NOTHING = np.empty(0, np.int64)
 
 @dataclass
 class SessionFold(Fold):
-    """Sessions, each a range of a view's rows; an instance is the time at which it closes."""
+    """Sessions, each a range of a view's rows; the number of an instance is a microsecond after its end."""
 
     starts_us: Ints = field(default_factory=lambda: _NOTHING)
     ends_us: Ints = field(default_factory=lambda: _NOTHING)
@@ -66,7 +66,18 @@ class SessionRows:
         (first,) = Component(Kind.MIN, times).column_names()
         (last,) = Component(Kind.MAX, times).column_names()
         self._firsts, self._lasts = view.column(first), view.column(last)
-        self._runs = np.stack([view.keys, self._firsts, self._lasts, np.arange(len(view.keys))])
+        self._runs = self._fragments()
+
+    def _fragments(self) -> Ints:
+        """The runs of single fragments; each has a row for every shard, in no order of time."""
+        keys, slots = self._view.keys, self._view.slots
+        if not len(keys):
+            return np.empty((4, 0), np.int64)
+        is_first = np.ones(len(keys), np.bool_)
+        is_first[1:] = (keys[1:] != keys[:-1]) | (slots[1:] != slots[:-1])
+        begins = np.flatnonzero(is_first)
+        firsts, lasts = np.minimum.reduceat(self._firsts, begins), np.maximum.reduceat(self._lasts, begins)
+        return np.stack([keys[begins], firsts, lasts, begins])
 
     def near(self, gap_us: int) -> Ints:
         """The runs of rows at most a gap apart, for a gap that is not smaller than the one before."""

@@ -42,7 +42,7 @@ def closed_sessions(
 
     `runs` are those of `join_near`, `firsts` and `lasts` the times of all rows. A run whose window is longer than
     `longest` is cut at the multiples of that length. Its first piece closes when it is known to be that long. Of each
-    session, `out` gets the key, when it closes, its first row, the row after its last, where its window starts and
+    session, `out` gets the key, its number, its first row, the row after its last, where its window starts and
     ends, and from when on events must be known. Returns their number. Cost: O(runs), and the rows of those cut.
     """
     found = 0
@@ -69,7 +69,8 @@ def closed_sessions(
             closes = (max(window_end, first + longest) if is_cut else window_end) + 1
             if after < closes <= until:
                 out[0, found] = key
-                out[1, found] = closes
+                # After the end, as that of a session that is not cut: pieces are in the order of their ends.
+                out[1, found] = window_end + 1
                 out[2, found] = begin
                 out[3, found] = end
                 out[4, found] = piece_first

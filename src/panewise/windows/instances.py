@@ -3,7 +3,7 @@
 Starts and ends never fall as k rises. Everything is in microseconds, or in rows for a window over rows. Whoever needs a
 start or an end asks here, so that an offset, a time zone or a window that grows within a period is known in one place.
 
-Where a session starts and ends depends on its events. It is counted by the instant at which it closes, as if it were a
+Where a session starts and ends depends on its events. It is counted by the microsecond after its end, as if it were a
 window that slides by a microsecond and is as long as sessions reach back.
 """
 
