@@ -133,6 +133,7 @@ def duckdb_way(folder: Path, windows: int, holistic: bool) -> tuple[float, dict[
     import duckdb
 
     base = duckdb.connect()
+    base.execute(f"SET temp_directory = '{folder}/duckdb'")
     base.execute(f"CREATE TABLE payments AS FROM '{folder}/payments.parquet'")
     base.execute(f"CREATE TABLE labels AS FROM '{folder}/labels.parquet'")
     ranges = list(enumerate(ranges_us(windows)))

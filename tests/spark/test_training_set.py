@@ -122,6 +122,8 @@ def test_mistakes_are_named_before_anything_is_computed(spark: SparkSession) -> 
     fails("column 'card' is string and the stream declares BIGINT.*query card groups by it",
           labels.withColumn("card", labels["card"].cast("string")), time="at")  # fmt: skip
     fails("a column 'overall__n'", labels.withColumnRenamed("note", "overall__n"), time="at")
+    fails("the columns OVERALL__n and overall__n have the same name", labels.withColumnRenamed("note", "OVERALL__n"),
+          time="at")  # fmt: skip
     fails("`edge` is", time="at", edge="after")
     untimed = spark.createDataFrame([(1, None)], "card bigint, at timestamp")
     fails("'at' is NULL in 1 rows", untimed, time="at", queries=["card"])

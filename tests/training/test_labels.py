@@ -91,7 +91,7 @@ def test_types_are_those_of_lookups() -> None:
 
 def test_queries_can_be_chosen_and_labels_need_only_their_keys() -> None:
     labels = LABELS.select(["symbol", "ts"])
-    result = panewise.training_set(labels, EVENTS, WORKLOAD, queries=["by_symbol"])
+    result = panewise.training_set(labels, EVENTS, WORKLOAD, queries=["by_symbol", "by_symbol"])
     assert result.schema.names == ["symbol", "ts", "by_symbol__n", "by_symbol__shares", "by_symbol__AVG(price)"]
 
 
@@ -188,6 +188,13 @@ def test_mistakes_are_named_with_the_cure(mistake: str) -> None:
     labels, options, message = MISTAKES[mistake]
     with pytest.raises(panewise.PanewiseError, match=message):
         panewise.training_set(labels, EVENTS, WORKLOAD, **options)
+
+
+def test_events_in_pieces_need_a_limit() -> None:
+    with pytest.raises(panewise.EventsError, match=r"list_iterator gives events in pieces; .*memory_limit="):
+        panewise.training_set(LABELS, iter([EVENTS]), WORKLOAD)
+    wanted = panewise.training_set(LABELS, EVENTS, WORKLOAD)
+    assert panewise.training_set(LABELS, iter([EVENTS]), WORKLOAD, memory_limit=1_000).equals(wanted)
 
 
 def test_a_query_that_answers_with_rows_is_refused() -> None:

@@ -24,6 +24,8 @@ SERVERS = "kafka.bootstrap.servers"
 TOPICS = ("subscribe", "subscribePattern", "assign")
 CONNECT_WITHIN_S = 5.0
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+NO_CONNECTOR = ("KAFKA_DATA_SOURCE_NOT_ENABLED", "_LEGACY_ERROR_TEMP_1140")
+"""What Spark calls a missing connector; the second name is that of Spark 4.0."""
 
 
 def source_options(source: EventSource) -> dict[str, str]:
@@ -60,7 +62,7 @@ def check_sink(job: JobFile, place: str, sink: Sink) -> None:
 
 def connector_is_missing(error: PySparkException) -> bool:
     """Whether Spark says that it does not have the connector."""
-    return error.getCondition() == "KAFKA_DATA_SOURCE_NOT_ENABLED"
+    return error.getCondition() in NO_CONNECTOR
 
 
 def no_connector(job: JobFile, place: str, spark: SparkSession) -> JobError:

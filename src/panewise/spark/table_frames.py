@@ -9,14 +9,14 @@ sink that knows batches by the id of the query and their number takes each of th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from os import PathLike, fspath
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -196,21 +196,22 @@ def rows(
 
 
 def _tables(packed: DataFrame, job: Job) -> Tables:
-    if (packed.sparkSession.conf.get("spark.sql.caseSensitive") or "false").lower() != "true":
-        _check_case(job.schemas)
+    for table, schema in job.schemas.items():
+        check_case(packed.sparkSession, f"table {table}", schema.names)
     return Tables(packed, job.schemas, job.merges)
 
 
-def _check_case(schemas: Mapping[str, pa.Schema]) -> None:
+def check_case(spark: SparkSession, table: str, names: Sequence[str]) -> None:
     """Refuse names that are one name to Spark."""
-    for table, schema in schemas.items():
-        counts = Counter(name.lower() for name in schema.names)
-        clash = [name for name in schema.names if counts[name.lower()] > 1]
-        if clash:
-            raise NamesClashError(
-                f"table {table}: to Spark the columns {' and '.join(clash)} have the same name; choose another one "
-                f"after AS, or set spark.sql.caseSensitive to true"
-            )
+    if (spark.conf.get("spark.sql.caseSensitive") or "false").lower() == "true":
+        return
+    counts = Counter(name.lower() for name in names)
+    clash = [name for name in names if counts[name.lower()] > 1]
+    if clash:
+        raise NamesClashError(
+            f"{table}: to Spark the columns {' and '.join(clash)} have the same name; choose another one after AS, or "
+            f"set spark.sql.caseSensitive to true"
+        )
 
 
 class Tables(Mapping[str, DataFrame]):

@@ -1,7 +1,8 @@
 """Training sets on Spark: labels and events meet by key, and each group is answered as in one process.
 
 Queries with the same GROUP BY share one shuffle of labels and events, whatever the number of windows. Keys with many
-labels are cut by time (`training_places.py`). Windows over rows need all events of their keys, and are not cut.
+labels are cut by time (`training_places.py`). Windows over rows need all events of their keys, and are not cut. Labels
+go from one GROUP BY to the next with their answers packed (`packed_answers.py`), and the last one unpacks all.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from panewise.errors import EventsError, LabelsError, NamesClashError, SparkSetu
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
 from panewise.spark.columns import named
+from panewise.spark.packed_answers import pack_answers, unpack_answers
 from panewise.spark.pipeline import by_stream
 from panewise.spark.projection import typed_column
 from panewise.spark.stand_ins import no_total_order
+from panewise.spark.table_frames import check_case
 from panewise.spark.training_places import FRACTIONS, Places, bucket_count, slices_wanted, time_cuts
 from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.places import attributes_read, by_group, needed_from, together_by
@@ -40,7 +43,7 @@ from panewise.windows.slots import spans_of
 
 _TYPES = {pa.int64(): T.LongType(), pa.float64(): T.DoubleType(), pa.bool_(): T.BooleanType()}
 LABEL, TIME, BUCKET = "panewise_label", "panewise_time", "panewise_bucket"
-STAGE, PLACE = "panewise_stage", "panewise_place"
+STAGE, PLACE, PACKED = "panewise_stage", "panewise_place", "panewise_packed"
 
 
 def training_set(
@@ -85,11 +88,12 @@ def training_set(
             f"the labels have a column {clash!r}, which is the name of an answer; rename or drop it, or give the "
             f"SELECT item another name with AS"
         )
+    check_case(labels.sparkSession, "labels with answers", [*labels.columns, *(column.name for _, column in columns)])
     needed = replace(workload, queries={query.name: query for query in chosen}, row_queries={})
     frames = by_stream(events, needed, every=False) if chosen else {}
     if labels.isStreaming or any(frame.isStreaming for frame in frames.values()):
         raise SparkSetupError("a training set is made of batch DataFrames; read labels and events with spark.read")
-    result = labels
+    placed: list[tuple[_Stage, _CountedLabels, Mapping[int, Ints]]] = []
     for name, frame in frames.items():
         stream = workload.streams[name]
         stages = []
@@ -99,8 +103,12 @@ def training_set(
             stages.append(_Stage(stream, group, mine, edge, frame))
         counted = _CountedLabels.of(labels, stages, time)
         cuts = counted.cuts(labels)
-        for number, stage in enumerate(stages):
-            result = stage.answered(result, counted, cuts.get(number, {}))
+        placed += [(stage, counted, cuts.get(number, {})) for number, stage in enumerate(stages)]
+    result, before = labels, list[Sequence[AggregateColumn]]()
+    for stage, counted, some in placed:
+        carried = Carried(labels.columns, tuple(before), is_last=len(before) == len(placed) - 1)
+        result = stage.answered(result, carried, counted, some)
+        before.append([column for _, column in stage.columns])
     return result.select(*(named(name) for name in [*labels.columns, *(column.name for _, column in columns)]))
 
 
@@ -202,30 +210,29 @@ class _Stage:
     edge: Edge
     events: DataFrame
 
-    def answered(self, labels: DataFrame, counted: _CountedLabels, cuts: Mapping[int, Ints]) -> DataFrame:
+    def answered(
+        self, labels: DataFrame, carried: Carried, counted: _CountedLabels, cuts: Mapping[int, Ints]
+    ) -> DataFrame:
         """The labels with the answers of these queries."""
         stream, partitions = self.stream, counted.partitions
         buckets = bucket_count(partitions, has_keys=bool(self._together))
         places = Places.of(partitions, buckets, cuts, self.needed_from)
         time = _timed(labels, stream, counted.time)
         left = labels.select(
-            F.struct(*(named(name) for name in labels.columns)).alias(LABEL),
+            F.struct(*(named(name) for name in carried.label_names)).alias(LABEL),
+            *carried.packed_names,
             time.alias(TIME),
             places.of_label(self.bucket_of_label(labels, partitions), time).alias(PLACE),
             *(column.alias(f"key_{name}") for name, column in self._keys(labels).items()),
         )
         right = self._placed_events(places, partitions, counted.span)
-        schema = T.StructType(
-            [
-                T.StructField(LABEL, T.StructType(labels.schema.fields)),
-                *(T.StructField(column.name, _TYPES.get(column.kind, T.TimestampType())) for _, column in self.columns),
-            ]
-        )
+        label = T.StructType([labels.schema[name] for name in carried.label_names])
+        fields = carried.fields([column for _, column in self.columns])
+        schema = T.StructType([T.StructField(LABEL, label), *fields])
         stream = replace(stream, attributes={name: stream.attributes[name] for name in self._read})
-        answer = answer_group(stream, self.queries, self.columns, self.edge, self._closing)
+        answer = answer_group(stream, self.queries, self.columns, self.edge, self._closing, carried)
         grouped = left.groupBy(PLACE).cogroup(right.groupBy(PLACE))
-        answers = [named(column.name) for _, column in self.columns]
-        return grouped.applyInArrow(answer, schema).select(f"{LABEL}.*", *answers)
+        return grouped.applyInArrow(answer, schema).select(f"{LABEL}.*", *(named(field.name) for field in fields))
 
     @cached_property
     def can_be_cut(self) -> bool:
@@ -311,12 +318,46 @@ class _Stage:
         return np.sort(np.array([row[TIME] for row in rows if row[TIME] is not None], np.int64))
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What labels bring to a stage and take on: the answers of earlier stages, packed until the last one."""
+
+    label_names: Sequence[str]
+    earlier: Sequence[Sequence[AggregateColumn]]
+    is_last: bool
+
+    @property
+    def packed_names(self) -> list[str]:
+        """The columns with the packed answers of each earlier stage."""
+        return [f"{PACKED}_{number}" for number in range(len(self.earlier))]
+
+    def fields(self, mine: Sequence[AggregateColumn]) -> list[T.StructField]:
+        """The columns beside the label when a stage has answered."""
+        if not self.is_last:
+            names = [*self.packed_names, f"{PACKED}_{len(self.earlier)}"]
+            return [T.StructField(name, T.BinaryType()) for name in names]
+        columns = [column for some in (*self.earlier, mine) for column in some]
+        return [T.StructField(column.name, _TYPES.get(column.kind, T.TimestampType())) for column in columns]
+
+    def with_answers(self, labels: pa.Table, answers: Mapping[str, pa.Array]) -> dict[str, pa.ChunkedArray | pa.Array]:
+        """What stands in these columns."""
+        packed = {name: labels.column(name) for name in self.packed_names}
+        if not self.is_last:
+            return {**packed, f"{PACKED}_{len(self.earlier)}": pack_answers(list(answers.values()))}
+        found: dict[str, pa.ChunkedArray | pa.Array] = {}
+        for some, column in zip(self.earlier, packed.values(), strict=True):
+            kinds = [one.kind for one in some]
+            found |= zip((one.name for one in some), unpack_answers(column, kinds), strict=True)
+        return {**found, **answers}
+
+
 def answer_group(
     stream: Stream,
     queries: Sequence[Query],
     columns: Sequence[tuple[Query, AggregateColumn]],
     edge: Edge,
     closing: Ints | None,
+    carried: Carried,
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     """The function that `applyInArrow` applies to the labels and the events of a group."""
     schema = pa.schema([(name, arrow_type(kind)) for name, kind in stream.attributes.items()])
@@ -331,7 +372,7 @@ def answer_group(
         # They come in the session's time zone, and Spark takes them in UTC alone.
         label = label.cast(in_utc(label.type))
         if not labels.num_rows:
-            return pa.table({LABEL: label, **no_answers})
+            return pa.table({LABEL: label, **carried.with_answers(labels, no_answers)})
         batch = batch.take(content_order(stream, batch))
         times = np.asarray(labels.column(TIME)) - (1 if edge == "before" else 0)
         keys = {
@@ -342,7 +383,7 @@ def answer_group(
         for one in found.values():
             Overflows().add(one.query, one.overflows)
         answered = {column.name: filled(found[query.name], column) for query, column in columns}
-        return pa.table({LABEL: label, **answered})
+        return pa.table({LABEL: label, **carried.with_answers(labels, answered)})
 
     return answer
 

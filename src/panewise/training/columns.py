@@ -21,7 +21,7 @@ def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Quer
     """The queries to answer; all answer with aggregates."""
     if isinstance(names, str):
         raise ArgumentError(f"`queries` is a list of names; write queries=[{names!r}]")
-    wanted = [*workload.queries, *workload.row_queries] if names is None else list(names)
+    wanted = [*workload.queries, *workload.row_queries] if names is None else list(dict.fromkeys(names))
     for name in wanted:
         if name in workload.row_queries:
             raise QueryKindError(

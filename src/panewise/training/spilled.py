@@ -53,6 +53,11 @@ def pieces(events: object) -> Iterator[object]:
         yield events
 
 
+def come_in_pieces(events: object) -> bool:
+    """Whether events can be read piece by piece only."""
+    return isinstance(events, (pa.dataset.Dataset, Iterator)) and not isinstance(events, pa.RecordBatchReader)
+
+
 def spilled_answers(
     stream: Stream,
     queries: Sequence[Query],

@@ -17,7 +17,7 @@ from panewise.language.reader import read
 from panewise.language.workload import Workload
 from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.labels import read_labels
-from panewise.training.spilled import spilled_answers
+from panewise.training.spilled import come_in_pieces, spilled_answers
 
 Edge = Literal["before", "at"]
 
@@ -86,6 +86,11 @@ def training_set(
         times = table.times(stream, time) - (1 if edge == "before" else 0)
         keys = table.keys(stream, several)
         if memory_limit is None:
+            if come_in_pieces(given_events):
+                raise EventsError(
+                    f"stream {stream.name}: a {type(given_events).__name__} gives events in pieces; say how much of "
+                    f"them may be in memory, such as training_set(..., memory_limit=2_000_000_000), or give a table"
+                )
             answered = answers_at(stream, several, to_batch(stream, given_events), times, keys, threads)
         else:
             answered = spilled_answers(stream, several, given_events, times, keys, threads, memory_limit)
