@@ -138,6 +138,16 @@ def test_changes_have_each_session_once() -> None:
     assert closed(engine, 200, changed_only=True) == [("a", 60, 70)]
 
 
+def test_a_sum_that_does_not_fit_loses_no_session() -> None:
+    large = QUERY.replace("QUERY q", "QUERY large").replace("COUNT(*)", "SUM(x)").replace(";", " ON OVERFLOW ERROR;")
+    engine = panewise.Engine(STREAM.format("") + large + QUERY)
+    engine.push("s", {"t": [1, 2, 500], "k": ["a"] * 3, "x": [2**62, 2**62, 1]})
+    with pytest.raises(panewise.AnswerOverflowError):
+        engine.advance("s", 60)
+    engine.remove("large")
+    assert closed(engine, 60) == [("a", 1, 12)]
+
+
 def test_sessions_with_one_gap_share_a_table() -> None:
     same = QUERY.replace("QUERY q", "QUERY p").replace("COUNT(*)", "SUM(x)")
     other = QUERY.replace("QUERY q", "QUERY o").replace(" GROUP", " WHERE x > 1 GROUP")

@@ -165,6 +165,8 @@ class TreeState:
         windows = self.windows.union(planned.query.window for planned in self.waiting.values())
         oldest = oldest_slot_needed(windows, self.tree.granularity, closed)
         self.store.evict(oldest)
+        if self.tree.session_gap_us:
+            self.store.evict_sessions(closed)
         self.held_from = max(oldest * self.tree.granularity, self.held_from if self.held_from is not None else -(2**63))
 
     def ready(self, closed: int) -> list[str]:

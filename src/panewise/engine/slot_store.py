@@ -137,6 +137,8 @@ class SlotStore:
         """Of each predicate, the windows that move."""
         self._asked: Asked | None = None
         """What queries asked when windows last closed."""
+        self._has_ended_sessions = False
+        """Whether sessions closed since rows were last looked through for those that have ended."""
         self.fed = 0
         """How many partials were taken in."""
         self.folded = 0
@@ -251,23 +253,31 @@ class SlotStore:
     ) -> Iterator[ClosedWindows]:
         """The sessions of each query that close in (after, until]."""
         after_us, until_us = FIRST_US if after is None else after, END_OF_STREAM if until is None else until
-        groups, found = Groups(self.tree.group_by, self._keys), dict[int | None, SessionRows]()
+        groups = Groups(self.tree.group_by, self._keys)
         for predicate, windows in asked.by_predicate.items():
             here = [window for window in windows if isinstance(window, SessionWindow) and window in closing]
             if not here:
                 continue
-            found[predicate] = SessionRows(self._view(predicate), self._event_times)
-            for window, fold in found[predicate].folds(here, after_us, until_us, self.plan, groups):
+            rows = SessionRows(self._view(predicate), self._event_times)
+            for window, fold in rows.folds(here, after_us, until_us, self.plan, groups):
                 if fold.is_empty:
                     continue
+                self._has_ended_sessions = True
                 self.folded += len(fold)
                 start = int(fold.starts_us.max())
                 self.last_start = start if self.last_start is None else max(start, self.last_start)
                 queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
                 yield from (ClosedWindows(planned, fold) for planned in queries)
-        # Rows that no further event can be near to leave once they are the larger part.
-        every = found.get(None) or SessionRows(self._view(None), self._event_times)
-        rows = every.open(self.tree.session_gap_us, until_us)
+
+    def evict_sessions(self, closed_us: int) -> None:
+        """Forget the rows that no event from a time on can be near to, once they are the larger part."""
+        if not self._has_ended_sessions:
+            return
+        self._has_ended_sessions = False
+        self._settle()
+        # Events of the slot that the time lies in may still come.
+        open_us = closed_us // self.tree.granularity * self.tree.granularity
+        rows = SessionRows(self._view(None), self._event_times).open(self.tree.session_gap_us, open_us)
         if 2 * len(rows) < self._runs.live_rows:
             self._left += self._runs.keep(rows, self._to_rows([]))
 
