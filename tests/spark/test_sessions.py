@@ -10,10 +10,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests import oracle
 from tests.answers import to_answers
+from tests.spark.log_writing import LogWriter
 from tests.spark.streaming import public_table, read_stream, watermarks, write_batches
 
 import panewise
 from panewise import spark as panewise_spark
+from panewise.spark.lookup_client import LookupClient
 
 pytestmark = pytest.mark.spark
 
@@ -101,3 +103,14 @@ def test_a_stream_agrees_with_the_oracle_across_a_restart(spark: SparkSession, t
         [one for one in found if one.query != "hourly"], [one for one in closed if one.query != "hourly"]
     )
     assert any(one.query == "hourly" for one in found)
+
+
+def test_sessions_are_not_looked_up(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "folder", WORKLOAD)
+    rows = events(3, 60)
+    for batch in (rows[:30], rows[30:]):
+        writer.run(batch)
+    client = LookupClient(writer.folder)
+    with pytest.raises(panewise.QueryKindError, match="gap_5 is of sessions, which are reported as they close"):
+        client.lookup("gap_5", {"k": "a"})
+    assert client.lookup("hourly", {"k": "a"}).num_rows == 1
