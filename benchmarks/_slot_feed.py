@@ -1,4 +1,5 @@
-"""The folder of a job over `measurements (t, k, x)`, written without Spark: what Panewise alone costs."""
+"""The folder of a job over `measurements (t, k, x)`, written without Spark: what Panewise alone costs. And the events
+as files, for a job on Spark."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import panewise
 from panewise.engine.combine import Combiner
@@ -50,3 +52,25 @@ def feed(statements: str, folder: Path, events_per_s: int, keys: int, trigger_ms
             log.put(bucket, batch, Entry.of(some, watermark_us, watermark_us))
         began_us, batch = now_us, batch + 1
         watermark_us = now_us - stream.watermark_us
+
+
+def write_files(folder: Path, events_per_s: int, keys: int, trigger_ms: int) -> None:
+    """Write a file at each trigger, with the events since the last, until standard input ends."""
+    chance = np.random.default_rng(1)
+    began_us, number = int(time.time() * 1e6), 0
+    while not select.select([sys.stdin], [], [], trigger_ms / 1e3)[0]:
+        now_us = int(time.time() * 1e6)
+        size = int((now_us - began_us) * events_per_s / 1e6)
+        times = np.linspace(began_us, now_us, size, endpoint=False).astype(np.int64)
+        events = pa.table(
+            {
+                "t": pa.array(times).cast(pa.timestamp("us", "UTC")),
+                "k": chance.integers(0, keys, size),
+                "x": chance.random(size),
+            }
+        )
+        # Spark reads a file that has its name, so it gets it when it is whole.
+        unfinished = folder / f".{number:06}.parquet"
+        pq.write_table(events, unfinished)
+        unfinished.rename(folder / f"{number:06}.parquet")
+        began_us, number = now_us, number + 1

@@ -5,7 +5,7 @@ by a minute and close one by one, as in a live stream. `range` goes from an hour
 is, `bucket` is the part of it that runs in a Spark worker, `two_stacks` is a compiled rival that does this one thing,
 `folded` folds each window anew from its rows, and `looked_up` asks the same window without SLIDE for all keys. Times
 are medians of the time on a core for an answer (a window and a group with SUM, COUNT and MAX), with the wide table
-made. `aggregates` has other aggregates, with HAVING and without. `alerts` has queries that differ in
+made. `aggregates` has other aggregates, with HAVING, without, and looked up. `alerts` has queries that differ in
 a threshold which no group passes. `changed` has 100,000 keys of which one in a hundred is active, with changes only and
 with all answers. The past is taken in at once, and its windows are not reported.
 
@@ -156,28 +156,47 @@ def measure_lookup(aggregates: str, minutes: int, per_minute: int, keys: int, st
     return {"ns_an_answer": median_ns(times[2:]), "answers": times[-1][1]}
 
 
-def measure_bucket(aggregates: str, minutes: int, per_minute: int, keys: int, steps: int) -> dict[str, Any]:
+class OneBucket:
     """One bucket of a Spark job with all keys, called without Spark; the wide table is made as in the engine."""
-    workload = panewise.read(STREAM + sliding(aggregates, minutes))
-    job = Job.of(workload, [0], rate=per_minute / 60)
-    bucket, events, stream = Bucket(job), Events(per_minute, keys), workload.streams["s"]
 
-    def parts_of(some: dict[str, Any]) -> Iterator[PackedPart]:
-        for live in job.bases.values():
-            combiner = Combiner(live.plan, project(live.plan, to_batch(stream, some)))
-            yield PackedPart(live.number, b"", combiner.partials(live.base, some["t"] // live.base.granularity))
+    def __init__(self, text: str, rate: float, *, changed_only: bool = False) -> None:
+        self._workload = panewise.read(text)
+        self._stream = self._workload.streams["s"]
+        self._job = Job.of(self._workload, [0], rate=rate, changed_only=changed_only)
+        self._bucket = Bucket(self._job)
 
+    def push(self, some: dict[str, Any]) -> None:
+        parts = []
+        for live in self._job.bases.values():
+            combiner = Combiner(live.plan, project(live.plan, to_batch(self._stream, some)))
+            partials = combiner.partials(live.base, some["t"] // live.base.granularity)
+            parts.append(PackedPart(live.number, b"", partials))
+        self._bucket.append(parts)
+
+    def begin(self, until_us: int) -> None:
+        """Take windows up to a time as reported."""
+        self._bucket.resume(until_us)
+
+    def close(self, until_us: int) -> tuple[float, int]:
+        """The seconds of a closing, and its answers."""
+        began = time.process_time()
+        reported = [part for closed in self._bucket.closing(until_us) for part in closed.reported]
+        query = self._workload.queries["q"]
+        rows = query_table(self._stream, query, reported, marks_ended=self._job.changed_only).num_rows
+        return time.process_time() - began, rows
+
+
+def measure_bucket(aggregates: str, minutes: int, per_minute: int, keys: int, steps: int) -> dict[str, Any]:
+    """One bucket of a Spark job."""
+    bucket, events = OneBucket(STREAM + sliding(aggregates, minutes), per_minute / 60), Events(per_minute, keys)
     for some in events.minutes(0, minutes):
-        bucket.append(parts_of(some))
-    bucket.resume(minutes * MINUTE_US)
+        bucket.push(some)
+    bucket.begin(minutes * MINUTE_US)
     times = []
     for minute in range(minutes, minutes + 4 + steps):
         for some in events.minutes(minute, 1):
-            bucket.append(parts_of(some))
-        began = time.process_time()
-        reported = [part for closed in bucket.closing((minute + 1) * MINUTE_US) for part in closed.reported]
-        rows = query_table(stream, workload.queries["q"], reported, marks_ended=False).num_rows
-        times.append((time.process_time() - began, rows))
+            bucket.push(some)
+        times.append(bucket.close((minute + 1) * MINUTE_US))
     return {"ns_an_answer": median_ns(times[4:]), "answers": times[-1][1]}
 
 
@@ -197,11 +216,21 @@ def measure_two_stacks(minutes: int, per_minute: int, keys: int, steps: int) -> 
     return {"ns_an_answer": median_ns(times[4:]), "answers": times[-1][1]}
 
 
+def events_a_minute(name: str, options: argparse.Namespace) -> int:
+    """Of more events, the past of a long range alone would take minutes to make."""
+    return int(options.per_minute if RANGES[name] <= RANGES["1d"] else options.per_minute // 5)
+
+
+def against_an_hour(emit: Callable[..., None], what: str, found: dict[str, float]) -> None:
+    """The time of an answer over a long range beside that over an hour."""
+    for name in [name for name in ("1d", "30d") if name in found and "1h" in found]:
+        emit("target", name=f"{what}{name} against 1h", value=found[name] / found["1h"], wanted=1.3)
+
+
 def range_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
     found: dict[str, float] = {}
     for name in options.ranges:
-        # Of more events, the past alone would take minutes to make.
-        per_minute = options.per_minute if RANGES[name] <= RANGES["1d"] else options.per_minute // 5
+        per_minute = events_a_minute(name, options)
         shared = {"range": name, "keys": options.keys, "per_minute": per_minute}
         data = RANGES[name], per_minute, options.keys, options.steps
         size = AGGREGATES["sum_count_max"], *data
@@ -209,29 +238,33 @@ def range_section(emit: Callable[..., None], options: argparse.Namespace) -> Non
         found[name] = measured["ns_an_answer"]
         emit("range", way="moving", **shared, **measured)
         emit("range", way="two_stacks", **shared, **measure_two_stacks(*data))
+        emit("range", way="bucket", **shared, **measure_bucket(*size))
+        emit("range", way="looked_up", **shared, **measure_lookup(*size))
         if RANGES[name] <= RANGES["1d"]:
-            emit("range", way="bucket", **shared, **measure_bucket(*size))
             emit("range", way="folded", **shared, **measure_window(*size, folded=True))
-            emit("range", way="looked_up", **shared, **measure_lookup(*size))
-    if "1h" in found:
-        for name in [name for name in ("1d", "30d") if name in found]:
-            emit("target", name=f"{name} against 1h", value=found[name] / found["1h"], wanted=1.3)
+    against_an_hour(emit, "", found)
     for name, value in found.items():
         emit("target", name=f"ns an answer, {name}", value=value, wanted=300)
 
 
 def aggregates_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
-    """Each way to aggregate, and with a HAVING that about half of the groups pass; QUANTILE also folded anew."""
-    for name, aggregates in AGGREGATES.items():
-        for length in [length for length in ("1h", "1d") if length in options.ranges]:
-            size = aggregates, RANGES[length], options.per_minute, options.keys, options.steps
-            half = RANGES[length] * options.per_minute // options.keys
+    """Each way to aggregate, alone, with a HAVING that about half of the groups pass, and looked up."""
+    for name in options.aggregates:
+        found = {}
+        for length in [length for length in ("1h", "1d", "30d") if length in options.ranges]:
+            per_minute = events_a_minute(length, options)
+            size = AGGREGATES[name], RANGES[length], per_minute, options.keys, options.steps
+            half = RANGES[length] * per_minute // options.keys
+            shared = {"aggregates": name, "range": length, "per_minute": per_minute}
             for having in ("", f"HAVING COUNT(*) > {half}"):
                 measured = measure_window(*size, folded=False, having=having)
-                emit("aggregates", way="moving", aggregates=name, range=length, having=bool(having), **measured)
-            if name == "quantile":
-                measured = measure_window(*size, folded=True)
-                emit("aggregates", way="folded", aggregates=name, range=length, having=False, **measured)
+                emit("aggregates", way="moving", **shared, having=bool(having), **measured)
+                if not having:
+                    found[length] = measured["ns_an_answer"]
+                    if name == "five":
+                        emit("target", name=f"bytes a row, {length}", value=measured["bytes_a_row"], wanted=96)
+            emit("aggregates", way="looked_up", **shared, having=False, **measure_lookup(*size))
+        against_an_hour(emit, f"{name}, ", found)
 
 
 def keys_section(emit: Callable[..., None], options: argparse.Namespace) -> None:
@@ -240,28 +273,49 @@ def keys_section(emit: Callable[..., None], options: argparse.Namespace) -> None
         emit("keys", keys=keys, range="6h", per_minute=keys // 10, **measure_window(*size, folded=False))
 
 
-def measure_changed(keys: int, active: int, steps: int, *, changed_only: bool) -> dict[str, Any]:
+class OneEngine:
+    """The engine, called as a bucket is."""
+
+    def __init__(self, text: str, rate: float, *, changed_only: bool = False) -> None:
+        self._engine = panewise.Engine(text, rate=rate)
+        self._changed_only = changed_only
+
+    def push(self, some: dict[str, Any]) -> None:
+        self._engine.push("s", some)
+
+    def begin(self, until_us: int) -> None:
+        """Take windows up to a time as reported."""
+        state = self._engine._streams["s"]
+        state.closed_us = state.watermark_us = until_us
+
+    def close(self, until_us: int) -> tuple[float, int]:
+        """The seconds of a closing, and its answers."""
+        began = time.process_time()
+        answers = self._engine.advance("s", until_us, changed_only=self._changed_only)
+        rows = answers.tables["q"].num_rows
+        return time.process_time() - began, rows
+
+
+def measure_changed(
+    way: type[OneEngine | OneBucket], keys: int, active: int, steps: int, *, changed_only: bool
+) -> dict[str, Any]:
     """The time of a closing: every key has an event in the past, and only some have one now."""
     minutes = 600
-    engine = panewise.Engine(STREAM + sliding(AGGREGATES["sum_count_max"], minutes), rate=keys / 60)
+    one = way(STREAM + sliding(AGGREGATES["sum_count_max"], minutes), keys / 60, changed_only=changed_only)
     random = np.random.default_rng(2)
 
     def push(minute: int, some: Any) -> None:
         times = np.full(len(some), minute * MINUTE_US)
-        engine.push("s", {"t": times, "k": some, "x": random.integers(0, 9, len(some)), "y": random.random(len(some))})
+        one.push({"t": times, "k": some, "x": random.integers(0, 9, len(some)), "y": random.random(len(some))})
 
     # Those that are not active came in the window's last minutes, so that they stay.
     for minute in range(minutes - 40, minutes):
         push(minute, np.arange(keys) if minute == minutes - 1 else np.arange(active))
-    state = engine._streams["s"]
-    state.closed_us = state.watermark_us = minutes * MINUTE_US
+    one.begin(minutes * MINUTE_US)
     times = []
     for minute in range(minutes, minutes + steps):
         push(minute, np.arange(active))
-        began = time.process_time()
-        answers = engine.advance("s", (minute + 1) * MINUTE_US, changed_only=changed_only)
-        rows = answers.tables["q"].num_rows
-        times.append((time.process_time() - began, rows))
+        times.append(one.close((minute + 1) * MINUTE_US))
     return {"ms_a_closing": float(np.median([spent for spent, _ in times[4:]])) * 1e3, "rows": times[-1][1]}
 
 
@@ -269,10 +323,13 @@ def changed_section(emit: Callable[..., None], options: argparse.Namespace) -> N
     """One key in a hundred is active; then as many among ten times the keys."""
     active, found = options.changed_keys // 100, {}
     for keys, changed_only in itertools.product((options.changed_keys, 10 * options.changed_keys), (False, True)):
-        measured = measure_changed(keys, active, options.steps, changed_only=changed_only)
+        measured = measure_changed(OneEngine, keys, active, options.steps, changed_only=changed_only)
         found[keys, changed_only] = measured["ms_a_closing"]
-        emit("changed", changed_only=changed_only, keys=keys, active=active, **measured)
+        emit("changed", way="engine", changed_only=changed_only, keys=keys, active=active, **measured)
     few, many = options.changed_keys, 10 * options.changed_keys
+    for changed_only in (False, True):
+        measured = measure_changed(OneBucket, few, active, options.steps, changed_only=changed_only)
+        emit("changed", way="bucket", changed_only=changed_only, keys=few, active=active, **measured)
     emit("target", name="all answers against changes only", value=found[few, False] / found[few, True], wanted=20)
     emit("target", name="changes among ten times the keys", value=found[many, True] / found[few, True], wanted=1.3)
 
@@ -301,6 +358,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=SECTIONS)
     parser.add_argument("--ranges", nargs="+", choices=list(RANGES), default=list(RANGES))
+    parser.add_argument("--aggregates", nargs="+", choices=list(AGGREGATES), default=list(AGGREGATES))
     parser.add_argument("--keys", type=int, default=20_000)
     parser.add_argument("--per-minute", type=int, default=500)
     parser.add_argument("--steps", type=int, default=30, help="closings that are measured")

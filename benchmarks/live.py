@@ -2,9 +2,10 @@
 
 An engine starts with some tumbling and sliding queries. Then events flow, and between two seconds of them a Poisson
 number of queries comes and goes. `ratio` is the cost of all that is at work over that of a fresh plan, after each
-second; while queries move over to a new plan, the old one is still at work. `windows_lost` counts the answers of
-windows that a query has seen whole and did not report, against an engine that had all queries from the start (up to
---check queries).
+second (or every so many). While queries move over to a new plan, the old one is still at work too: these seconds are
+counted apart. Times of changes are by the clock, `work` is the processor's. `windows_lost` counts answers of windows
+that a query has seen whole and did not report, against an engine that had all queries from the start (up to --check
+queries).
 
 Prints a JSON line per number of queries with --json.
 Run: panewise bench live --json
@@ -48,8 +49,10 @@ def measure(size: int, options: argparse.Namespace) -> dict[str, Any]:
     texts = {number: statement(number, random) for number in range(size)}
     engine = panewise.Engine(STREAM + "".join(texts.values()), rate=options.rate, tolerance=options.tolerance)
     alive = list(range(size))
-    took: list[float] = []
+    took: dict[str, list[float]] = {"add": [], "remove": []}
+    worked: dict[str, list[float]] = {"add": [], "remove": []}
     ratios: list[float] = []
+    moving: list[float] = []
     found: set[tuple[str, ...]] = set()
     expected: list[tuple[int, dict[str, int | None]]] = []
     flow = np.random.default_rng(options.seed + 1)
@@ -58,10 +61,11 @@ def measure(size: int, options: argparse.Namespace) -> dict[str, Any]:
             number = len(texts)
             texts[number] = statement(number, random)
             gone = alive.pop(int(random.integers(len(alive))))
-            for change in (lambda text=texts[number]: engine.add(text), lambda gone=gone: engine.remove(f"q{gone}")):
-                began = time.perf_counter()
-                change()
-                took.append(time.perf_counter() - began)
+            for what, change, named in (("add", engine.add, texts[number]), ("remove", engine.remove, f"q{gone}")):
+                began, began_work = time.perf_counter(), time.thread_time()
+                change(named)
+                took[what].append(time.perf_counter() - began)
+                worked[what].append(time.thread_time() - began_work)
             alive.append(number)
         engine.push("s", events(second, flow, options.per_second))
         closed = engine.advance("s", (second + 1) * US)
@@ -70,19 +74,27 @@ def measure(size: int, options: argparse.Namespace) -> dict[str, Any]:
             expected.append((second, {f"q{number}": engine.exact_from(f"q{number}") for number in alive}))
         if second % options.every == 0:
             state = engine._streams["s"]
-            ratios.append(state.cost / state.fresh_cost)
+            is_moving = any(generation.waits for generation in state.generations)
+            (moving if is_moving else ratios).append(state.cost / state.fresh_cost)
     line = {
         "bench": "live",
         "queries": size,
-        "changes": len(took),
+        "changes": sum(map(len, took.values())),
         "tolerance": options.tolerance,
-        "mean_ratio": float(np.mean(ratios)),
-        "greatest_ratio": max(ratios),
+        "mean_ratio": float(np.mean(ratios)) if ratios else None,
+        "greatest_ratio": max(ratios, default=None),
+        "seconds_compared": len(ratios),
+        "seconds_compared_while_moving": len(moving),
+        "mean_ratio_while_moving": float(np.mean(moving)) if moving else None,
+        "greatest_ratio_while_moving": max(moving, default=None),
         "replans": engine._streams["s"].replans,
-        "median_ms": 1000 * float(np.median(took)),
-        "p99_ms": 1000 * float(np.quantile(took, 0.99)),
-        "longest_ms": 1000 * max(took),
+        "trees": sum(len(generation.trees) for generation in engine._streams["s"].generations),
     }
+    for what, seconds in took.items():
+        line[f"{what}_median_ms"] = 1000 * float(np.median(seconds))
+        line[f"{what}_p99_ms"] = 1000 * float(np.quantile(seconds, 0.99))
+        line[f"{what}_longest_ms"] = 1000 * max(seconds)
+        line[f"{what}_p99_work_ms"] = 1000 * float(np.quantile(worked[what], 0.99))
     if size <= options.check:
         line["windows_lost"] = len(missed(texts, found, expected, options))
         line["answers"] = len(found)

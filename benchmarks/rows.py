@@ -10,7 +10,9 @@ many times further), as a batch over generated events:
 
 Both Spark ways end in the same native sum over all rows (their number, and a hash of every column), and the sums must
 agree; the engine's rows are counted. Each way runs once to warm up, then `--repeat` times, and the median counts.
-`ratio` is the time of plain Spark divided by that of the way. With `--skew`, half of the events have one symbol.
+`ratio` is the time of plain Spark divided by that of the way. With `--skew`, a line `spark, skewed` follows: the same
+query over events of which half have one symbol, and `times_uniform`, how many times the time of the others it takes. A
+join is left out there, since its answer grows with the square of the events of a key.
 
 Prints a JSON line per measurement with --json, a table otherwise. Run: panewise bench rows --json
 """
@@ -127,14 +129,14 @@ def summed(rows: DataFrame) -> tuple[int, int]:
     return int(found[0]), int(found[1] or 0)
 
 
-def write_events(folder: Path, options: argparse.Namespace) -> None:
+def write_events(folder: Path, options: argparse.Namespace, *, is_skewed: bool) -> None:
     """Events of both streams in order of time, in as many files as there are cores."""
     dice = np.random.default_rng(options.seed)
     symbols = pa.array([f"s{key:06}" for key in range(options.keys)])
     for stream, count in (("trades", options.events), ("quotes", options.events // 4)):
-        (folder / stream).mkdir()
+        (folder / stream).mkdir(parents=True)
         key = dice.zipf(1.5, count) % options.keys if options.zipf else dice.integers(0, options.keys, count)
-        if options.skew:
+        if is_skewed:
             key[dice.random(count) < 0.5] = 0
         times = np.sort(START_US + dice.integers(0, SPAN_US, count))
         table = pa.table(
@@ -194,6 +196,16 @@ def measure(query: str, overlap: int, frames: Frames, tables: dict[str, pa.Table
     ]
 
 
+def measure_skewed(query: str, overlap: int, frames: Frames, uniform_s: float, repeat: int) -> dict[str, Any]:
+    """The line for events of which half have one symbol."""
+    wanted = summed(plain(query, frames, overlap))
+    took, found = timed(lambda: on_spark(query, frames, overlap), repeat)
+    if found != wanted:
+        raise SystemExit(f"{query}, overlap {overlap}, skewed: {found} on Spark, not {wanted}")
+    line = {"query": query, "overlap": overlap, "way": "spark, skewed", "seconds": round(took, 3)}
+    return {**line, "times_uniform": round(took / uniform_s, 2), "rows": wanted[0]}
+
+
 def start_session(cores: int) -> SparkSession:
     panewise_spark.ensure_java()
     panewise_spark.choose_worker_python()
@@ -218,26 +230,34 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1000, help="symbols")
     parser.add_argument("--overlap", type=int, nargs="+", default=[1, 20])
     parser.add_argument("--queries", nargs="+", choices=QUERIES, default=list(QUERIES))
-    parser.add_argument("--skew", action="store_true", help="half of the events have one symbol")
+    parser.add_argument("--skew", action="store_true", help="measure events of which half have one symbol too")
     parser.add_argument("--zipf", action="store_true", help="symbols by a power law")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        write_events(Path(scratch), options)
+        write_events(Path(scratch), options, is_skewed=False)
         spark = start_session(options.cores)
         frames = {name: spark.read.parquet(str(Path(scratch) / name)) for name in ("trades", "quotes")}
+        skewed: Frames = {}
+        if options.skew:
+            write_events(Path(scratch) / "skewed", options, is_skewed=True)
+            skewed = {name: spark.read.parquet(str(Path(scratch) / "skewed" / name)) for name in frames}
         tables = {name: pq.read_table(Path(scratch) / name) for name in frames}
         for query in options.queries:
             for overlap in options.overlap if query != "selection" else options.overlap[:1]:
-                for line in measure(query, overlap, frames, tables, options.repeat):
+                lines = measure(query, overlap, frames, tables, options.repeat)
+                if skewed and query != "join":
+                    uniform_s = next(line["seconds"] for line in lines if line["way"] == "spark")
+                    lines.append(measure_skewed(query, overlap, skewed, uniform_s, options.repeat))
+                for line in lines:
                     emit(options, line)
         spark.stop()
 
 
 def emit(options: argparse.Namespace, line: dict[str, Any]) -> None:
-    size = {"events": options.events, "keys": options.keys, "skew": options.skew}
+    size = {"events": options.events, "keys": options.keys}
     if options.json:
         print(json.dumps({"bench": "rows", **size, **line}), flush=True)
     else:

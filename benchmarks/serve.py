@@ -1,17 +1,21 @@
 """Lookups over HTTP while the stream runs: how long a request takes, and how old its answers are.
 
-One process writes the folder of a job without Spark, one is `panewise serve`, and this one asks: 20 queries and one
-random key a request. Requests begin at fixed times whether or not the ones before are done, and a request that waits
-for its turn has begun at its time, so that a server that stops for a moment is seen to stop.
+One process writes the folder of a job without Spark (with --spark, `panewise run` does, over files that a process
+writes), one is `panewise serve`, and this one asks: 20 queries and one random key a request. Requests begin at fixed
+times whether or not the ones before are done, and a request that waits for its turn has begun at its time, so that a
+server that stops for a moment is seen to stop. With --job-nice, whoever writes the folder stands back behind the others
+by so much.
 
 Sections, each a JSON line with --json and a line of text otherwise:
+  stream   with --spark: what the job's batches took meanwhile
   latency  at `--rate` requests a second: median, 99th, 99.9th percentile and longest time; the oldest answer's age,
            and how many batches had been written since its own when it was asked for (`batches_behind`, at most);
            `late_ms` is how late this program began a request at most, which counts as the server's time
   most     as fast as `--connections` connections can: requests a second
   memory   the memory of the server, and of a second one over the same folder; what processes share counts in parts
   feast    with --feast PYTHON, an interpreter that has Feast: the same requests for as many values, to Feast's feature
-           server over SQLite, whose values do not change meanwhile (`--feast-keys` of them: it fills slowly)
+           server over SQLite, whose values do not change meanwhile (`--feast-keys` of them: it fills slowly); at half
+           the rate, or a quarter, until it keeps up
 
 Run: panewise bench serve --json
 """
@@ -22,6 +26,7 @@ import argparse
 import asyncio
 import gc
 import json
+import os
 import re
 import signal
 import socket
@@ -36,10 +41,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from _slot_feed import feed
+from _slot_feed import feed, write_files
 
 QUERIES = 20
 WARM_UP_S = 10.0
+BEHIND_MS = 500.0
+"""Who takes so long in the median does not keep up with the rate."""
 MOST_WAITING = 5_000
 """With more requests waiting than this, the server falls behind for good, and there is nothing to measure."""
 
@@ -68,14 +75,20 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--trigger-ms", type=int, default=1_000, help="how often a batch begins")
+    parser.add_argument("--spark", action="store_true", help="a real job writes the folder")
+    parser.add_argument("--job-nice", type=int, default=0, help="the niceness of whoever writes the folder")
     parser.add_argument("--feast", type=Path, metavar="PYTHON")
     parser.add_argument("--feast-keys", type=int, default=2_000)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--files", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.seconds, arguments.events, arguments.keys, arguments.rate = 3.0, 2_000, 500, 50
     if arguments.folder is not None:
         feed(statements(), arguments.folder, arguments.events, arguments.keys, arguments.trigger_ms)
+        return
+    if arguments.files is not None:
+        write_files(arguments.files, arguments.events, arguments.keys, arguments.trigger_ms)
         return
     # So that whoever ends this program ends the server too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -107,7 +120,15 @@ def feast(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
             time.sleep(0.2)
         names = json.dumps([f"v:{feature}" for feature in features])
         asked = Asked("/get-online-features", f'{{"features":{names},"entities":{{"k":[%d]}}}}', arguments.feast_keys)
-        latency, most = asyncio.run(_ask(arguments, port, asked))
+        rate = arguments.rate
+        while True:
+            with suppress(BehindError):
+                latency, most = asyncio.run(_ask(arguments, port, asked, rate))
+                if latency["p50_ms"] < BEHIND_MS:
+                    break
+            rate //= 2
+            # It still works on what it was asked.
+            time.sleep(10.0)
     finally:
         server.terminate()
         server.wait(30)
@@ -118,36 +139,96 @@ def feast(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 def measured(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     """What a client of the server sees."""
     options = ["--events", str(arguments.events), "--keys", str(arguments.keys)]
-    options += ["--trigger-ms", str(arguments.trigger_ms), "--folder", str(folder)]
-    feeding = subprocess.Popen([sys.executable, __file__, *options], stdin=subprocess.PIPE)
+    options += ["--trigger-ms", str(arguments.trigger_ms)]
+    files = folder.with_name("events")
+    options += ["--files", str(files)] if arguments.spark else ["--folder", str(folder)]
+    writing = [_stands_back([sys.executable, __file__, *options], arguments.job_nice)]
+    if arguments.spark:
+        files.mkdir()
+        writing.append(_stands_back([*PANEWISE, "run", str(_job_file(arguments, folder, files))], arguments.job_nice))
     servers: list[subprocess.Popen[str]] = []
     try:
-        until_s = time.monotonic() + 120
+        until_s = time.monotonic() + 300
         while not list((folder / "slots").rglob("*.panewise")):
-            if feeding.poll() is not None or time.monotonic() > until_s:
+            if any(one.poll() is not None for one in writing) or time.monotonic() > until_s:
                 raise SystemExit("the feeding process did not start")
             time.sleep(0.1)
-        program = "from panewise.cli.main import app; app(prog_name='panewise')"
-        command = [sys.executable, "-c", program, "serve", str(folder), "--port", "0"]
+        command = [*PANEWISE, "serve", str(folder), "--port", "0"]
         command += ["--share", str(folder.with_name("shared"))]
         servers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         asked = Asked("/v1/lookup", f'{{"queries":{json.dumps(NAMES)},"keys":{{"k":%d}}}}', arguments.keys)
-        found = asyncio.run(_ask(arguments, _port(servers[0]), asked))
+        try:
+            found = asyncio.run(_ask(arguments, _port(servers[0]), asked, arguments.rate))
+        except BehindError:
+            raise SystemExit(
+                f"the server cannot keep up with {arguments.rate} requests a second here; give a lower --rate"
+            ) from None
         # The one server has just merged many batches; the other one reads them as they are.
         servers.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
         _port(servers[1])
         # What it needed to start goes back to the system a moment later.
         time.sleep(0.0 if arguments.quick else 3.0)
         first, second = (_memory_mb(one.pid) for one in servers)
-        return [*found, {"section": "memory", "server_mb": first, "second_server_mb": second}]
+        stream = [_batches(folder.with_name("metrics.jsonl"))] if arguments.spark else []
+        return [*stream, *found, {"section": "memory", "server_mb": first, "second_server_mb": second}]
     finally:
         for one in servers:
             one.terminate()
         for one in servers:
             one.wait(30)
-        assert feeding.stdin is not None
-        feeding.stdin.close()
-        feeding.wait(60)
+        # The job first: it needs nobody to write events while it ends.
+        for one in reversed(writing):
+            assert one.stdin is not None
+            one.stdin.close()
+            if one is not writing[0]:
+                one.terminate()
+            one.wait(90)
+
+
+PANEWISE = [sys.executable, "-c", "from panewise.cli.main import app; app(prog_name='panewise')"]
+
+
+def _stands_back(command: list[str], nice: int) -> subprocess.Popen[bytes]:
+    """A process that others go before."""
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr, preexec_fn=lambda: os.nice(nice))
+
+
+def _job_file(arguments: argparse.Namespace, folder: Path, files: Path) -> Path:
+    """A job that reads the files, and keeps what lookups need."""
+    place = folder.parent
+    (place / "queries.sql").write_text(statements())
+    job = place / "job.toml"
+    job.write_text(f"""
+queries = "queries.sql"
+[source]
+format = "parquet"
+path = "{files}"
+[sink]
+format = "noop"
+[stream]
+checkpoint = "{place / "checkpoint"}"
+trigger = "{arguments.trigger_ms} milliseconds"
+[metrics]
+file = "{place / "metrics.jsonl"}"
+[lookups]
+folder = "{folder}"
+[planning]
+rate = {arguments.events}
+""")
+    return job
+
+
+def _batches(metrics: Path) -> dict[str, Any]:
+    """What the batches of a job took, but for the first ones, which wait for compilers."""
+    batches = [json.loads(line) for line in metrics.read_text().splitlines()][10:]
+    took_ms = [one["duration_ms"] for one in batches]
+    return {
+        "section": "stream",
+        "batches": len(batches),
+        "batch_p50_ms": round(float(np.median(took_ms)), 1),
+        "batch_max_ms": max(took_ms),
+        "rows_per_batch": round(sum(one["rows_in"] for one in batches) / len(batches)),
+    }
 
 
 def _port(server: subprocess.Popen[str]) -> int:
@@ -200,19 +281,23 @@ class Connection:
         return content
 
 
-async def _ask(arguments: argparse.Namespace, port: int, asked: Asked) -> list[dict[str, Any]]:
+class BehindError(Exception):
+    """The server falls behind for good."""
+
+
+async def _ask(arguments: argparse.Namespace, port: int, asked: Asked, rate: int) -> list[dict[str, Any]]:
     # Pauses of this program would be measured as the server's.
     gc.collect()
     gc.disable()
     opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(arguments.connections)]
     connections = [Connection(*pair, asked) for pair in opened]
-    await _at_rate(connections, arguments.rate, 1.0 if arguments.quick else WARM_UP_S)
-    times_ms, ages, late_ms = await _at_rate(connections, arguments.rate, arguments.seconds)
+    await _at_rate(connections, rate, 1.0 if arguments.quick else WARM_UP_S)
+    times_ms, ages, late_ms = await _at_rate(connections, rate, arguments.seconds)
     p50, p99, p999 = np.percentile(times_ms, [50, 99, 99.9])
     latency = {
         "section": "latency",
         "requests": len(times_ms),
-        "requests_per_s": arguments.rate,
+        "requests_per_s": rate,
         "p50_ms": round(p50, 3),
         "p99_ms": round(p99, 3),
         "p999_ms": round(p999, 3),
@@ -275,7 +360,7 @@ async def _at_rate(connections: list[Connection], rate: int, seconds: float) -> 
             await asyncio.sleep(pause_s)
         late_s = max(late_s, time.perf_counter() - begins_s)
         if len(running) > MOST_WAITING:
-            raise SystemExit(f"the server cannot keep up with {rate} requests a second here; give a lower --rate")
+            raise BehindError
         task = asyncio.create_task(ask(begins_s))
         running.add(task)
         task.add_done_callback(running.discard)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from tests.oracle import Answer
-from tests.wide_answers import assert_same_wide
+from tests.wide_answers import assert_same_wide, long_value
 
 from panewise.engine.closed_tables import Answers
 from panewise.language.expressions import Attribute
@@ -20,7 +20,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(value: Any) -> Any:
-    """A timestamp as microseconds; anything else as it is."""
+    """A timestamp as microseconds, also in a list; anything else as it is."""
+    if isinstance(value, list):
+        return [microseconds(one) for one in value]
     if isinstance(value, datetime):
         delta = (value if value.tzinfo else value.replace(tzinfo=UTC)) - EPOCH
         return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
@@ -48,9 +50,19 @@ def to_answer(row: dict[str, Any], workload: Workload) -> Answer:
     for name in workload.group_by_attributes:
         if name not in query.group_by:
             assert row.get(name) is None
-    value = row["value"] if row["exact"] is None else row["exact"]
+    value = long_value(row)
     item = labels.index(row["aggregate"])
     return Answer(query.name, microseconds(row["window_start"]), microseconds(row["window_end"]), group, item, value)
+
+
+def items_of(values: list[Any]) -> list[dict[str, Any]]:
+    """A list as the long table has it."""
+    return [
+        {"value": None, "exact": None, "text": value}
+        if isinstance(value, str)
+        else {"value": float(value), "exact": None if isinstance(value, float) else int(value), "text": None}
+        for value in map(microseconds, values)
+    ]
 
 
 def lookup_rows(table: pa.Table, query: Query) -> list[dict[str, Any]]:
@@ -66,8 +78,11 @@ def lookup_rows(table: pa.Table, query: Query) -> list[dict[str, Any]]:
         place = {name: row[name] for name in ("window_start", "window_end")}
         place |= {name: row[label] for name, label in zip(query.group_by, groups, strict=True)}
         for label in labels:
-            value = microseconds(row[label])
-            is_exact = table.schema.field(label).type != pa.float64()
+            value, kind = microseconds(row[label]), table.schema.field(label).type
+            place |= {"text": value if pa.types.is_string(kind) else None}
+            place |= {"items": items_of(value) if pa.types.is_list(kind) and value is not None else None}
+            value = None if pa.types.is_string(kind) or pa.types.is_list(kind) else value
+            is_exact = kind != pa.float64()
             found.append(
                 {
                     "query": query.name,

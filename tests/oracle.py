@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-Value = bool | int | float | str | None
+Value = bool | int | float | str | None | list[Any]
 Event = Mapping[str, Any]  # of Value, but then every use of a value would need a cast
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -371,6 +371,8 @@ def _compare(operator: str, left: Value, right: Value) -> bool | None:
 
 def _sort_key(value: Any) -> tuple[bool, Any]:
     """Orders the values of one type: NaN equals NaN and is above all numbers; strings go by UTF-8 bytes."""
+    if isinstance(value, list):
+        return (False, [_sort_key(one) for one in value])
     if _is_nan(value):
         return (True, 0.0)
     return (False, value.encode("utf-8") if isinstance(value, str) else value)
@@ -464,6 +466,11 @@ def aggregate(call: Any, members: Sequence[Event]) -> tuple[Value, float]:
             return min(values, key=_pair_key)[0], 0.0
         case "LAST" | "ARG_MAX":
             return max(values, key=_pair_key)[0], 0.0
+        case "LAST_K":
+            return [value for value, _ in sorted(values, key=_pair_key)[-call.parameter :]], 0.0
+        case "COLLECT":
+            is_short = len(values) <= call.parameter
+            return ([value for value, _ in sorted(values, key=_pair_key)] if is_short else None), 0.0
         case "SKEWNESS" | "KURTOSIS":
             return _shape(call.function, values)
         case "COVAR_POP" | "COVAR_SAMP" | "CORR" | "REGR_SLOPE" | "REGR_INTERCEPT":
@@ -663,7 +670,9 @@ def same_value(actual: Value, expected: Value, scale: Scale = 0.0) -> bool:
     """Equal, or within the tolerance that the scale allows; NaN equals NaN, and NULL equals only NULL."""
     if actual is None or expected is None:
         return actual is None and expected is None
-    if isinstance(actual, str) or isinstance(expected, str):
+    if isinstance(actual, list) and isinstance(expected, list):
+        return len(actual) == len(expected) and all(map(same_value, actual, expected))
+    if isinstance(actual, str | list) or isinstance(expected, str | list):
         return actual == expected
     if _is_nan(actual) or _is_nan(expected):
         return _is_nan(actual) and _is_nan(expected)

@@ -16,6 +16,7 @@ from tests.duckdb_oracle import DuckDBOracle
 from tests.flights import STREAM, flights_before
 from tests.workloads import (
     DECAYED,
+    LISTS,
     MOMENTS,
     OF_CONDITIONS,
     OF_TWO,
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")
 
 def without_sketches(workload: Workload) -> Workload:
     """The queries that DuckDB can answer too; it refuses moments of infinite values, and has no half lives."""
-    foreign = (*MOMENTS, *OF_TWO, *PICKED, *DECAYED, *OF_CONDITIONS)
+    foreign = (*MOMENTS, *OF_TWO, *PICKED, *DECAYED, *OF_CONDITIONS, *LISTS)
     kept = {
         name: query
         for name, query in workload.queries.items()

@@ -15,6 +15,7 @@ from tests.thoroughness import examples
 from tests.workloads import (
     DECAYED,
     EVERY_WINDOW,
+    LISTS,
     MOMENTS,
     OF_CONDITIONS,
     OF_TWO,
@@ -102,7 +103,7 @@ class TestRandomWorkloads:
             *("COUNT_ALL", "COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN", "MODE", "QUANTILE", "COUNT_DISTINCT"),
             *("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"),
             *("APPROX_QUANTILE", "APPROX_COUNT_DISTINCT", "APPROX_TOP_ITEM", "APPROX_TOP_COUNT"),
-            *(*MOMENTS, *OF_TWO, *PICKED, *DECAYED, *OF_CONDITIONS),
+            *(*MOMENTS, *OF_TWO, *PICKED, *DECAYED, *OF_CONDITIONS, *LISTS),
         }
         for clause in ("where", "group_by", "having"):
             assert 0 < sum(bool(getattr(each, clause)) for each in drawn) < len(drawn)

@@ -22,6 +22,8 @@ Values = Counter[tuple[Any, ...]]
 
 def plain(value: Any) -> Any:
     """A value that equals itself; a timestamp as a whole number would lose nothing, and a NaN is one."""
+    if isinstance(value, list):
+        return tuple(map(plain, value))
     return "NaN" if value != value else value
 
 
@@ -51,9 +53,18 @@ def long_rows(table: pa.Table, workload: Workload) -> dict[str, Values]:
     for row in table.to_pylist():
         query = workload.queries[row["query"]]
         place = row["window_start"], row["window_end"], *(plain(row[name]) for name in query.group_by)
-        value = plain(row["value"] if row["exact"] is None else row["exact"])
+        value = plain(long_value(row))
         found.setdefault(query.name, Counter())[*place, row["aggregate"], value] += 1
     return found
+
+
+def long_value(row: dict[str, Any]) -> Any:
+    """The value of a row, or of an item of a list."""
+    if row.get("items") is not None:
+        return [long_value(item) for item in row["items"]]
+    if row.get("text") is not None:
+        return row["text"]
+    return row["value"] if row["exact"] is None else row["exact"]
 
 
 def wide_rows(table: pa.Table, query: Query) -> Rows:
@@ -76,6 +87,9 @@ def as_plain(column: pa.ChunkedArray) -> list[Any]:
     """Values as the long table has them: timestamps are microseconds."""
     if pa.types.is_timestamp(column.type) or pa.types.is_boolean(column.type):
         column = column.cast(pa.int64())
+    if pa.types.is_list(column.type) and not pa.types.is_string(column.type.value_type):
+        is_whole = not pa.types.is_floating(column.type.value_type)
+        column = column.cast(pa.list_(pa.int64())) if is_whole else column
     return [plain(value) for value in column.to_pylist()]
 
 

@@ -53,6 +53,9 @@ SESSIONS = ("sessions",)
 UNIT_US = 1_000_000
 """Ranges, slides and the span of events are counted in the stream's granularity, or in this if it has none."""
 
+OF_SUBSTREAMS = "substreams slide"
+"""Windows over rows that each substream reports by itself; without GROUP BY, those of the whole stream."""
+
 SPAN = (-8, 16)
 """The events lie in these units around the origin, the windows are up to 12 units long."""
 
@@ -78,6 +81,7 @@ FLOAT_AGGREGATES = ("AVG", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
 MOMENTS = ("SKEWNESS", "KURTOSIS")
 OF_TWO = ("COVAR_POP", "COVAR_SAMP", "CORR", "REGR_SLOPE", "REGR_INTERCEPT")
 PICKED = ("FIRST", "LAST", "ARG_MIN", "ARG_MAX")
+LISTS = ("LAST_K", "COLLECT")
 DECAYED = ("EWM_SUM", "EWM_AVG")
 OF_CONDITIONS = ("BOOL_AND", "BOOL_OR")
 QUANTILES = (0.5, 0.9, 0.7, 0.25, 0.01, 1.0)
@@ -305,12 +309,16 @@ def draw_window(dice: Dice, stream: Stream, kind: str, group_by: Sequence[str]) 
     match kind:
         case "rows slide":
             return RowWindow(dice.integer(1, 10), slide=dice.integer(1, 6))
+        case "substreams slide":
+            return RowWindow(dice.integer(1, 6), slide=dice.integer(1, 4), partition_by=partition_by)
         case "rows":
             return RowWindow(dice.integer(1, 10), partition_by=partition_by)
         case "rows between":
             right_rows = dice.integer(1, 5)
             return RowWindow(right_rows + dice.integer(1, 8), right_rows, partition_by=partition_by)
-    raise ValueError(f"no windows of the kind {kind!r}: choose from {(*EVERY_WINDOW, *FORMS, *SESSIONS)}")
+    raise ValueError(
+        f"no windows of the kind {kind!r}: choose from {(*EVERY_WINDOW, *FORMS, OF_SUBSTREAMS, *SESSIONS)}"
+    )
 
 
 def draw_query(
@@ -354,8 +362,8 @@ def draw_group_by(dice: Dice, stream: Stream) -> tuple[str, ...]:
     return tuple(subset(dice, every if one_in(dice, 5) else keys, 0, 2))
 
 
-def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
-    """Any aggregate, over an attribute or over arithmetic."""
+def draw_aggregate(dice: Dice, stream: Stream, *, lists: bool = True) -> AggregateCall:
+    """Any aggregate, over an attribute or over arithmetic; without `lists` one that may be computed with."""
     any_type = list(stream.attributes)
     numbers = [name for name, type_ in stream.attributes.items() if type_.is_number]
     ordered = [name for name, type_ in stream.attributes.items() if type_.is_number or type_ is Type.TIMESTAMP]
@@ -368,9 +376,9 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
     function = dice.pick(
         ("COUNT_ALL", "SUM", "COUNT", "MIN", "MAX", "MEDIAN", "MODE", "QUANTILE", "COUNT_DISTINCT", *FLOAT_AGGREGATES,
          "APPROX_QUANTILE", "APPROX_COUNT_DISTINCT", "APPROX_TOP_ITEM", "APPROX_TOP_COUNT", *MOMENTS, *OF_TWO, *PICKED,
-         *DECAYED, *OF_CONDITIONS)
+         *DECAYED, *OF_CONDITIONS, *(LISTS if lists else ()))
     )  # fmt: skip
-    plain = [name for name, type_ in stream.attributes.items() if type_ is not Type.STRING]
+    compared = [name for name, type_ in stream.attributes.items() if type_ is not Type.BOOLEAN]
     match function:
         case "COUNT_ALL":
             if one_in(dice, 4):
@@ -386,14 +394,19 @@ def draw_aggregate(dice: Dice, stream: Stream) -> AggregateCall:
             return AggregateCall(function, over(ordered), dice.integer(1, 3))
         case "APPROX_TOP_COUNT":
             return AggregateCall(function, over(any_type), dice.integer(1, 3))
-        case "MIN" | "MAX" | "MEDIAN" | "MODE":
+        case "MEDIAN":
             return AggregateCall(function, over(ordered))
+        case "MIN" | "MAX" | "MODE":
+            return AggregateCall(function, over(compared))
         case _ if function in OF_TWO:
             return AggregateCall(function, Pair(over(numbers), over(numbers)))
         case "ARG_MIN" | "ARG_MAX":
-            return AggregateCall(function, Pair(over(plain), over(ordered)))
+            return AggregateCall(function, Pair(over(any_type), over(ordered)))
         case "FIRST" | "LAST":
-            return AggregateCall(function, Pair(over(plain), Attribute(stream.timestamp)))
+            return AggregateCall(function, Pair(over(any_type), Attribute(stream.timestamp)))
+        case "LAST_K" | "COLLECT":
+            most = dice.integer(1, 4)
+            return AggregateCall(function, Pair(over(any_type), Attribute(stream.timestamp), most=most), most)
         case _ if function in DECAYED:
             half_life_us = dice.pick((1_000_000, 3_000_000, 3_600_000_000))
             pair = Pair(over(numbers), Attribute(stream.timestamp), float(half_life_us))
@@ -514,7 +527,7 @@ def draw_having(
         return Comparison(
             dice.pick((">", ">=", "<")), AggregateCall("COUNT_ALL"), Literal(dice.integer(0, 4), Type.BIGINT)
         )
-    call = draw_aggregate(dice, stream)
+    call = draw_aggregate(dice, stream, lists=False)
     type_ = exact_type_of(call, stream, full_int64)
     if type_ is None or one_in(dice, 4):
         return IsNull(call, one_in(dice, 2))

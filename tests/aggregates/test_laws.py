@@ -26,11 +26,14 @@ from tests.thoroughness import examples
 import panewise
 from panewise.aggregates.catalogue import CATALOGUE, EVERY_AGGREGATE, Partner
 from panewise.aggregates.components import Component, Kind
+from panewise.aggregates.sketches import opened
 from panewise.aggregates.types import Type
+from panewise.engine.columns import arrow_type
 from panewise.engine.combine import Combiner
 from panewise.engine.ingest import to_batch
 from panewise.engine.projection import project
 from panewise.engine.rows import Multisets, fold_stretches
+from panewise.engine.sketches import column_of
 from panewise.kernels.multisets import count_distinct, most_frequent, select_ranks
 from panewise.kernels.pairs import sum_pairs
 from panewise.language.expressions import Attribute, Pair
@@ -44,13 +47,19 @@ JOINED = tuple(
     if entry.is_exact and any(kind.is_joined for kind in entry.kinds(next(iter(entry.types))))
 )
 CONDITIONS = ("BOOL_AND", "BOOL_OR")
-EXACT = tuple(entry.name for entry in EVERY_AGGREGATE if entry.is_exact and entry.name not in (*JOINED, *CONDITIONS))
+LISTS = tuple(entry.name for entry in EVERY_AGGREGATE if entry.is_list)
+EXACT = tuple(
+    entry.name for entry in EVERY_AGGREGATE if entry.is_exact and entry.name not in (*JOINED, *CONDITIONS, *LISTS)
+)
+OF_STRINGS = ("MIN", "MAX", "FIRST", "LAST", "ARG_MIN", "ARG_MAX", *LISTS)
+MOST = 3
 HALF_LIFE = 7
 CALLS = {
     "COUNT_ALL": "COUNT(*)",
     "COUNT_DISTINCT": "COUNT(DISTINCT x)",
     "QUANTILE": "QUANTILE(x, 0.3)",
     **{name: f"{name}(x > 0)" for name in CONDITIONS},
+    **{name: f"{name}(x, {MOST})" for name in LISTS},
     **{name: f"{name}(x, HALF LIFE {HALF_LIFE} MICROSECONDS)" for name in ("EWM_SUM", "EWM_AVG")},
     **{entry.name: f"{entry.name}(x, y)" for entry in EVERY_AGGREGATE if entry.partner is Partner.ARGUMENT},
 }
@@ -66,7 +75,7 @@ def plan_of(type: Type, names: tuple[str, ...]) -> StreamPlan:
     """One base with the components of some aggregates."""
     calls = ", ".join(CALLS.get(name, f"{name}(x)") for name in names)
     text = (
-        f"CREATE STREAM s (t TIMESTAMP, x {type.value}, y {type.value}) TIMESTAMP BY t;"
+        f"CREATE STREAM s (t TIMESTAMP, x {type.value}, y {partner_type(type).value}) TIMESTAMP BY t;"
         f"CREATE QUERY q AS SELECT {calls} FROM s [RANGE 1 SECOND SLIDE 1 SECOND];"
     )
     return panewise.optimize(panewise.read(text)).streams["s"]
@@ -77,8 +86,9 @@ def partials_of(values: Sequence[Any], parts: Sequence[int], names: tuple[str, .
     place as time."""
     plan = plan_of(type_of(values), names)
     (base,) = plan.bases
-    kind = pa.int64() if type_of(values) is Type.BIGINT else pa.float64()
-    events = {"t": list(range(len(values))), "x": pa.array(values, kind), "y": pa.array(values[::-1], kind)}
+    kinds = [arrow_type(kind) for kind in (type_of(values), partner_type(type_of(values)))]
+    columns = (pa.array(*column) for column in zip((values, partners_of(values)), kinds))
+    events = {"t": list(range(len(values))), **dict(zip("xy", columns))}
     batch = project(plan, to_batch(plan.stream, events))
     lifted = Combiner(plan, batch).partials(base, np.array(parts, np.int64))
     return [_partial(base.components, lifted.slice(row, 1)) for row in range(lifted.num_rows)]
@@ -86,7 +96,20 @@ def partials_of(values: Sequence[Any], parts: Sequence[int], names: tuple[str, .
 
 def type_of(values: Sequence[Any]) -> Type:
     known = next((value for value in values if value is not None), 0)
+    if isinstance(known, str):
+        return Type.STRING
     return Type.BIGINT if isinstance(known, int) else Type.DOUBLE
+
+
+def partner_type(type: Type) -> Type:
+    """Strings have lengths beside them, and numbers have numbers."""
+    return Type.BIGINT if type is Type.STRING else type
+
+
+def partners_of(values: Sequence[Any]) -> list[Any]:
+    """What stands beside each value."""
+    others = list(values[::-1])
+    return [len(one) if isinstance(one, str) else one for one in others]
 
 
 def _partial(components: Sequence[Component], row: pa.RecordBatch) -> Partial:
@@ -128,13 +151,17 @@ class Folded:
     is_boolean = False
 
     def __init__(self, partial: Partial, type: Type) -> None:
-        self.is_float = type is Type.DOUBLE
+        self.is_float, self.is_string = type is Type.DOUBLE, type is Type.STRING
         self._partial = partial
 
     def ints(self, kind: Kind) -> tuple[Any, ...]:
         return self._partial[kind]
 
     floats = ints
+
+    def sketches(self, kind: Kind) -> Any:
+        (column,) = self._partial[kind]
+        return column_of([opened(kind, one) for one in column])
 
     def select(self, ranks: Any) -> Any:
         runs = self._partial[Kind.VALUES]
@@ -153,7 +180,8 @@ class Call:
     """An aggregate as the oracle reads it."""
 
     def __init__(self, name: str) -> None:
-        self.function, self.parameter = name, {"QUANTILE": 0.3, "EWM_SUM": 7, "EWM_AVG": 7}.get(name)
+        given = {"QUANTILE": 0.3, "EWM_SUM": 7, "EWM_AVG": 7, **dict.fromkeys(LISTS, MOST)}
+        self.function, self.parameter = name, given.get(name)
         self.argument = None if name == "COUNT_ALL" else Attribute("x")
         partner = CATALOGUE[name].partner
         if partner is not None:
@@ -163,7 +191,7 @@ class Call:
 def check(partial: Partial, values: list[Any], names: tuple[str, ...] = EXACT) -> None:
     """Aggregates of a partial are what the oracle says of its values."""
     type = type_of(values)
-    members = [{"t": place, "x": x, "y": y} for place, (x, y) in enumerate(zip(values, values[::-1]))]
+    members = [{"t": place, "x": x, "y": y} for place, (x, y) in enumerate(zip(values, partners_of(values)))]
     for name in names:
         wanted, scale = oracle.aggregate(Call(name), members)
         lowered = CATALOGUE[name].lower(Folded(partial, type), Call(name).parameter)
@@ -206,6 +234,21 @@ def test_what_is_joined_combines_in_any_grouping_and_order(name, case) -> None:
         values = [None if value is None else int(value > 0) for value in values]
     partials = partials_of(values, [random.randrange(parts) for _ in values], (name,))
     check(combined_by_chance(partials, random), values, (name,))
+
+
+some_strings = st.lists(st.text("ab\0é\U0001f600", max_size=3), min_size=1, max_size=40)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.tuples(some_strings | some_moderate, nulls, st.integers(1, 8), st.integers(0, 2**32).map(Random)))
+def test_kept_values_combine_in_any_grouping_and_order(case) -> None:
+    values, is_null, parts, random = case
+    values = with_nulls(values, is_null)
+    if all(value is None for value in values):
+        return
+    for name in OF_STRINGS if type_of(values) is Type.STRING else LISTS:
+        partials = partials_of(values, [random.randrange(parts) for _ in values], (name,))
+        check(combined_by_chance(partials, random), values, (name,))
 
 
 def test_moments_far_from_zero_keep_their_digits() -> None:

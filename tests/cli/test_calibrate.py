@@ -51,6 +51,8 @@ def test_json(tmp_path: Path) -> None:
     assert document["panewise"] == version("panewise")
     assert document["machine"]["cores"] >= 1
     assert set(document["kinds"]) == {kind.value for kind in Kind}
+    assert set(document["trees"]) == {"feed_ns", "tree_ns", "closing_ns", "window_ns"}
+    assert all(number > 0 for number in document["trees"].values())
     assert all(number > 0 for pair in document["kinds"].values() for number in pair.values())
     assert not (tmp_path / "config").exists()
 

@@ -22,8 +22,9 @@ CREATE QUERY a AS SELECT k, COUNT(*), MAX(x) FROM s [RANGE 6 SECONDS SLIDE 2 SEC
 CREATE QUERY b AS SELECT SUM(x) FROM s [RANGE 5 SECONDS SLIDE 5 SECONDS] HAVING SUM(x) > 3;
 CREATE QUERY c AS SELECT k, MIN(x) FROM s [RANGE 3 SECONDS SLIDE 1 SECOND] GROUP BY k HAVING COUNT(*) > 1;
 CREATE QUERY d AS SELECT k, MAX(x) FROM s [RANGE 4 SECONDS SLIDE 6 SECONDS] GROUP BY k HAVING COUNT(*) < 3;
+CREATE QUERY e AS SELECT MAX(k), LAST(k), LAST_K(k, 2), MODE(k), COLLECT(k, 3) FROM s [RANGE 3 SECONDS SLIDE 1 SECOND];
 """
-WINDOWS = {"a": (6, 2), "b": (5, 5), "c": (3, 1), "d": (4, 6)}
+WINDOWS = {"a": (6, 2), "b": (5, 5), "c": (3, 1), "d": (4, 6), "e": (3, 1)}
 values = st.sampled_from([0.0, 1.0, 2.0, None, math.nan])
 keys = st.sampled_from(["a", "b", None])
 events = st.lists(st.tuples(st.integers(0, 8), keys, values), max_size=6)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.thoroughness import examples
-from tests.workloads import EVERY_WINDOW, FORMS, SESSIONS, events, workloads
+from tests.workloads import EVERY_WINDOW, FORMS, OF_SUBSTREAMS, SESSIONS, events, workloads
 
 import panewise
 from panewise.engine.columns import arrow_type
@@ -26,7 +24,7 @@ def as_table(stream: Stream, rows: list[dict]) -> pa.Table:
 @st.composite
 def programs(draw):
     """What trees cost, a workload, and steps: ("push", rows), ("advance", watermark) or ("lookup", query, at)."""
-    workload = draw(workloads(windows=(*EVERY_WINDOW, *FORMS, *SESSIONS)))
+    workload = draw(workloads(windows=(*EVERY_WINDOW, *FORMS, OF_SUBSTREAMS, *SESSIONS)))
     (stream,) = workload.streams.values()
     rows = draw(events(stream))
     times = [row[stream.timestamp] for row in rows] or [0]
@@ -45,9 +43,9 @@ def programs(draw):
             case 2:
                 steps.append(("snapshot",))
     steps.append(("advance", panewise.END_OF_STREAM))
-    # A tree for each set of edges, a few trees, or one tree for all windows.
-    feed = draw(st.sampled_from([1e-9, 1.0, 1e9]))
-    return feed, workload, stream, steps
+    # A tree for each window, a few trees, or one tree for all windows.
+    method = draw(st.sampled_from(["no_share", "random", "shared"]))
+    return method, workload, stream, steps
 
 
 # Drawn times are microseconds of 1970, and some look like seconds.
@@ -55,9 +53,8 @@ def programs(draw):
 @settings(max_examples=examples(400), deadline=None)
 @given(programs())
 def test_the_engine_agrees_with_the_oracle(program) -> None:
-    feed, workload, stream, steps = program
-    with patch("panewise.planning.cost.FEED", feed):
-        engine = panewise.Engine(workload)
+    method, workload, stream, steps = program
+    engine = panewise.Engine(workload, method=method)
     accepted: list[dict] = []
     watermark = None
     late = 0

@@ -50,6 +50,27 @@ def test_predicted_stands_beside_counted(engine: panewise.Engine) -> None:
     assert numbers(text, 1, "held")[:2] == [11 * KEYS, KEYS]
 
 
+@pytest.mark.parametrize(("minutes", "way"), [(2, "is folded anew"), (240, "is carried on")])
+@pytest.mark.parametrize("aggregate", ["SUM(x)", "MEDIAN(x)"])
+def test_how_a_window_closes_is_told_with_its_reason_and_the_work_is_predicted(
+    aggregate: str, minutes: int, way: str
+) -> None:
+    engine = panewise.Engine(
+        "CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT) TIMESTAMP BY t;"
+        f"CREATE QUERY q AS SELECT k, {aggregate} FROM s [RANGE {minutes} MINUTES SLIDE 1 MINUTE] GROUP BY k"
+    )
+    for minute in range(300):
+        engine.push("s", {"t": [minute * 60_000_000] * 10, "k": list(range(10)), "x": [minute] * 10})
+        engine.advance("s", (minute + 1) * 60_000_000)
+    text = engine.explain(analyze=True)
+    (line,) = [line for line in text.splitlines() if line.startswith("  closes")]
+    carried, folded = (float(cost.replace(",", "")) for cost in re.findall(r"([\d,]+)(?: a closing| to fold)", line))
+    assert way in line
+    assert (carried < folded) == (way == "is carried on")
+    predicted, counted = numbers(text, 0, "folded")
+    assert predicted / 2 < counted < 2 * predicted
+
+
 def test_queries_that_come_later_have_their_own_trees(engine: panewise.Engine) -> None:
     engine.add("CREATE QUERY later AS SELECT MIN(x) FROM s [RANGE 60 SECONDS SLIDE 1 SECOND]")
     engine.add("CREATE QUERY asked AS SELECT MIN(x) FROM s [RANGE 60 SECONDS]")

@@ -99,7 +99,7 @@ def test_an_infinite_tolerance_plans_nothing_anew_and_a_snapshot_keeps_it() -> N
 
 def test_a_plan_follows_the_rate_and_the_groups_that_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     # Nobody said `groups`: few values of both attributes make one pass over the events cheaper than three.
-    monkeypatch.setattr(stream_state, "FIRST_LOOK", 1000)
+    monkeypatch.setattr(stream_state, "FIRST_LOOK", 30_000)
     text = """
         CREATE STREAM s (t TIMESTAMP, a STRING, b BIGINT, x BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;
         CREATE QUERY by_a AS SELECT a, SUM(x) FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS] GROUP BY a;
@@ -111,20 +111,37 @@ def test_a_plan_follows_the_rate_and_the_groups_that_were_seen(monkeypatch: pyte
         engine = panewise.Engine(text, tolerance=tolerance)
         rows: list[dict] = []
         for second in range(30):
-            times = [second * US + 5000 * place for place in range(200)]
-            columns = {"a": [f"a{place % 3}" for place in range(200)], "b": [place % 4 for place in range(200)]}
-            engine.push("s", {"t": times, **columns, "x": list(range(second, second + 200))})
+            times = [second * US + 83 * place for place in range(12_000)]
+            columns = {"a": [f"a{place % 3}" for place in range(12_000)], "b": [place % 4 for place in range(12_000)]}
+            engine.push("s", {"t": times, **columns, "x": list(range(second, second + 12_000))})
             rows += engine.advance("s", (second + 1) * US).long().to_pylist()
             if second == 8:
                 engine = panewise.Engine.restore(engine.snapshot())
         found.append(sorted(map(str, rows)))
         state = engine._streams["s"]
-        assert state.prices.rate == pytest.approx(200, rel=0.1)
+        assert state.prices.rate == pytest.approx(12_000, rel=0.1)
         assert dict(state.prices.groups) == {"a": 3, "b": 4}
         bases = [base.group_by for generation in state.generations for base in generation.plan.bases]
         assert bases == ([("a", "b")] if tolerance == 0.2 else [("a",), ("b",), ()])
         assert ("as rate and groups were seen" in engine.explain()) == (tolerance == 0.2)
     assert found[0] == found[1]
+
+
+def test_an_engine_counts_the_combinations_of_predicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_state, "FIRST_LOOK", 10)
+    where = ["x > 0", "x > 5", "x < -5"]
+    queries = [
+        f"CREATE QUERY q{n} AS SELECT k, SUM(x) FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS] WHERE {one} GROUP BY k;"
+        for n, one in enumerate(where)
+    ]
+    engine = panewise.Engine(STREAM + "".join(queries))
+    run(engine, 0, 20)
+    engine = panewise.Engine.restore(engine.snapshot())
+    prices = engine._streams["s"].prices
+    # None, the first, the first two, the last.
+    assert prices.combinations == 4
+    (base,) = engine._streams["s"].generations[0].plan.bases
+    assert prices.most_rows(base) == prices.groups_of(("k",)) * 4 == 2 * 4
 
 
 @pytest.mark.parametrize("tolerance", [-0.1, math.nan, "much", True])

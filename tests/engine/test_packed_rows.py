@@ -26,6 +26,33 @@ def test_a_column_comes_back_bit_by_bit(column) -> None:
     assert packed.unpacked(some).view(np.int64).tolist() == column[::2].view(np.int64).tolist()
 
 
+@given(st.lists(st.tuples(doubles, doubles), min_size=1, max_size=60), st.sets(st.integers(0, 59), max_size=9))
+def test_a_column_that_is_mostly_like_another_comes_back_bit_by_bit(pairs, others: set[int]) -> None:
+    values, more = np.array(pairs, np.float64).T.copy()
+    first = PackedColumn.of(values)
+    places = [place for place in others if place < len(values)]
+    alike, low = values.copy(), np.zeros(len(values))
+    alike[places] = low[places] = more[places]
+    for column in (alike, low):
+        packed = PackedColumn.of(column, [first] if first.rest is not None else [])
+        assert packed.unpacked().view(np.int64).tolist() == column.view(np.int64).tolist()
+        some = np.arange(len(column), dtype=np.int32)[::-3]
+        assert packed.unpacked(some).view(np.int64).tolist() == column[some].view(np.int64).tolist()
+    assert first.unpacked().view(np.int64).tolist() == values.view(np.int64).tolist()
+
+
+def test_columns_of_single_events_are_held_once() -> None:
+    values = np.sqrt(np.arange(1000.0))
+    greatest, low = values.copy(), np.zeros(1000)
+    greatest[:50] += 1.0
+    low[100:105] = 1e-20
+    columns = {"sum_high": values, "sum_low": low, "max": greatest}
+    keys, nothing = np.arange(1000), np.zeros(1000, np.int64)
+    rows = PackedRows(Rows(keys, nothing, nothing, columns))
+    bare = PackedRows(Rows(keys, nothing, nothing))
+    assert rows.nbytes - bare.nbytes == 8 * 1000 + 12 * (50 + 5)
+
+
 def test_bytes_follow_the_span_of_values() -> None:
     base = np.arange(1000) % 200 + 10**15
     assert PackedColumn.of(base).nbytes == 1000

@@ -115,7 +115,7 @@ class TestOverflow:
         engine = panewise.Engine(STREAM + ";" + QUERIES)
         engine.push("s", POISON)
         engine.advance("s", 10 * SECOND)
-        line = "NULL because a sum does not fit in a BIGINT: total 1, rich 1"
+        line = "NULL because a sum does not fit in a BIGINT or a list in its bound: total 1, rich 1"
         for one in (engine, panewise.Engine.restore(engine.snapshot())):
             assert overflown(one) == {"total": 1, "rich": 1}
             assert line in repr(one)

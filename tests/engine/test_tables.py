@@ -21,16 +21,18 @@ def test_integers_get_ids_in_order_of_first_appearance(batches: list[list[int]],
     assert table.values.tolist() == list(seen)
 
 
-@given(st.lists(st.lists(st.integers(0, 5) | st.integers(0, 300), max_size=100), max_size=4))
-def test_codes_get_ids_in_order_of_first_appearance(batches: list[list[int]]) -> None:
-    table, seen = CodeTable(), {}
+@given(st.lists(st.lists(st.none() | st.integers(0, 5) | st.integers(0, 300), max_size=100), max_size=4))
+def test_codes_of_a_column_get_ids_in_order_of_first_appearance(batches: list[list[int | None]]) -> None:
+    column, table, seen = ColumnTable(Type.BIGINT), CodeTable(), {}
     for batch in batches:
-        ids = table.ids(np.array(batch, np.int64))
+        codes = column.codes(pa.array(batch, pa.int64()))
+        ids = table.ids(codes)
         assert ids.tolist() == [seen.setdefault(value, len(seen)) for value in batch]
-    assert table.values.tolist() == list(seen)
-    wanted = [*range(0, 310, 7), 10**6]
-    assert table.find(np.array(wanted)).tolist() == [seen.get(code, -1) for code in wanted]
-    assert [table.find_one(code) for code in wanted] == [seen.get(code, -1) for code in wanted]
+        assert table.of(ids).tolist() == codes.tolist()
+        assert len(table) == len(seen)
+    known = column.find(pa.array(list(seen), pa.int64()))
+    assert table.find(known).tolist() == [table.find_one(code) for code in known.tolist()] == list(seen.values())
+    assert table.find(np.array([0])).tolist() == [table.find_one(0)] == [seen.get(None, -1)]
 
 
 @given(st.lists(st.lists(st.text(max_size=5), max_size=200), max_size=4))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panewise.kernels.sorting import sort_with_places
+from panewise.kernels.sorting import place_of_rank, sort_with_places
 
 NUMBERS = st.one_of(st.integers(-3, 3).map(float), st.floats(width=64), st.just(float("nan")))
 
@@ -27,6 +27,16 @@ def test_integers(values: list[int]) -> None:
     ordered, places = sort_with_places(array)
     np.testing.assert_array_equal(ordered, np.sort(array))
     np.testing.assert_array_equal(array[places], ordered)
+
+
+@given(st.lists(st.tuples(NUMBERS, st.integers(1, 3)), min_size=1, max_size=200))
+def test_each_rank_of_weighted_values_is_found(pairs: list[tuple[float, int]]) -> None:
+    values, weights = np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+    every = np.sort(np.repeat(values, weights))
+    for rank in {1, len(every) // 3 + 1, len(every) // 2 + 1, len(every)}:
+        some = values.copy()
+        found = some[place_of_rank(some, weights.copy(), len(some), rank)]
+        np.testing.assert_array_equal(found, every[rank - 1])
 
 
 @pytest.mark.parametrize("shape", ["sorted", "reversed", "equal", "sawtooth", "organ pipe"])

@@ -211,8 +211,12 @@ def typed_calls(draw: st.DrawFn, attributes: Mapping[str, Type], timestamp: str)
         parameter = draw(st.integers(1, MOST_RANKS))
     if aggregate.parameter is Parameter.HALF_LIFE:
         parameter = draw(DURATIONS)
+    most = 1
+    if aggregate.parameter is Parameter.MOST:
+        parameter = most = draw(st.integers(1, 10_000))
     if aggregate.partner is Partner.TIME:
-        argument = Pair(argument, Attribute(timestamp), float(parameter or 0))
+        half_life_us = float(parameter or 0) if aggregate.parameter is Parameter.HALF_LIFE else 0.0
+        argument = Pair(argument, Attribute(timestamp), half_life_us, most)
     if aggregate.partner is Partner.ARGUMENT:
         kinds = [one for one in Type if one in aggregate.partner_types]
         partner = Expressions(attributes).value(draw(st.sampled_from(kinds)), 2)
@@ -226,7 +230,8 @@ def queries(draw: st.DrawFn, stream: Stream) -> Query:
     group_by = draw(st.lists(st.sampled_from(list(attributes)), max_size=3, unique=True))
     calls = draw(st.lists(typed_calls(attributes, stream.timestamp), min_size=1, max_size=3))
     selected: list[Expression] = [call for call, _ in calls[:2]]
-    numbers = [(call, kind) for call, kind in calls if CATALOGUE[call.function].is_exact]
+    computable = [(call, kind) for call, kind in calls if not CATALOGUE[call.function].is_list]
+    numbers = [(call, kind) for call, kind in computable if CATALOGUE[call.function].is_exact]
     within = draw(st.one_of(st.none(), st.floats(0, 1, exclude_min=True, exclude_max=True)))
     if within is None and numbers:
         computed = Expressions({name: attributes[name] for name in group_by}, numbers).value(Type.DOUBLE, 2)
@@ -236,7 +241,7 @@ def queries(draw: st.DrawFn, stream: Stream) -> Query:
     unique = {label_of(item): item for item in items}
     if not any(item.is_answer for item in unique.values()):
         unique = {"COUNT(*)": SelectItem(AggregateCall("COUNT_ALL"))}
-    grouped = Expressions({name: attributes[name] for name in group_by}, calls)
+    grouped = Expressions({name: attributes[name] for name in group_by}, computable)
     return Query(
         draw(NAMES),
         stream.name,

@@ -8,10 +8,16 @@ from hypothesis import strategies as st
 
 import panewise
 from panewise.aggregates.components import Component, Kind
-from panewise.planning.cost import FEED
+from panewise.planning.calibration import SHIPPED
+from panewise.planning.cost import COMBINE_NS, HELD
 from panewise.planning.optimize import fit, plan_stream
+from panewise.planning.sharing.cost import UNIT_WEIGHTS
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, j STRING, x BIGINT, y DOUBLE) TIMESTAMP BY t;\n"
+
+
+COMBINE = sum(SHIPPED.costs[kind].combine_ns for kind in (Kind.ROWS, Kind.COUNT, Kind.SUM_INT)) / COMBINE_NS
+"""Of a row for SUM of integers."""
 
 
 def plan_of(*queries: str) -> panewise.Plan:
@@ -92,17 +98,24 @@ def test_aggregates_share_components_and_equal_predicates_share_a_bit() -> None:
     assert tree.predicates == (0,)
 
 
-def test_cost_is_the_papers_with_partials_of_slots_in_place_of_events() -> None:
+def test_the_cost_is_what_the_store_does() -> None:
     plan = plan_of(
         "SELECT SUM(x) FROM s [RANGE 16 SECONDS SLIDE 4 SECONDS]",
         "SELECT SUM(x) FROM s [RANGE 10 SECONDS SLIDE 5 SECONDS]",
         "SELECT SUM(x) FROM s [RANGE 8 SECONDS SLIDE 4 SECONDS]",
     )
-    # Slots of a second, each with events. All edges lie in 8 of 20 seconds.
-    assert plan.cost == pytest.approx(1000 + FEED + 8 / 20 * (16 / 4 + 10 / 5 + 8 / 4))
+    one = UNIT_WEIGHTS
+    windows = one.window * (1 / 4 + 1 / 5 + 1 / 4)
+    # Slots of a second, each with events. All edges lie in 8 of 20 seconds. The window of 8 seconds is a part of that
+    # of 16, which ends with it, and rows are held for 16 seconds.
+    visits = (16 / 4 + 10 / 5) * COMBINE + 16 * HELD
+    by_itself = one.feed + one.tree + 8 / 20 * one.closing
+    assert plan.cost == pytest.approx(1000 + by_itself + windows + 8 / 20 * visits)
     assert plan.to_dict()["shared_per_s"] == pytest.approx(plan.cost)
     # Alone, the first and the third window have slots of 4 seconds, the second has slots of 5.
-    apart = (FEED + 4) / 4 + (FEED + 2) / 5 + (FEED + 2) / 4
+    slots_per_s = 1 / 4 + 1 / 5 + 1 / 4
+    rows = (4 * COMBINE + 16 * HELD) / 4 + (2 * COMBINE + 10 * HELD) / 5 + (2 * COMBINE + 8 * HELD) / 4
+    apart = (one.feed + one.tree + one.closing) * slots_per_s + windows + rows
     assert plan.to_dict()["no_share_per_s"] == pytest.approx(3000 + apart)
     with pytest.raises(panewise.PanewiseError, match="rate must be positive"):
         panewise.optimize(panewise.read(STREAM + "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 1 SECOND];"), rate=0)
@@ -127,6 +140,37 @@ def test_no_alternative_is_priced_below_the_plan(
         assert data["cost_per_s"] == pytest.approx(data["no_share_per_s"])
         assert data["cost_per_s"] == pytest.approx(data["shared_per_s"])
     assert data["cost_per_s"] <= data["shared_per_s"] * (1 + 1e-9)
+
+
+def test_long_windows_move_so_their_range_costs_only_what_is_held() -> None:
+    by_hour, by_day = (
+        plan_of(f"SELECT SUM(x) FROM s [RANGE {length} SLIDE 1 SECOND]").cost for length in ("1 HOUR", "1 DAY")
+    )
+    assert by_day - by_hour == pytest.approx(23 * 3600 * HELD)
+    # Multisets do not move: all that a window covers is visited each time.
+    medians = [
+        plan_of(f"SELECT MEDIAN(x) FROM s [RANGE {length} SLIDE 1 SECOND]").cost for length in ("1 HOUR", "1 DAY")
+    ]
+    per_row = sum(SHIPPED.costs[kind].combine_ns for kind in (Kind.ROWS, Kind.COUNT, Kind.VALUES)) / COMBINE_NS
+    assert medians[1] - medians[0] == pytest.approx(23 * 3600 * (per_row + HELD))
+
+
+def test_without_groups_one_tree_costs_less_than_trees_with_fewer_edges() -> None:
+    queries = [f"SELECT SUM(x) FROM s [RANGE {4 * s} SECONDS SLIDE {s} SECONDS]" for s in (2, 3, 5, 7)]
+    assert len(plan_of(*queries).trees) == 1
+    # Nothing of that counts where windows close in bulk.
+    text = STREAM + "".join(f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(queries))
+    in_bulk = panewise.optimize(panewise.read(text), in_bulk=True)
+    assert in_bulk.cost < 1100
+
+
+def test_short_fragments_of_many_groups_have_few_rows() -> None:
+    """With an event of each group in a hundred seconds, edges in between cut hardly any row in two."""
+    queries = [f"SELECT k, SUM(x) FROM s [RANGE {4 * s} SECONDS SLIDE {s} SECONDS] GROUP BY k" for s in (2, 3, 5, 7)]
+    text = STREAM + "".join(f"CREATE QUERY q{n} AS {query};" for n, query in enumerate(queries))
+    plans = [panewise.optimize(panewise.read(text), rate=1000, groups={"k": groups}) for groups in (100_000, 1000)]
+    costs = [plan.to_dict()["shared_per_s"] for plan in plans]
+    assert costs[0] < 1.6 * costs[1]
 
 
 def test_a_query_fits_a_tree_only_if_its_partials_hold_all_it_needs() -> None:

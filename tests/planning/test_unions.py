@@ -19,7 +19,7 @@ def trees_of(windows: list[tuple[int, int]], rate: float = 1000.0) -> tuple[Tree
         f"CREATE QUERY q{n} AS SELECT k, SUM(x) FROM s [RANGE {length} SECONDS SLIDE {slide} SECONDS] GROUP BY k;"
         for n, (length, slide) in enumerate(windows)
     )
-    return panewise.optimize(panewise.read(text), rate=rate).trees
+    return panewise.optimize(panewise.read(text), rate=rate, method="no_share").trees
 
 
 def slots_with_edges(trees: list[Tree], period: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import sleep
 from typing import Any
 
 import httpx
@@ -11,8 +12,11 @@ import pytest
 from tests.serve.conftest import START_US, as_columns, trades
 
 import panewise
+from panewise.serve.application import Application
 from panewise.serve.encoding import ARROW
 from panewise.serve.engine_source import EngineSource
+from panewise.serve.limits import Limits
+from panewise.serve.server import running
 
 
 def answers(client: httpx.Client, query: str, **parameters: Any) -> dict[str, Any]:
@@ -21,6 +25,40 @@ def answers(client: httpx.Client, query: str, **parameters: Any) -> dict[str, An
     response = client.get(f"/v1/queries/{query}/answers", params=parameters)
     assert response.status_code == 200, response.text
     return response.json()
+
+
+@pytest.mark.parametrize(("watermark", "status"), [("soon", 400), ("2026-01-05T11:00:00", 409), ("9" * 30, 400)])
+def test_events_with_a_watermark_that_is_refused_are_not_taken(
+    client: httpx.Client, source: EngineSource, watermark: str, status: int
+) -> None:
+    before = client.get("/v1/queries/all_trades/answers").json()["rows"]
+    event = json.dumps({"at": "2026-01-05T12:05:05", "symbol": "AB", "price": 1.0, "volume": 1})
+    sent = client.post(
+        "/v1/streams/trades/events",
+        params={"watermark": watermark},
+        content=event,
+        headers={"content-type": "application/x-ndjson"},
+    )
+    assert sent.status_code == status, sent.text
+    assert "watermark" in sent.json()["error"]["message"]
+    assert source.position.events == {"trades": 31}
+    assert client.get("/v1/queries/all_trades/answers").json()["rows"] == before
+
+
+def test_events_are_answered_for_however_long_they_take(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that is told of a failure sends them again."""
+    push = source.push
+
+    def slow(stream: str, events: pa.Table, watermark: int | str | None) -> None:
+        sleep(0.5)
+        push(stream, events, watermark)
+
+    monkeypatch.setattr(source, "push", slow)
+    with running(Application(source, limits=Limits(lookup_s=0.1))) as url:
+        event = json.dumps({"at": "2026-01-05T12:05:05", "symbol": "AB", "price": 1.0, "volume": 1})
+        headers = {"content-type": "application/x-ndjson"}
+        sent = httpx.post(f"{url}/v1/streams/trades/events", content=event, headers=headers)
+    assert (sent.status_code, sent.json()["events"]) == (200, 1)
 
 
 def test_one_key(client: httpx.Client, source: EngineSource) -> None:

@@ -125,6 +125,7 @@ def test_the_plan(page: Any) -> None:
     # The page's policy forbids `wait_for_function`, which evaluates text in the page.
     until(lambda: page.evaluate("document.getElementById('picture').naturalWidth") > 100)
     page.locator("summary").click()
+    playwright.expect(page.locator("#plan-more")).to_be_hidden()
     assert "on demand" in page.locator("#plan-text").text_content()
     picture(page, "plan")
     assert page.faults == []
@@ -240,6 +241,12 @@ def test_ten_thousand_queries(browser: Any) -> None:
             playwright.expect(page.locator("#found")).to_have_text("26 to 50 of 10,004")
             page.locator("#search").fill("q9999")
             playwright.expect(page.locator("#found")).to_have_text("1 to 1 of 1")
+            page.locator("nav a", has_text="Plan").click()
+            page.locator("summary").click()
+            playwright.expect(page.locator("#plan-more")).to_contain_text("Show more")
+            left = page.locator("#plan-more").text_content()
+            page.locator("#plan-more").click()
+            playwright.expect(page.locator("#plan-more")).not_to_have_text(left)
 
 
 def test_many_keys(browser: Any) -> None:

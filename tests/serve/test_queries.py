@@ -6,9 +6,11 @@ import json
 
 import httpx
 import jsonschema
+import pyarrow as pa
 import pytest
-from tests.serve.conftest import START_US
+from tests.serve.conftest import START_US, STATEMENTS, as_columns, trades
 
+import panewise
 from panewise.serve.application import Application
 from panewise.serve.engine_source import EngineSource
 from panewise.serve.server import running
@@ -67,6 +69,23 @@ def test_the_plan_and_its_picture(client: httpx.Client) -> None:
     picture = client.get("/v1/plan.svg")
     assert picture.headers["content-type"] == "image/svg+xml"
     assert picture.text.startswith("<svg")
+
+
+def test_the_plan_is_for_the_rate_that_was_seen(client: httpx.Client, source: EngineSource) -> None:
+    """Of events 10 s apart, then of twice as many."""
+    found = client.get("/v1/plan").json()
+    assert found["plan"]["rate_per_s"] == pytest.approx(31 / 300)
+    assert found["plan"]["rate_is_assumed"] is False
+    assert "assumed 1,000 events" not in found["text"]
+    source.push("trades", pa.table(as_columns(trades(310, 610) * 2)), None)
+    assert client.get("/v1/plan").json()["plan"]["rate_per_s"] == pytest.approx(91 / 600)
+    assert client.get("/v1/plan.svg").status_code == 200
+
+
+def test_the_plan_before_any_event_is_for_an_assumed_rate() -> None:
+    plan, text = EngineSource(panewise.Engine(STATEMENTS)).plan()
+    assert plan.rate_is_assumed
+    assert "an assumed 1,000 events a second" in text
 
 
 def test_streams_and_statistics(client: httpx.Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import subprocess
 from contextlib import suppress
@@ -13,6 +14,7 @@ import httpx
 import pyarrow as pa
 import pytest
 from tests.serve.conftest import START_US
+from tests.serve.test_folder import until
 from typer.testing import CliRunner
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -35,6 +37,25 @@ def test_another_address_needs_a_token() -> None:
         check_address(Address(host), None)
     with pytest.raises(CommandError, match="belong together"):
         check_address(Address(certificate=Path("c.pem")), None)
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_that_cannot_be_used(tmp_path: Path, source: EngineSource, content: str | None) -> None:
+    file = tmp_path / "server.pem"
+    if content is not None:
+        file.write_text(content)
+    address = Address(port=0, certificate=file, key=file)
+    with (
+        pytest.raises(CommandError, match=r"--certificate .*server.pem.*cannot use them.*PEM"),
+        running(Application(source), address),
+    ):
+        pass
+
+
+def test_an_age_that_no_answer_has() -> None:
+    refused = CliRunner().invoke(app, ["serve", "--demo", "--most-age", "-1"])
+    assert refused.exit_code == 2
+    assert "--most-age is a positive number of seconds; got -1" in refused.output
 
 
 def test_where_a_token_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,13 +161,14 @@ def test_a_head_that_does_not_come_is_not_waited_for(source: EngineSource) -> No
                 sleep(0.4)
 
 
-def test_a_client_that_takes_nothing_is_dropped(source: EngineSource) -> None:
+def test_a_client_that_takes_nothing_is_dropped(source: EngineSource, caplog: pytest.LogCaptureFixture) -> None:
     many = {"at": [START_US + 305_000_000] * 5_000, "symbol": [f"symbol number {place}" for place in range(5_000)]}
     source.push("trades", pa.table({**many, "price": [1.0] * 5_000, "volume": [1] * 5_000}), None)
     request = b"GET /v1/queries/latest/answers?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with running(Application(source, limits=Limits(send_s=0.3))) as url, connected(url) as slow:
-        slow.sendall(60 * request)
-        sleep(1.2)
+        with caplog.at_level(logging.INFO, "panewise.serve"):
+            slow.sendall(60 * request)
+            until(lambda: "a reader was dropped: it took nothing for 0.3 s" in caplog.text)
         taken = 0
         with suppress(ConnectionResetError):
             while more := slow.recv(1 << 20):
@@ -154,6 +176,16 @@ def test_a_client_that_takes_nothing_is_dropped(source: EngineSource) -> None:
         assert httpx.get(f"{url}/health").status_code == 200
         whole = len(httpx.get(f"{url}/v1/queries/latest/answers?limit=10000").content)
         assert taken < 60 * whole
+
+
+def test_head_and_body_are_sent_at_once(client: httpx.Client) -> None:
+    """So a client is woken once for an answer."""
+    with connected(str(client.base_url).rstrip("/")) as asking:
+        for _ in range(20):
+            asking.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            head, _, body = asking.recv(1 << 16).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
+            assert body.startswith(b'{"ok":true')
 
 
 def connected(url: str) -> socket.socket:

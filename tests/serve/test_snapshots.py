@@ -18,7 +18,6 @@ import panewise
 from panewise.errors import CommandError, FolderError
 from panewise.serve import places, snapshots
 from panewise.serve.folder_source import FolderSource
-from panewise.spark import lookup_having
 
 SKETCHES = "CREATE QUERY near_symbols AS SELECT APPROX_COUNT_DISTINCT(symbol) AS n FROM trades [RANGE 5 MINUTES];"
 
@@ -135,17 +134,23 @@ def test_a_directory_of_others_is_refused(folder: Path, tmp_path: Path) -> None:
         FolderSource(folder, share=shared)
 
 
-def test_an_index_of_having_lives_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests ask snapshots, and the index must be in the client that the next snapshot comes from."""
+def test_structures_go_over_to_the_next_snapshot(folder: Path) -> None:
+    """They are not made anew for each snapshot, and a snapshot that somebody still reads answers without them."""
     job = LogWriter(folder, panewise.read(STATEMENTS))
     job.run(trades(0, 310))
     source = FolderSource(folder)
-    monkeypatch.setattr(lookup_having, "FOLDED_FIRST", 4)
+    before = source._active
+    rebuilds = []
     for batch in range(1, 8):
+        for _ in range(3):
+            source.read(lambda reader: reader.lookup("busy", None, None), wait=True)
         job.run(trades(310 + batch * 10, 320 + batch * 10))
         assert caught_up(source, batch)
-        source.read(lambda reader: reader.lookup("busy", None, None), wait=True)
-    assert source._active.client.state.having.nbytes > 0
+        rebuilds.append([one["rebuilds"] for one in source._active.client.statistics()["structures"]])
+    assert rebuilds[0]
+    assert rebuilds[0] == rebuilds[-1]
+    assert not before.client.statistics()["structures"]
+    assert before.lookup("busy", None, None).num_rows
     agree(source, folder)
 
 
@@ -158,7 +163,7 @@ def test_the_partials_of_several_servers_are_the_same_pages(folder: Path, tmp_pa
         agree(one, folder)
     mapped = re.split(r"^(?=\w+-\w+ \S+ \w+ )", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
     runs = [one for one in mapped if re.search(rf"{tmp_path}\S*/run-", one)]
-    held = sources[0]._active.client.statistics()["bytes"]
+    held = sources[0]._active.client.state.bytes_held
     # The server that builds has its runs from there too: it holds no second copy.
     assert sum(_size(one, "Size") for one in runs) >= 2 * held > 1 << 20
     # A page that somebody wrote to would be his own, and no page of the file any more.

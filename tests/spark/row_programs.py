@@ -24,16 +24,17 @@ from panewise.spark import slot_compaction
 from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.slot_log import write_job
+from panewise.windows import RowWindow
 
 ORIGIN_US = 1_356_998_400_000_000
 Event = dict[str, Any]
 
 
 def draw_row_query(dice: SeededDice, stream: Any, name: str) -> Query:
-    """A query over the rows of substreams."""
+    """A query over rows, most often those of substreams."""
     while True:
         query = draw_query(dice, stream, name, ["rows", "rows between"])
-        if query.window.partition_by:
+        if query.window.partition_by or one_in(dice, 4):
             return query
 
 
@@ -85,7 +86,7 @@ def check_rows(
             oracle.assert_same_answers(to_answers(table, job.workload, query.name), wanted, print_query(query))
             groups = {answer.group for answer in wanted}
             keys = [tuple(value for _, value in group) for group in sorted(groups, key=repr)[::2]]
-            if keys and not any(isinstance(value, float) for key in keys for value in key):
+            if query.group_by and keys and not any(isinstance(value, float) for key in keys for value in key):
                 some = client.lookup(query.name, keys=keys, at=at_us)
                 assert some.schema == table.schema
                 there = [one for one in wanted if tuple(value for _, value in one.group) in keys]
@@ -173,7 +174,7 @@ class Program:
         query = draw_row_query(self.dice, self.stream, f"n{len(self.names)}")
         alive = self.job.workload.queries
         if one_in(self.dice, 2):
-            like = [one for one in alive.values() if getattr(one.window, "partition_by", ())]
+            like = [one for one in alive.values() if isinstance(one.window, RowWindow)]
             if like:
                 window = replace(self.dice.pick(like).window, left=self.dice.integer(6, 12))
                 query = replace(self.dice.pick(like), name=query.name)

@@ -192,11 +192,11 @@ class SimulatedSpark:
 
     def _take(self, answers: list[Packed]) -> None:
         """Take what a batch brings."""
-        self.answers += [unpack(content) for table, _, content in answers if table == LONG]
         self.brought = {
             name: pa.Table.from_batches([rows.cast(schema) for rows in self._rows_of(name, answers)], schema)
             for name, schema in self.schemas.items()
         }
+        self.answers += self.brought[LONG].to_batches() if LONG in self.brought else []
         assert {table for table, _, _ in answers} <= self.schemas.keys()
 
     def _rows_of(self, table: str, answers: list[Packed]) -> list[pa.RecordBatch]:

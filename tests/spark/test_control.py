@@ -56,6 +56,31 @@ def test_a_statement_beyond_a_quota_is_refused(tmp_path: Path, quotas: Quotas, r
     assert spark.counts["rejected_statements"] == len(refused)
 
 
+@pytest.mark.parametrize("has_lists", [False, True])
+def test_queries_with_strings_may_come_and_those_with_lists_if_there_is_a_column(
+    tmp_path: Path, has_lists: bool
+) -> None:
+    listed = "CREATE QUERY listed AS SELECT LAST_K(x, 2) AS two FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE];"
+    start = panewise.read(WORKLOAD + (listed.replace("listed", "first") if has_lists else ""))
+    spark = SimulatedSpark(start, tmp_path, live=True, lookups=True)
+    strings = "CREATE QUERY strings AS SELECT MAX(k) AS top, MODE(k) FROM s [RANGE 2 MINUTES SLIDE 1 MINUTE];"
+    spark.run_batch({"s": events(0)}, [strings, listed])
+    refusals = judged(tmp_path)
+    assert refusals[0] is None
+    assert (refusals[1] is None) == has_lists
+    assert has_lists or "for which the job's answers have no column" in str(refusals[1])
+    for minute in range(1, 6):
+        spark.run_batch({"s": events(minute)}, [])
+    rows = spark.table().to_pylist()
+    assert {(row["aggregate"], row["text"]) for row in rows if row["query"] == "strings"} == {
+        ("top", "c"),
+        ("MODE(k)", "a"),
+    }
+    lists = [[item["exact"] for item in row["items"]] for row in rows if row["query"] == "listed"]
+    assert bool(lists) == has_lists
+    assert all(len(one) == 2 and one[0] == one[1] for one in lists)
+
+
 def test_what_is_dropped_makes_room(tmp_path: Path) -> None:
     spark = SimulatedSpark(panewise.read(WORKLOAD), tmp_path, live=True, lookups=True, quotas=Quotas(queries=1))
     spark.run_batch({"s": events(0)}, [SHORT, "DROP QUERY total;", SHORT])

@@ -18,13 +18,11 @@ from tests.thoroughness import examples
 
 import panewise
 from panewise.errors import HistoryError, PanewiseWarning
-from panewise.spark import lookup_having, slot_compaction
+from panewise.spark import slot_compaction
 from panewise.spark.lookup_client import LookupClient
+from panewise.spark.slot_structures import FOLD_ROWS, LookupStructures
 
 MINUTE_US = 60_000_000
-AT_ONCE = 0
-"""Lookups before an index is built: none."""
-
 STREAM = """CREATE STREAM s (t TIMESTAMP, k STRING, n BIGINT, x DOUBLE)
     TIMESTAMP BY t WATERMARK 2 MINUTES GRANULARITY 1 MINUTE{correct};"""
 CONDITIONS = (
@@ -39,7 +37,7 @@ WHERES = ("", " WHERE n > 0", " WHERE x > 0 OR n = 2", " WHERE n > 0 AND k <> 'k
 
 @pytest.fixture(autouse=True)
 def built_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup_having, "FOLDED_FIRST", AT_ONCE)
+    monkeypatch.setattr(LookupStructures, "_is_worth", lambda *_: True)
 
 
 class CorrectingWriter(LogWriter):
@@ -153,12 +151,15 @@ def test_few_groups_are_folded_and_queries_share(tmp_path: Path) -> None:
         writer.run([event(minute, f"k{i}") for i in range(200)] + [event(minute, "k7", n=2)] * (minute % 2))
     writer.run([])
     assert check(client, writer) == 3, "sums of any sign have no index"
-    assert client.statistics()["index_groups"] == 3
+    assert client.statistics()["index_groups"] == 3 * 200, "all have slots that may still change"
     assert set(client.lookup("busier").column("k").to_pylist()) == {"k7"}
     assert check(client, writer, 5 * MINUTE_US) == 0, "the indexes have passed this time"
     assert check(client, writer, 8 * MINUTE_US) == 3, "but not this one"
-    keys = client._state.having._shared
-    assert sorted((key.function, key.predicate is None) for key in keys) == [("COUNT_ALL", True), ("SUM", False)]
+    assert sorted(index.key.function for index in client._structures.indexes) == ["COUNT_ALL", "SUM"]
+    writer.run([event(12, "k1")])
+    writer.run([])
+    assert check(client, writer) == 3
+    assert client.statistics()["index_groups"] == 7 * 200 + 3, "of one group more may come, and no other passes"
 
 
 def test_what_is_not_final_counts_with_what_is(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_what_is_not_final_counts_with_what_is(tmp_path: Path) -> None:
     assert check(client, writer) == 2
     assert set(client.lookup("busy").column("k").to_pylist()) == {"k3"}
     assert set(client.lookup("sums").column("k").to_pylist()) == {"k3", "k9"}
-    assert client.statistics()["index_groups"] < 20
+    assert client.statistics()["index_groups"] < 40
 
 
 def test_numbers_that_are_given_back(tmp_path: Path) -> None:
@@ -186,9 +187,10 @@ def test_numbers_that_are_given_back(tmp_path: Path) -> None:
         keys = [f"k{minute // 12}.{i}" for i in range(10)]
         writer.run([event(minute, key, n=len(key) % 4) for key in keys for _ in range(1 + minute % 2)])
         check(client, writer)
-        (shared, *_) = client._state.having._shared.values()
-        if shared.index is not None and (not tables or tables[-1] is not shared.index._keys):
-            tables.append(shared.index._keys)
+        lookup = client.state.lookups["busy"]
+        table = client.state.store(lookup.family).key_table
+        if not tables or tables[-1] is not table:
+            tables.append(table)
     assert len(tables) > 2, "numbers were given back, and the index was built anew"
     assert through_index(client) > 20
 
@@ -205,13 +207,19 @@ def test_a_client_that_slept_builds_anew(tmp_path: Path) -> None:
     assert check(client, writer) == 1
 
 
-def test_an_index_must_be_earned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup_having, "FOLDED_FIRST", 3)
-    writer = written(tmp_path, having("busy", "COUNT(*) > 1") + having("busier", "COUNT(*) > 2"))
+def test_structures_must_be_earned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    queries = having("busy", "COUNT(*) > 1") + having("busier", "COUNT(*) > 2") + having("low", "MIN(n) < 1")
+    writer = written(tmp_path, queries)
     client = LookupClient(tmp_path, refresh_every_s=0)
-    for minute in (1, 1.5, 2, 9):
-        writer.run([event(minute, "a"), event(minute, "b")])
-    assert [check(client, writer) for _ in range(3)] == [0, 1, 2], "the third lookup of both together is the last"
+    for minute in (1, 2, 9):
+        writer.run([event(minute, f"k{i}") for i in range(FOLD_ROWS)])
+    built = []
+    for query in ("busy", "busy", "busier", "low", "low", "low", "low"):
+        client.lookup(query, None if query == "busy" else {"k": "k1"})
+        built.append(max((one["queries"] for one in client.statistics()["structures"]), default=0))
+    assert built == [0, 1, 2, 2, 2, 2, 3], "busier needs nothing new, and low has to earn a column"
+    assert check(client, writer) == 3
 
 
 def test_sums_beyond_an_index(tmp_path: Path) -> None:

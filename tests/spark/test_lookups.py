@@ -278,7 +278,6 @@ def test_unknown_names(writer: LogWriter) -> None:
             STREAM.replace(" GRANULARITY 1 MINUTE", "") + "CREATE QUERY q AS SELECT COUNT(*) FROM s [RANGE 5 MINUTES]",
             "add GRANULARITY to CREATE STREAM",
         ),
-        (STREAM + "CREATE QUERY q AS SELECT COUNT(*) FROM s [ROWS 5]", "a window over ROWS"),
     ],
 )
 def test_windows_that_slots_cannot_answer(tmp_path: Path, statements: str, message: str) -> None:

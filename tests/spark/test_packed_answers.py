@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.thoroughness import examples
 
+from panewise.engine.wide_columns import AggregateColumn
+from panewise.language.expressions import Attribute
 from panewise.spark.packed_answers import pack_answers, unpack_answers
+from panewise.spark.training_frames import Carried
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 VALUES = {
@@ -41,3 +44,22 @@ def test_answers_come_back(columns: list[pa.Array], piece: int, batch: int, is_l
     assert [column.type for column in found] == [column.type for column in columns]
     # As text NaN equals itself, and -0.0 is not 0.0.
     assert repr([column.to_pylist() for column in found]) == repr([column.to_pylist() for column in columns])
+
+
+def test_labels_carry_all_answers_to_the_last_stage() -> None:
+    """Also those that are no words, which travel beside, and those of a stage that has no words."""
+    columns = {
+        name: AggregateColumn(name, kind, Attribute(name), "exact")
+        for name, kind in (("n", pa.int64()), ("name", pa.string()), ("last", pa.string()), ("mean", pa.float64()))
+    }
+    answers = {"n": [1, None], "name": ["a", None], "last": [None, "b"], "mean": [0.5, 1.5]}
+    stages = [["n", "name"], ["last"], ["mean"]]
+    table = pa.table({"label": [1, 2]})
+    for number, names in enumerate(stages):
+        earlier = [[columns[name] for name in some] for some in stages[:number]]
+        carried = Carried(["label"], earlier, is_last=number == 2)
+        mine = {columns[name]: pa.array(answers[name], columns[name].kind) for name in names}
+        assert carried.names == table.column_names[1:]
+        table = pa.table({"label": table["label"], **carried.with_answers(table, mine)})
+        assert len(carried.fields(list(mine))) == len(table.column_names) - 1
+    assert table.drop_columns("label").to_pydict() == answers

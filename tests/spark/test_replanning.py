@@ -13,6 +13,7 @@ from tests.spark.simulated import SimulatedSpark
 
 import panewise
 from panewise.errors import PanewiseError
+from panewise.planning.sharing.names import METHODS
 from panewise.spark.job import Job
 from panewise.spark.lookup_folder import FolderJobs
 
@@ -92,6 +93,14 @@ def test_a_thousand_changes_in_one_batch(tmp_path: Path) -> None:
     assert set(job.workload.queries) == {f"q{n}" for n in range(400, 600)}
     cost, fresh_cost = job.costs("s")
     assert cost <= 1.2 * fresh_cost
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_job_runs_the_trees_of_each_method(method: str) -> None:
+    workload = panewise.read(STREAM + "".join(map(tumbling, LENGTHS[-6:])))
+    planned = panewise.optimize(workload, method=method, in_bulk=True)
+    expected = [{one.query.name for one in tree.queries} for tree in planned.trees]
+    assert [names for _, names in trees_of(Job.of(workload, [0], method=method))] == expected
 
 
 def test_bad_input_is_refused_and_an_infinite_tolerance_plans_nothing_anew(tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ Random programs run over `tests.spark.simulated`; at the end is Spark itself.
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,8 +38,10 @@ from panewise.spark import FileSink, TableBatch
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient
+from panewise.spark.statement_log import StatementLog
 from panewise.spark.table_frames import BATCH_COLUMN
-from panewise.spark.tuple_bases import TuplePlan
+from panewise.spark.tuple_bases import TupleBase
+from panewise.spark.tuple_plan import TuplePlan
 
 STREAMS = """
 CREATE STREAM a (t TIMESTAMP, k BIGINT, x DOUBLE, s STRING, b BOOLEAN) TIMESTAMP BY t WATERMARK 10 MILLISECONDS;
@@ -312,8 +316,11 @@ def test_events_that_share_tuples_travel_once() -> None:
 @pytest.mark.parametrize(
     ("select", "message"),
     [
-        ("SELECT HISTOGRAM(k) FROM a [ROWS 6 SLIDE 2]", "needs the stream's total order.*use a RANGE window"),
-        ("SELECT l.k FROM a [ROWS 6] AS l JOIN c [RANGE 1 SECOND] AS r ON l.k = r.k", "needs the stream's total order"),
+        (
+            "SELECT k FROM a [ROWS 6 SLIDE 2] INTERSECT SELECT k FROM c [ROWS 4 SLIDE 2]",
+            "counts rows of two streams.*use RANGE windows",
+        ),
+        ("SELECT l.k FROM a [ROWS 6] AS l JOIN c [RANGE 1 SECOND] AS r ON l.k = r.k", "counts rows of two streams"),
         ("SELECT k FROM a INTO [RANGE 1 SECOND]", "leave out INTO"),
         ("SELECT k FROM a [RANGE 1 SECOND SLIDE 1 SECOND] ORDER BY k", "write LIMIT, or give most_rows="),
     ],
@@ -366,3 +373,210 @@ def test_a_checkpoint_fits_the_same_job_in_another_process() -> None:
     assert "set(" not in str([base.identity for base in job.tuples.bases.values()])
     streams = {name: replace(stream, future_bound_us=7) for name, stream in workload.streams.items()}
     assert identity_of(job) == identity_of(Job.of(replace(workload, streams=streams), [0, 1]))
+
+
+OVER_ROWS = {
+    "values": "SELECT HISTOGRAM(k) FROM a [ROWS 6 SLIDE 2] WHERE x > 0 OR x IS NULL",
+    "ranges": "SELECT HISTOGRAM(x, 0.75) FROM a [ROWS 5 SLIDE 3]",
+    "most": "SELECT TOP_K(s, 2) FROM a [ROWS 7 SLIDE 4]",
+    "each": "SELECT b, TOP_K(k, 1) FROM a [ROWS 8 SLIDE 4] GROUP BY b",
+    "first": "SELECT s, x FROM a [ROWS 4 SLIDE 6] ORDER BY x DESC LIMIT 2",
+    "every": "SELECT k, t AS at FROM a [ROWS 3 SLIDE 3] ORDER BY k",
+}
+
+
+def test_windows_over_the_rows_of_a_stream(tmp_path: Path) -> None:
+    """As a stream that starts again, and as a batch; rows of one time are in the order of their values."""
+    text = STREAMS[: STREAMS.index("CREATE STREAM c")].replace("WATERMARK", "GRANULARITY 1 MILLISECOND WATERMARK")
+    workload = panewise.read(text + "".join(f"CREATE QUERY {n} AS {select};" for n, select in OVER_ROWS.items()))
+    stream = workload.streams["a"]
+    batches, _ = drawn_batches(6, workload, 6)
+    spark = SimulatedSpark(workload, tmp_path / "stream", wide_by="query")
+    found: dict[str, list[Event]] = {name: [] for name in OVER_ROWS}
+    for number, batch in enumerate([*batches, {}]):
+        spark.run_batch({"a": batch["a"]} if batch else {}, attempts=1 + number % 2, shift=number)
+        for name in found:
+            found[name] += as_rows(spark.brought[name])
+        if number % 3 == 2:
+            spark.start()
+    (base,) = spark.packed.open().tuples.bases.values()
+    until_us = spark.watermark_of_spark_us
+    assert until_us is not None
+    accepted = accepted_of(workload, batches)["a"]
+    _check_over_rows(workload, found, _in_order(base, stream, accepted), base.final_us(until_us))
+    job = SimulatedSpark(workload, tmp_path / "batch", wide_by="query")
+    rows = [row for batch in batches for row in batch["a"]]
+    job.run_as_batch_job({"a": rows})
+    brought = {name: as_rows(job.brought[name]) for name in OVER_ROWS}
+    _check_over_rows(workload, brought, _in_order(base, stream, rows), oracle.END)
+
+
+def _in_order(base: TupleBase, stream: Stream, rows: list[Event]) -> list[Event]:
+    names = [name for name in base.attributes if name != stream.timestamp]
+    return sorted(rows, key=lambda row: (row[stream.timestamp], *(_place(row[name]) for name in names)))
+
+
+def _check_over_rows(workload: Workload, found: dict[str, list[Event]], rows: list[Event], until_us: int) -> None:
+    given = oracle.Input({"a": "t"}, {"a": rows}, {"a": until_us}, {})
+    for name, query in workload.row_queries.items():
+        wanted = oracle.rows_of(query, given)
+        assert wanted
+        assert _counted(found[name]) == _counted(expected(wanted)), name
+
+
+LATER = {
+    "h": "HISTOGRAM(k) FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS]",
+    "t": "TOP_K(s, 2) FROM a [RANGE 6 MILLISECONDS SLIDE 2 MILLISECONDS]",
+    "o": "k, x FROM a [RANGE 8 MILLISECONDS SLIDE 4 MILLISECONDS] ORDER BY x LIMIT 2",
+    "j": "l.k, r.x FROM a [RANGE 9 MILLISECONDS] AS l JOIN c [RANGE 5 MILLISECONDS] AS r ON l.k = r.k",
+    "p": "k, t AS at FROM a WHERE x > 0",
+}
+
+
+def test_queries_that_come_and_go(tmp_path: Path) -> None:
+    """Row queries come and go through the control stream; each sees the events from the next batch on."""
+    for seed in range(3):
+        _come_and_go(seed, tmp_path / str(seed))
+
+
+def _come_and_go(seed: int, folder: Path) -> None:
+    dice = random.Random(seed)
+    workload = panewise.read(STREAMS + f"CREATE QUERY top AS {EVERY_QUERY['top']};")
+    spark = SimulatedSpark(workload, folder, live=True, wide_by="query", most_rows=1000)
+    assert list(spark.schemas) == ["long", "top", "later_rows"]
+    batches, _ = drawn_batches(seed, workload, 9)
+    for batch in batches:
+        # A live job gives its watermark by the newest events alone: nothing is late here.
+        for name, rows in batch.items():
+            time = workload.streams[name].timestamp
+            batch[name] = [row for row in rows if row[time] >= ORIGIN_US]
+    waiting, alive = dict(LATER), {}
+    came: dict[str, dict[str, int]] = {}
+    gone: dict[str, int] = {}
+    found: dict[str, list[Any]] = {name: [] for name in LATER}
+    top: list[Event] = []
+    selected: list[Event] = []
+    accepted: dict[str, list[Event]] = {name: [] for name in workload.streams}
+    for batch in [*batches, {}]:
+        watermark_us = spark.watermark_ms * 1000 or None
+        arriving = {name: on_time(workload.streams[name], rows, watermark_us)[0] for name, rows in batch.items()}
+        for name, rows in arriving.items():
+            accepted[name] += rows
+        statements = []
+        if batch and waiting and dice.random() < 0.7:
+            name, select = waiting.popitem()
+            statements.append(f"CREATE QUERY {name} AS SELECT {select};")
+            alive[name] = select
+            came[name] = {
+                stream: max([row[workload.streams[stream].timestamp] for row in rows], default=0) + 1
+                for stream, rows in accepted.items()
+            }
+        elif batch and len(alive) > 3 and dice.random() < 0.5:
+            name = dice.choice(list(alive))
+            del alive[name]
+            gone[name] = watermark_us or 0
+            statements.append(f"DROP QUERY {name};")
+        is_new = any(statement.startswith("CREATE QUERY p ") for statement in statements)
+        if "p" in came and not is_new and not gone_before(gone, "p", statements):
+            passing = (row for row in arriving.get("a", ()) if row["t"] >= came["p"]["a"])
+            selected += [row for row in passing if row["x"] is not None and not row["x"] <= 0]
+        spark.run_batch(arriving, statements, attempts=dice.randint(1, 2), shift=dice.randint(0, 1))
+        top += as_rows(spark.brought["top"])
+        for row in spark.brought["later_rows"].to_pylist():
+            found[row["query"]].append(json.loads(row["row"]))
+        if dice.random() < 0.3:
+            spark.start()
+    assert spark.counts["rejected_statements"] == 0
+    until_us = spark.watermark_ms * 1000
+    check(workload, {"top": top}, accepted, until_us)
+    for name, starts in came.items():
+        later = panewise.read(f"{STREAMS} CREATE QUERY {name} AS SELECT {LATER[name]};")
+        query = later.row_queries[name]
+        seen = {
+            stream: in_order_of_content(
+                query,
+                workload.streams[stream],
+                [row for row in rows if row[workload.streams[stream].timestamp] >= starts[stream]],
+            )
+            for stream, rows in accepted.items()
+        }
+        stamps = {stream: workload.streams[stream].timestamp for stream in workload.streams}
+        end_us = gone.get(name, until_us)
+        wanted = expected(oracle.rows_of(query, oracle.Input(stamps, seen, dict.fromkeys(stamps, end_us), {})))
+        if name == "p":
+            wanted = [{"time": row["t"], "k": row["k"], "at": row["t"]} for row in selected]
+        if name not in ("j", "p"):
+            wanted = [row for row in wanted if row["window_start"] >= starts["a"]]
+        assert _texts(found[name]) == _texts(wanted), name
+    assert any(found.values())
+
+
+def gone_before(gone: dict[str, int], name: str, statements: list[str]) -> bool:
+    """Whether an earlier batch dropped a query; it still answers in the batch that brings the statement."""
+    return name in gone and f"DROP QUERY {name};" not in statements
+
+
+@pytest.mark.spark
+def test_a_query_that_comes_later_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    workload = panewise.read(STREAMS + f"CREATE QUERY top AS {EVERY_QUERY['top']};")
+    stream = workload.streams["a"]
+    batches, _ = drawn_batches(4, workload, 4)
+    (tmp_path / "control").mkdir()
+    found: dict[str, list[Event]] = {"top": [], "later_rows": []}
+
+    def write(batch: TableBatch) -> None:
+        found[batch.table] += as_rows(batch.rows.toArrow())
+
+    for number, batch in enumerate(batches):
+        # Statements of a batch hold from the next one on, and only a batch with files is a batch.
+        write_batches(tmp_path / "a", stream, [batch["a"]], number)
+        for name, rows in batch.items():
+            if name != "a":
+                write_batches(tmp_path / name, workload.streams[name], [rows], number)
+        if number == 1:
+            text = f"CREATE QUERY t AS SELECT {LATER['t']};"
+            (tmp_path / "control" / "1.json").write_text(json.dumps({"statement": text}), encoding="utf-8")
+        frames = {name: read_stream(spark, tmp_path / name, each) for name, each in workload.streams.items()}
+        control = spark.readStream.schema("statement STRING").json(str(tmp_path / "control"))
+        rows_of = panewise_spark.rows(frames, workload, control=control, folder=tmp_path / "shared")
+        writer = rows_of.write_stream(write).option("checkpointLocation", str(tmp_path / "progress"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    later = [json.loads(row["row"]) for row in found["later_rows"] if row["query"] == "t"]
+    newest_us = max(row["t"] for batch in batches[:2] for row in batch["a"])
+    query = panewise.read(f"{STREAMS} CREATE QUERY t AS SELECT {LATER['t']};").row_queries["t"]
+    seen = {"a": [row for batch in batches for row in batch["a"] if row["t"] > newest_us], "c": []}
+    stamps = {name: each.timestamp for name, each in workload.streams.items()}
+    until_us = max(_plain(row["window_end"]) for row in later)
+    wanted = expected(oracle.rows_of(query, oracle.Input(stamps, seen, dict.fromkeys(stamps, until_us), {})))
+    assert _texts(later) == _texts([row for row in wanted if row["window_start"] > newest_us])
+    assert found["top"]
+
+
+def _texts(rows: list[Event]) -> Counter[str]:
+    """Rows as texts, whether they come from JSON or from the oracle."""
+    return Counter(str({name: _plain(value) for name, value in row.items()}) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str) and value[:5] == "1970-":
+        return round(datetime.fromisoformat(value).timestamp() * 1e6)
+    if isinstance(value, float):
+        return value + 0.0
+    return "NaN" if value == "nan" else value
+
+
+def test_a_job_without_rows_takes_no_row_query(tmp_path: Path) -> None:
+    text = STREAMS + "CREATE QUERY counted AS SELECT COUNT(*) FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS];"
+    spark = SimulatedSpark(panewise.read(text), tmp_path, live=True)
+    assert list(spark.schemas) == ["long"]
+    spark.run_batch({"a": [], "c": []}, [f"CREATE QUERY h AS SELECT {LATER['h']};"])
+    (change,) = StatementLog(tmp_path).before(9)
+    assert "this job has no place for them" in str(change.statements[0].error)
+
+
+def test_later_rows_without_a_bound(tmp_path: Path) -> None:
+    workload = panewise.read(STREAMS + f"CREATE QUERY top AS {EVERY_QUERY['top']};")
+    spark = SimulatedSpark(workload, tmp_path, live=True, wide_by="query")
+    spark.run_batch({"a": [], "c": []}, [f"CREATE QUERY whole AS {EVERY_QUERY['whole']};"])
+    (change,) = StatementLog(tmp_path).before(9)
+    assert "write LIMIT, or give most_rows=" in str(change.statements[0].error)

@@ -28,6 +28,9 @@ CREATE QUERY rows AS SELECT SUM(points) AS points FROM payments [PARTITION BY sh
 CREATE QUERY slides AS SELECT COUNT(*) AS n, SUM(points) AS points FROM payments [RANGE 12 SECONDS SLIDE 5 SECONDS]
   GROUP BY shop;
 CREATE QUERY slid AS SELECT COUNT(*) AS n FROM payments [RANGE 7 SECONDS SLIDE 3 SECONDS] GROUP BY shop;
+CREATE QUERY forms AS SELECT SUM(points) AS points, COUNT(*) OVER [RANGE 5 SECONDS] AS newest
+  FROM payments [RANGE 15 SECONDS SLIDE 5 SECONDS OFFSET 2 SECONDS] GROUP BY shop;
+CREATE QUERY grown AS SELECT COUNT(*) AS n FROM payments [CUMULATE 30 SECONDS SLIDE 10 SECONDS] GROUP BY shop;
 CREATE QUERY overall AS SELECT COUNT(*) AS n FROM payments [RANGE 4 SECONDS];
 """
 SECOND = 1_000_000
@@ -107,6 +110,25 @@ def test_rows_of_equal_time_are_ordered_by_their_values(spark: SparkSession) -> 
         [(row["id"], row["rows__points"]) for row in rows_of(table.to_pylist())] for table in (found.toArrow(), wanted)
     )
     assert got == right
+
+
+def test_one_shuffle_for_each_group_by_whatever_the_number_of_windows(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels, payments = (spark.createDataFrame(table) for table in tables(20))
+    stream, _ = WORKLOAD.split(";", 1)
+
+    def exchanges(windows: int) -> int:
+        queries = "".join(
+            f"CREATE QUERY {key}{length} AS SELECT SUM(points) FROM payments [RANGE {length} SECONDS] GROUP BY {key};"
+            for length in range(1, windows + 1)
+            for key in ("card", "shop")
+        )
+        panewise_spark.training_set(labels, payments, panewise.read(f"{stream};{queries}"), time="at").explain()
+        return capsys.readouterr().out.count("Exchange hashpartitioning")
+
+    # Labels and events, once for each of the two keys.
+    assert exchanges(1) == exchanges(9) == 4
 
 
 def test_mistakes_are_named_before_anything_is_computed(spark: SparkSession) -> None:

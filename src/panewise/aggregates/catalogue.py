@@ -22,6 +22,7 @@ from panewise.aggregates.approximate import (
     lower_top_item,
 )
 from panewise.aggregates.components import Kind
+from panewise.aggregates.lists import lower_collected, lower_last
 from panewise.aggregates.lowering import (
     FoldedComponents,
     Lowered,
@@ -52,8 +53,8 @@ from panewise.errors import ArgumentError
 ANY = frozenset(Type)
 NUMBERS = frozenset({Type.BIGINT, Type.DOUBLE})
 CONDITIONS = frozenset({Type.BOOLEAN})
-PLAIN = frozenset({Type.BOOLEAN, Type.BIGINT, Type.DOUBLE, Type.TIMESTAMP})
 ORDERED = frozenset({Type.BIGINT, Type.DOUBLE, Type.TIMESTAMP})
+COMPARED = ORDERED | {Type.STRING}
 COUNTED = frozenset({Kind.ROWS, Kind.COUNT})
 """Components that are differences of positions with any structure."""
 
@@ -88,6 +89,7 @@ class Parameter(Enum):
     PHI = "a number from 0 to 1"
     RANK = "a rank from 1 on"
     HALF_LIFE = "a duration"
+    MOST = "how many values there are at most"
 
 
 class Partner(Enum):
@@ -112,6 +114,8 @@ class Aggregate:
     lower: Callable[[FoldedComponents, Any], Lowered]
     result: Type | None = None
     """The type of the answer; None for that of the argument."""
+    is_list: bool = False
+    """Whether the answer is a list of such values."""
     is_exact: bool = True
     """Whether answers have no error: answers of sketches are approximate, and come with bounds."""
     exact_form: str | None = None
@@ -210,11 +214,23 @@ def _of_two(name: str, lower: Callable[[FoldedComponents, Any], Lowered], *, few
     )
 
 
-def _picked(name: str, kind: Kind, partner: Partner, *synonyms: str) -> Aggregate:
+def _of_numbers(kind: Kind, of_strings: Kind) -> Callable[[Type], tuple[Kind, ...]]:
+    """A component of numbers, and the one that does the same for strings."""
+    return lambda argument: (Kind.COUNT, of_strings if argument is Type.STRING else kind)
+
+
+def _picked(name: str, kind: Kind, of_strings: Kind, partner: Partner, *synonyms: str) -> Aggregate:
     """The value beside the least or the greatest partner."""
-    kinds, partner_types = _always(Kind.COUNT, kind), ORDERED if partner is Partner.ARGUMENT else frozenset[Type]()
+    kinds, partner_types = _of_numbers(kind, of_strings), ORDERED if partner is Partner.ARGUMENT else frozenset[Type]()
     return Aggregate(
-        name, PLAIN, kinds, lower_picked(kind), partner=partner, partner_types=partner_types, synonyms=synonyms
+        name, ANY, kinds, lower_picked(kind), partner=partner, partner_types=partner_types, synonyms=synonyms
+    )
+
+
+def _list(name: str, kind: Kind, lower: Callable[[FoldedComponents, Any], Lowered]) -> Aggregate:
+    """Values in the order of time."""
+    return Aggregate(
+        name, ANY, _always(Kind.COUNT, kind), lower, is_list=True, parameter=Parameter.MOST, partner=Partner.TIME
     )
 
 
@@ -234,8 +250,8 @@ EVERY_AGGREGATE = (
     Aggregate("COUNT", ANY, _always(Kind.COUNT), lower_count, Type.BIGINT, making=_FOLD, fewest=0),
     Aggregate("SUM", NUMBERS, _sum_kinds, lower_sum, making=_FOLD),
     Aggregate("AVG", NUMBERS, _sum_kinds, lower_average, Type.DOUBLE, making=Making.MEAN, synonyms=("MEAN",)),
-    Aggregate("MIN", ORDERED, _always(Kind.COUNT, Kind.MIN), lower_extreme(Kind.MIN), making=_FOLD),
-    Aggregate("MAX", ORDERED, _always(Kind.COUNT, Kind.MAX), lower_extreme(Kind.MAX), making=_FOLD),
+    Aggregate("MIN", COMPARED, _of_numbers(Kind.MIN, Kind.LEAST_VALUES), lower_extreme(Kind.MIN), making=_FOLD),
+    Aggregate("MAX", COMPARED, _of_numbers(Kind.MAX, Kind.GREATEST_VALUES), lower_extreme(Kind.MAX), making=_FOLD),
     _variance("VAR_POP", sample=False, root=False),
     _variance("VAR_SAMP", sample=True, root=False, synonyms=("VARIANCE",)),
     _variance("STDDEV_POP", sample=False, root=True),
@@ -257,15 +273,17 @@ EVERY_AGGREGATE = (
     Aggregate(
         "BOOL_OR", CONDITIONS, _always(Kind.COUNT, Kind.MAX), lower_condition(Kind.MAX), synonyms=("SOME",)
     ),
-    _picked("FIRST", Kind.AT_LEAST, Partner.TIME),
-    _picked("LAST", Kind.AT_GREATEST, Partner.TIME),
-    _picked("ARG_MIN", Kind.AT_LEAST, Partner.ARGUMENT, "MIN_BY"),
-    _picked("ARG_MAX", Kind.AT_GREATEST, Partner.ARGUMENT, "MAX_BY"),
+    _picked("FIRST", Kind.AT_LEAST, Kind.LEAST_VALUES, Partner.TIME),
+    _picked("LAST", Kind.AT_GREATEST, Kind.GREATEST_VALUES, Partner.TIME),
+    _picked("ARG_MIN", Kind.AT_LEAST, Kind.LEAST_VALUES, Partner.ARGUMENT, "MIN_BY"),
+    _picked("ARG_MAX", Kind.AT_GREATEST, Kind.GREATEST_VALUES, Partner.ARGUMENT, "MAX_BY"),
+    _list("LAST_K", Kind.GREATEST_VALUES, lower_last),
+    _list("COLLECT", Kind.LEAST_VALUES, lower_collected),
     _decayed("EWM_SUM", mean=False),
     _decayed("EWM_AVG", mean=True),
     Aggregate("QUANTILE", ORDERED, _VALUES, lower_quantile, reading=Reading.RANK, parameter=Parameter.PHI),
     Aggregate("MEDIAN", ORDERED, _VALUES, lower_quantile, reading=Reading.RANK),
-    Aggregate("MODE", ORDERED, _VALUES, lower_mode, reading=Reading.FREQUENCY),
+    Aggregate("MODE", COMPARED, _VALUES, lower_mode, reading=Reading.FREQUENCY),
     Aggregate(
         "COUNT_DISTINCT", ANY, _always(Kind.VALUES), lower_distinct, Type.BIGINT, fewest=0, reading=Reading.DISTINCT,
         written="COUNT(DISTINCT {})",

@@ -54,16 +54,30 @@ class Kind(Enum):
     """A sketch of the set of different values."""
     FREQUENT = "frequent"
     """A sketch of how often the most frequent values occur."""
+    LEAST_VALUES = "least_values"
+    """The least values or pairs (order, value), at most so many, as bytes in their order."""
+    GREATEST_VALUES = "greatest_values"
+    """The greatest of them."""
 
     @property
     def is_sketch(self) -> bool:
         """Whether it is an object, serialised in tables: see `panewise.aggregates.sketches`."""
-        return self in (Kind.QUANTILES, Kind.DISTINCT, Kind.FREQUENT)
+        return self.is_kept or self in (Kind.QUANTILES, Kind.DISTINCT, Kind.FREQUENT)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it holds some of the values as they are: see `panewise.aggregates.kept_values`."""
+        return self in (Kind.LEAST_VALUES, Kind.GREATEST_VALUES)
 
     @property
     def is_joined(self) -> bool:
         """Whether its words are combined all together, by a kernel of its own; no structure holds it."""
         return self in _JOINED_WORDS
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether rows are combined into a few words in any order. Multisets, sketches and what is joined are not."""
+        return self.words > 0 and not self.is_joined
 
     @property
     def is_subtractable(self) -> bool:

@@ -5,20 +5,23 @@ All arrays run over windows. `valid` is False where an answer is NULL.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Kind
+from panewise.aggregates.kept_values import ORDER_BYTES
 from panewise.aggregates.sketches import Sketches
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Objects = npt.NDArray[np.object_]
+"""Strings, or lists of values."""
 
 Whole = TypeVar("Whole", int, Ints)
 
@@ -27,15 +30,23 @@ SUM_OVERFLOW = "the sum of a window does not fit in a BIGINT; use AVG, or declar
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """Answers as doubles; integer answers also exactly, as int64, and BOOLEAN ones as bools."""
+    """Answers as doubles; integer answers also exactly, as int64, and BOOLEAN ones as bools.
+
+    Strings and lists are objects in `exact` alone, and their doubles are zeros.
+    """
 
     values: Floats
-    exact: Ints | Bools | None
+    exact: Ints | Bools | Objects | None
     valid: Bools
     bounds: tuple[Floats, Floats] | None = None
     """Bounds of the exact answers; None if the answers are exact."""
     overflown: Bools | None = None
     """Where an answer is NULL because it does not fit in 64 bits; None if all fit."""
+
+    @property
+    def is_object(self) -> bool:
+        """Whether the answers are strings or lists."""
+        return self.exact is not None and self.exact.dtype == np.object_
 
     def take(self, rows: Ints) -> Lowered:
         """Some of the answers."""
@@ -45,16 +56,17 @@ class Lowered:
         return Lowered(self.values[rows], exact, self.valid[rows], bounds, overflown)
 
     def put(self, rows: Ints, answers: Lowered) -> None:
-        """Replace some of the answers, by others of the same aggregate that fit."""
+        """Replace some of the answers, by others of the same aggregate."""
         for mine, its in zip(self._arrays, answers._arrays, strict=True):
             mine[rows] = its
 
     @staticmethod
     def joined(parts: list[Lowered]) -> Lowered:
-        """The answers of one aggregate that fit, one part after the other."""
+        """The answers of one aggregate, one part after the other."""
         values, valid, *others = (np.concatenate(arrays) for arrays in zip(*(part._arrays for part in parts)))
         exact = None if parts[0].exact is None else others.pop(0)
-        return Lowered(values, exact, valid, (others[0], others[1]) if others else None)
+        overflown = None if parts[0].overflown is None else others.pop(0)
+        return Lowered(values, exact, valid, (others[0], others[1]) if others else None, overflown)
 
     @property
     def nbytes(self) -> int:
@@ -62,10 +74,10 @@ class Lowered:
         return sum(array.nbytes for array in self._arrays)
 
     @property
-    def _arrays(self) -> tuple[Ints | Floats | Bools, ...]:
-        """All arrays, of answers that fit."""
-        assert self.overflown is None
-        return self.values, self.valid, *(() if self.exact is None else (self.exact,)), *(self.bounds or ())
+    def _arrays(self) -> tuple[Ints | Floats | Bools | Objects, ...]:
+        """All arrays. Of an aggregate whose answers are kept, each part has the same ones."""
+        others = (one for one in (self.exact, self.overflown) if one is not None)
+        return self.values, self.valid, *others, *(self.bounds or ())
 
     @property
     def overflows(self) -> int:
@@ -94,6 +106,11 @@ class FoldedComponents(Protocol):
         """Whether the input holds conditions."""
         ...
 
+    @property
+    def is_string(self) -> bool:
+        """Whether the input holds strings."""
+        ...
+
     def select(self, ranks: Ints) -> Ints | Floats:
         """The value at each window's 1-based rank in its sorted multiset (any value where the rank is 0)."""
         ...
@@ -102,7 +119,7 @@ class FoldedComponents(Protocol):
         """The number of different values in each window's multiset."""
         ...
 
-    def mode(self) -> Ints | Floats:
+    def mode(self) -> Ints | Floats | Objects:
         """The most frequent value of each window's multiset, the smallest one of several; any value if it is empty."""
         ...
 
@@ -177,10 +194,26 @@ def lower_variance(folded: FoldedComponents, *, sample: bool, root: bool) -> Low
     return Lowered(values, None, count > fewest)
 
 
+def objects_of(values: Iterable[Any], size: int) -> Objects:
+    """Strings or lists as an array of objects."""
+    return np.fromiter(values, np.object_, size)
+
+
+def lower_text(folded: FoldedComponents, kind: Kind, *, is_pair: bool) -> Lowered:
+    """The best string of each window: MIN and MAX, and of pairs FIRST, LAST, ARG_MIN and ARG_MAX."""
+    kept = folded.sketches(kind)
+    begin = ORDER_BYTES if is_pair else 0
+    texts = objects_of((None if one is None else one.values[0][begin:].decode() for one in kept), len(kept))
+    return Lowered(np.zeros(len(kept)), texts, np.array([one is not None for one in kept], np.bool_))
+
+
 def lower_extreme(kind: Kind) -> Callable[[FoldedComponents, float | None], Lowered]:
     """MIN(x) or MAX(x)."""
+    of_strings = Kind.LEAST_VALUES if kind is Kind.MIN else Kind.GREATEST_VALUES
 
     def lower(folded: FoldedComponents, parameter: float | None) -> Lowered:
+        if folded.is_string:
+            return lower_text(folded, of_strings, is_pair=False)
         (count,) = folded.ints(Kind.COUNT)
         if folded.is_float:
             (values,) = folded.floats(kind)
@@ -239,6 +272,8 @@ def lower_mode(folded: FoldedComponents, parameter: float | None) -> Lowered:
     """MODE(x): the value that occurs most often, the smallest one of several."""
     (count,) = folded.ints(Kind.COUNT)
     modes = folded.mode()
+    if folded.is_string:
+        return Lowered(np.zeros(len(count)), modes.astype(np.object_), count > 0)
     if folded.is_float:
         return Lowered(modes.astype(np.float64), None, count > 0)
     return _from_ints(modes.astype(np.int64), count > 0)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from panewise.aggregates.components import Kind
-from panewise.aggregates.lowering import Floats, FoldedComponents, Lowered
+from panewise.aggregates.lowering import Floats, FoldedComponents, Lowered, lower_text
 from panewise.aggregates.sketches import doubles_of
 
 
@@ -80,8 +80,11 @@ def lower_decayed(*, mean: bool) -> Callable[[FoldedComponents, float | None], L
 
 def lower_picked(kind: Kind) -> Callable[[FoldedComponents, float | None], Lowered]:
     """The value of the least or the greatest pair: FIRST, LAST, ARG_MIN and ARG_MAX."""
+    of_strings = Kind.LEAST_VALUES if kind is Kind.AT_LEAST else Kind.GREATEST_VALUES
 
     def lower(folded: FoldedComponents, parameter: float | None) -> Lowered:
+        if folded.is_string:
+            return lower_text(folded, of_strings, is_pair=True)
         (count,) = folded.ints(Kind.COUNT)
         _, words = folded.ints(kind)
         if folded.is_float:

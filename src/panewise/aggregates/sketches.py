@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Kind
+from panewise.aggregates.kept_values import KeptValues
 from panewise.extras import missing, require
 
 PACKAGE = "datasketches"
@@ -40,7 +41,7 @@ MOST_RANKS = 100
 
 Ints = npt.NDArray[np.int64]
 Sketch = Any
-"""A `kll_doubles_sketch`, a `hll_sketch` or `FrequentItems`."""
+"""A `kll_doubles_sketch`, a `hll_sketch`, `FrequentItems`, or the `KeptValues` that strings and lists are made of."""
 Sketches = npt.NDArray[np.object_]
 """A column of sketches. None means no value at all, and bytes a sketch that was not needed so far."""
 
@@ -202,6 +203,8 @@ def union(kind: Kind, parts: Iterable[Sketch], *, is_last: bool = False) -> Sket
     known = [opened(kind, part) for part in parts if part is not None]
     if len(known) < 2:
         return known[0] if known else None
+    if kind.is_kept:
+        return KeptValues.merged(kind, known)
     if kind is Kind.FREQUENT:
         return FrequentItems.merged(known)
     library = _library()
@@ -220,6 +223,8 @@ def opened(kind: Kind, sketch: Sketch) -> Sketch:
     """A sketch as an object, opened if it is bytes."""
     if not isinstance(sketch, bytes):
         return sketch
+    if kind.is_kept:
+        return KeptValues.opened(sketch)
     if kind is Kind.FREQUENT:
         return FrequentItems.opened(sketch)
     library = _library()
@@ -231,7 +236,7 @@ def serialised(kind: Kind, sketch: Sketch) -> bytes | None:
     """A sketch as bytes, in the portable format of the library; None for no value."""
     if sketch is None or isinstance(sketch, bytes):
         return sketch
-    if isinstance(sketch, FrequentItems):
+    if isinstance(sketch, FrequentItems | KeptValues):
         return sketch.serialised()
     content: bytes = sketch.serialize() if kind is Kind.QUANTILES else sketch.serialize_compact()
     return content
@@ -239,7 +244,7 @@ def serialised(kind: Kind, sketch: Sketch) -> bytes | None:
 
 def closed(sketch: Sketch) -> bytes | None:
     """A sketch of any kind as bytes."""
-    is_open = sketch is not None and not isinstance(sketch, bytes | FrequentItems)
+    is_open = sketch is not None and not isinstance(sketch, bytes | FrequentItems | KeptValues)
     is_quantiles = is_open and isinstance(sketch, _library().kll_doubles_sketch)
     return serialised(Kind.QUANTILES if is_quantiles else Kind.DISTINCT, sketch)
 
@@ -250,7 +255,7 @@ def bytes_of_sketch(sketch: Sketch) -> int:
         return 0
     if isinstance(sketch, bytes):
         return len(sketch)
-    if isinstance(sketch, FrequentItems):
+    if isinstance(sketch, FrequentItems | KeptValues):
         return sketch.nbytes
     if isinstance(sketch, _library().kll_doubles_sketch):
         return 8 * int(sketch.num_retained)

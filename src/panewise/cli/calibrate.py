@@ -1,7 +1,9 @@
-"""`panewise calibrate`: what adding an event and combining a fragment cost on this machine, for each kind of component.
+"""`panewise calibrate`: what adding an event and combining a fragment cost on this machine, for each kind of component,
+and what trees cost beside that.
 
 Measured with the kernels that the engine runs: events are lifted into partials of random keys, and a run of partials is
-folded into the instances of one window. The fastest of many runs counts, as disturbances only slow runs down.
+folded into the instances of one window. The fastest of many runs counts, as disturbances only slow runs down. Trees are
+measured in engines that differ in the number of their trees or windows alone.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import json
 import os
 import platform
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -24,12 +28,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.components import Kind
+from panewise.aggregates.kept_values import KeptValues, bytes_of_words
 from panewise.aggregates.sketches import Sketch, is_installed, lift
 from panewise.aggregates.types import Type
+from panewise.engine.engine import Engine
 from panewise.engine.joined import fold_joined, lift_joined
+from panewise.engine.kept import lift_kept
 from panewise.engine.sketches import column_of, fold_sketches
 from panewise.engine.tables import ColumnTable, IntTable
-from panewise.errors import FileAccessError
+from panewise.errors import FileAccessError, NothingClosedWarning
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
 from panewise.kernels.hashing import find_small_ints, first_places
 from panewise.kernels.lifting import (
@@ -41,7 +48,9 @@ from panewise.kernels.lifting import (
     lift_sum_int,
 )
 from panewise.kernels.multisets import select_ranks
-from panewise.planning.calibration import KindCost, read_calibration, weights_path
+from panewise.language.filling import fill
+from panewise.language.reader import read
+from panewise.planning.calibration import KindCost, TreeCost, read_calibration, weights_path
 
 EVENTS = 1 << 19
 KEYS = 1000
@@ -57,9 +66,18 @@ SKETCH_VALUES = 1000
 """Unions take microseconds, so fewer partials are folded, with this many values each."""
 SECONDS = 0.15
 """How long each operation is repeated."""
+TREES = 8
+"""How many trees or windows are compared with one."""
+STEPS = 40
+"""For at least so many seconds of events."""
+_LEAST_NS = 1.0
+"""Measured differences are never less."""
+_STEP_STREAM = "CREATE STREAM s (t TIMESTAMP, k BIGINT, x BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;"
+_STEP_QUERY = "CREATE QUERY {name} AS SELECT k, SUM(x) FROM s [RANGE {range} SECONDS SLIDE {slide} SECONDS] GROUP BY k"
 _LEAST_RUNS = 3
 _JOINED = tuple(kind for kind in Kind if kind.is_joined)
-_SKETCHES = tuple(kind for kind in Kind if kind.is_sketch)
+_KEPT = tuple(kind for kind in Kind if kind.is_kept)
+_SKETCHES = tuple(kind for kind in Kind if kind.is_sketch and not kind.is_kept)
 
 Ints = npt.NDArray[np.int64]
 
@@ -74,6 +92,12 @@ def calibrate_text(output: Path | None, *, as_json: bool) -> str:
     lines = [f"{'component':<12}{'event':>10}{'combine':>10}   ns each"]
     for kind, numbers in document["kinds"].items():
         lines.append(f"{kind:<12}{numbers['event_ns']:>10.2f}{numbers['combine_ns']:>10.2f}")
+    trees = document["trees"]
+    lines += [
+        f"feeding a partial to a tree {trees['feed_ns']:,.0f} ns; a tree at each push and advance "
+        f"{trees['tree_ns']:,.0f} ns, when windows of it close {trees['closing_ns']:,.0f} ns more,",
+        f"and for each of these windows {trees['window_ns']:,.0f} ns",
+    ]
     return "\n".join([*lines, f"stored in {path}"])
 
 
@@ -96,6 +120,7 @@ def measured_document(*, seconds: float = SECONDS) -> dict[str, Any]:
             kind.value: {"event_ns": round(cost.event_ns, 4), "combine_ns": round(cost.combine_ns, 4)}
             for kind, cost in costs.items()
         },
+        "trees": {name: round(number, 4) for name, number in asdict(measure_trees(seconds)).items()},
     }
 
 
@@ -109,6 +134,44 @@ def measure(seconds: float) -> dict[Kind, KindCost]:
         fold, combines = folds[kind]
         costs[kind] = KindCost(_fastest_ns(lifts[kind], seconds) / EVENTS, _fastest_ns(fold, seconds) / combines)
     return costs
+
+
+def measure_trees(seconds: float) -> TreeCost:
+    """What trees cost beside their combines, from engines that differ in one thing."""
+    far, near = [(TREES * STEPS + place, TREES * STEPS) for place in range(TREES)], [(2 + p, 1) for p in range(TREES)]
+    one_idle, idle = _step_ns(far[:1], "no_share", seconds), _step_ns(far, "no_share", seconds)
+    one, together = _step_ns(near[:1], "shared", seconds), _step_ns(near, "shared", seconds)
+    apart = _step_ns(near, "no_share", seconds)
+    apart_by_key, together_by_key = (_step_ns(near, way, seconds, keys=KEYS) for way in ("no_share", "shared"))
+    others = TREES - 1
+    tree_ns = (idle - one_idle) / others
+    closing_ns = (apart - together) / others - tree_ns
+    # Each step has an event of every key.
+    feed_ns = ((apart_by_key - together_by_key) - (apart - together)) / others / KEYS
+    window_ns = (together - one) / others
+    return TreeCost(*(max(_LEAST_NS, number) for number in (feed_ns, tree_ns, closing_ns, window_ns)))
+
+
+def _step_ns(windows: list[tuple[int, int]], method: str, seconds: float, *, keys: int = 1) -> float:
+    """What a second of events takes, pushed and advanced to, the fastest of some: with a tree or window for each."""
+    columns = {"range": [length for length, _ in windows], "slide": [slide for _, slide in windows]}
+    names = {"name": [f"q{place}" for place in range(len(windows))]}
+    workload = fill(_STEP_QUERY, columns | names, read(_STEP_STREAM))
+    engine = Engine(workload, method=method, tolerance=float("inf"))
+    number, fastest, stop = 0, float("inf"), time.perf_counter() + seconds
+    key = np.arange(keys)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingClosedWarning)
+        while number < STEPS or time.perf_counter() < stop:
+            times = np.sort(number * 1_000_000 + key * 1_000_000 // keys)
+            began = time.perf_counter_ns()
+            engine.push("s", {"t": times, "k": key, "x": key})
+            engine.advance("s", (number + 1) * 1_000_000)
+            # The first steps compile, and fill the windows.
+            if number >= len(windows) + 2:
+                fastest = min(fastest, time.perf_counter_ns() - began)
+            number += 1
+    return fastest
 
 
 def store(document: dict[str, Any], path: Path) -> None:
@@ -138,8 +201,14 @@ def _lifts(random: np.random.Generator, events: int) -> dict[Kind, Callable[[], 
     joined: dict[Kind, Callable[[], object]] = {
         kind: partial(lift_joined, kind, doubles, doubles, 1.0, none, index, KEYS) for kind in _JOINED
     }
+    # Strings, each with a time: the best of them is kept.
+    strings = pa.array(np.round(doubles, 1).astype(str))
+    kept: dict[Kind, Callable[[], object]] = {
+        kind: partial(lift_kept, kind, strings, integers, 1, none, index, KEYS) for kind in _KEPT
+    }
     return (
         joined
+        | kept
         | {
             Kind.ROWS: lambda: _find_and_count(index, none),
             Kind.COUNT: lambda: lift_count(index, valid, counts),
@@ -215,8 +284,15 @@ def _folds(random: np.random.Generator, partials: int) -> dict[Kind, tuple[Calla
     joined: dict[Kind, tuple[Callable[[], object], int]] = {
         kind: (partial(_fold_joined, kind, doubles, integers, low, high), partials) for kind in _JOINED
     }
+    some = column_of([KeptValues(1, (value,)) for value in bytes_of_words(integers[: partials // SKETCH_SHARE])])
+    few_low = np.arange(max(1, len(some) - WINDOW))
+    few_high = np.minimum(few_low + WINDOW, len(some))
+    kept: dict[Kind, tuple[Callable[[], object], int]] = {
+        kind: (partial(fold_sketches, kind, some, few_low, few_high), len(some)) for kind in _KEPT
+    }
     return (
         joined
+        | kept
         | {
             Kind.ROWS: (whole, partials),
             Kind.COUNT: (whole, partials),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from panewise.errors import StatementError
 from panewise.language.binder import bind
+from panewise.language.for_each import NO_BREAK, templates_of, without_templates
 from panewise.language.parser import parse
 from panewise.language.reader import apply, read_text
 from panewise.language.statements import CreateStream, Statement
@@ -22,7 +23,7 @@ def mistakes(file: Path) -> list[StatementError]:
     statements: tuple[Statement, ...] = ()
     try:
         text = read_text(file)
-        statements = parse(text)
+        statements = parse(without_templates(text))
         apply(Workload(), text)
     except StatementError as error:
         first = error
@@ -37,7 +38,13 @@ def mistakes(file: Path) -> list[StatementError]:
             found.append(error)
             if isinstance(statement, CreateStream):
                 break
-    return found or [first]
+    else:
+        for start, template in templates_of(text):
+            try:
+                apply(workload, NO_BREAK.sub(" ", text[:start]) + template)
+            except StatementError as error:
+                found.append(error)
+    return sorted(found, key=lambda error: (error.line, error.column)) or [first]
 
 
 def line_of(file: Path, error: StatementError) -> str:

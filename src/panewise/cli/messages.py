@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from panewise.cli.job import ANSWER_KEY, TIME_UNITS, EventSource, Sink
-from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS
+from panewise.engine.answers import FIXED_COLUMNS, FURTHER_COLUMNS
 
 HEADERS = "headers"
 """The column of a message's headers; `headers.NAME` is one of them."""
@@ -108,7 +108,7 @@ def key_columns(columns: list[str], key: str | tuple[str, ...]) -> list[str]:
     if not isinstance(key, str):
         return list(key)
     window = ("window_start", "window_end")
-    not_of_groups = (FIXED_COLUMNS | set(INTERVAL_COLUMNS)) - {"query", "aggregate"}
+    not_of_groups = (FIXED_COLUMNS | set(FURTHER_COLUMNS)) - {"query", "aggregate"}
     return [name for name in columns if name not in not_of_groups or (key == ANSWER_KEY and name in window)]
 
 

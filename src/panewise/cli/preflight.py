@@ -29,10 +29,6 @@ def check_job(job: JobFile) -> Workload:
     _check_read_twice(job)
     workload = _with_watermarks(job, workload)
     check_workload(workload, lookups=job.lookups is not None, rows=True, most_rows=job.most_rows)
-    if job.control is not None and workload.row_queries:
-        name = next(iter(workload.row_queries))
-        message = f"query {name} answers with rows, and such queries cannot come and go; give them a job of their own"
-        raise JobError(job.file, "[control]", message)
     _check_sinks(job, workload)
     return workload
 
@@ -43,7 +39,7 @@ def _check_sinks(job: JobFile, workload: Workload) -> None:
     if not tables and job.wide_by is not None:
         raise JobError(job.file, "layout", f"no query of {job.queries.name} has SLIDE, so there is no wide table")
     for name in job.sinks:
-        if job.wide_by is None and name not in workload.row_queries:
+        if job.wide_by is None and name not in workload.row_queries and name not in tables:
             hint = did_you_mean(name, workload.row_queries)
             message = f"is of no query that answers with rows{hint}; a sink for each table of answers needs"
             raise JobError(job.file, f"[sink.{name}]", f'{message} layout = "wide"')

@@ -98,7 +98,9 @@ class Totals:
         ]
         if self.overflown:
             named = ", ".join(f"{query} {count:,}" for query, count in self.overflown.most_common(10))
-            lines.append(f"answers that are NULL because a sum does not fit in a BIGINT: {named}")
+            lines.append(
+                f"answers that are NULL because a sum does not fit in a BIGINT or a list in its bound: {named}"
+            )
         if self.last.sizes is not None and self.last.sizes.behind_buckets:
             lines.append(
                 f"lookups are behind: buckets that could not be written to the folder: "

@@ -37,6 +37,8 @@ def run_server(
         raise CommandError("--metrics is the metrics file of the job of a FOLDER; an engine tells its own health")
     if share is not None and folder is None:
         raise CommandError("--share is for servers over the FOLDER of a job; an engine's state is its own")
+    if most_age_s is not None and not most_age_s > 0:
+        raise CommandError(f"--most-age is a positive number of seconds; got {most_age_s:g}")
     token = read_token(token_file)
     check_address(address, token)
     give_memory_back()

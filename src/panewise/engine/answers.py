@@ -2,15 +2,16 @@
 
 Columns: `query`, `window_start`, `window_end`, every group-by attribute of the workload (NULL where the query does not
 group by it), `aggregate` (its text or alias), `value` (DOUBLE) and `exact` (BIGINT; set where the answer is an integer
-or a timestamp in microseconds, so that nothing is lost above 2**53). Where some query of the workload has WITHIN or an
-approximate aggregate, `low` and `high` (DOUBLE) follow: the bounds of the answer, both equal to `value` where it is
-exact.
+or a timestamp in microseconds, so that nothing is lost above 2**53). Further columns follow where some query of the
+workload needs them: `text` for answers that are strings; `items` for lists, each item with `value`, `exact` and `text`
+as an answer has them; and with WITHIN or approximate aggregates `low` and `high` (DOUBLE), the bounds of the answer,
+both equal to `value` where it is exact.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.aggregates.catalogue import CATALOGUE
-from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.lowering import Lowered, objects_of
 from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type
 from panewise.engine.tables import KeyTable
@@ -40,12 +41,30 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 NO_TIME = -(2**63)
 """Stands for NULL among times."""
 FIXED_COLUMNS = frozenset({"query", "window_start", "window_end", "aggregate", "value", "exact"})
+TEXT, ITEMS = "text", "items"
 INTERVAL_COLUMNS = ("low", "high")
-"""Columns that follow the others if some query of the workload has WITHIN or an approximate aggregate."""
+FURTHER_COLUMNS: Mapping[str, pa.DataType] = {
+    TEXT: pa.string(),
+    ITEMS: pa.list_(pa.struct({"value": pa.float64(), "exact": pa.int64(), TEXT: pa.string()})),
+    **dict.fromkeys(INTERVAL_COLUMNS, pa.float64()),
+}
+"""Columns that follow the others if some query needs them."""
+_NEEDED_BY = {
+    TEXT: "where a query answers with strings",
+    ITEMS: "where a query answers with lists",
+    **dict.fromkeys(INTERVAL_COLUMNS, "where a query has WITHIN or an approximate aggregate"),
+}
 
 
-def _may_have_intervals(query: Query) -> bool:
-    return query.within is not None or not all(CATALOGUE[call.function].is_exact for call in query.aggregates)
+def _further_columns(stream: Stream, query: Query) -> Iterator[str]:
+    """The columns of the long table that a query needs beside those that every query has."""
+    if query.within is not None or not all(CATALOGUE[call.function].is_exact for call in query.aggregates):
+        yield from INTERVAL_COLUMNS
+    objects = [item.expression for item in query.answers if is_object(item.expression, stream)]
+    if any(map(is_list, objects)):
+        yield ITEMS
+    if not all(map(is_list, objects)):
+        yield TEXT
 
 
 def public_type(kind: Type) -> pa.DataType:
@@ -67,13 +86,13 @@ class AnswerColumns:
     """What queries group by, in the order of the columns."""
     grouping: Mapping[str, int]
     """How many queries group by each attribute."""
-    with_intervals: int
-    """How many queries may answer with intervals."""
+    further: Mapping[str, int]
+    """How many queries need each further column."""
 
     @staticmethod
     def of(workload: Workload) -> AnswerColumns:
         """The columns of a workload's answers."""
-        nothing = AnswerColumns(pa.schema([]), {}, {}, 0)
+        nothing = AnswerColumns(pa.schema([]), {}, {}, {})
         return nothing.after(Workload(workload.streams), workload, list(workload.queries))
 
     def after(self, before: Workload, workload: Workload, named: Iterable[str]) -> AnswerColumns:
@@ -82,21 +101,21 @@ class AnswerColumns:
         Cost: O(queries that came or went), and a look at queries that stay, up to the first with each attribute.
         """
         counts, types = Counter(self.grouping), dict(self.attributes)
-        intervals, has_gone = self.with_intervals, False
+        further, has_gone = Counter(self.further), False
         for name in named:
             old, new = before.queries.get(name), workload.queries.get(name)
             if old is not None and old is not new:
                 counts.subtract(old.group_by)
-                intervals -= _may_have_intervals(old)
+                further.subtract(_further_columns(before.streams[old.stream], old))
                 has_gone = True
             if new is not None and old is not new:
                 _check_labels(workload.streams[new.stream], new)
                 counts.update(new.group_by)
                 types |= {name: workload.streams[new.stream].attributes[name] for name in new.group_by}
-                intervals += _may_have_intervals(new)
+                further.update(_further_columns(workload.streams[new.stream], new))
         kept = [name for name in types if counts[name]]
         attributes = {name: types[name] for name in (_in_order(workload, len(kept)) if has_gone else kept)}
-        return AnswerColumns(_long_schema(attributes, intervals > 0), attributes, +counts, intervals)
+        return AnswerColumns(_long_schema(attributes, +further), attributes, +counts, +further)
 
 
 def _in_order(workload: Workload, size: int) -> list[str]:
@@ -109,12 +128,11 @@ def _in_order(workload: Workload, size: int) -> list[str]:
     return list(found)
 
 
-def _long_schema(attributes: Mapping[str, Type], has_intervals: bool) -> pa.Schema:
-    intervals = INTERVAL_COLUMNS if has_intervals else ()
-    clash = sorted((FIXED_COLUMNS | set(intervals)) & attributes.keys())
+def _long_schema(attributes: Mapping[str, Type], further: Container[str]) -> pa.Schema:
+    shown = [name for name in FURTHER_COLUMNS if name in further]
+    clash = sorted((FIXED_COLUMNS | set(shown)) & attributes.keys())
     if clash:
-        approximate = "answers where a query has WITHIN or an approximate aggregate"
-        tables = "every answers table" if clash[0] in FIXED_COLUMNS else approximate
+        tables = "every answers table" if clash[0] in FIXED_COLUMNS else f"answers {_NEEDED_BY[clash[0]]}"
         raise NamesClashError(
             f"a query groups by {clash[0]!r}, which is the name of a column of {tables}; "
             f"rename the attribute in CREATE STREAM"
@@ -128,7 +146,7 @@ def _long_schema(attributes: Mapping[str, Type], has_intervals: bool) -> pa.Sche
             pa.field("aggregate", pa.string(), nullable=False),
             pa.field("value", pa.float64()),
             pa.field("exact", pa.int64()),
-            *(pa.field(name, pa.float64()) for name in intervals),
+            *(pa.field(name, FURTHER_COLUMNS[name]) for name in shown),
         ]
     )
 
@@ -234,6 +252,10 @@ def _of_groups(
 
 
 def _as_lowered(values: pa.Array) -> Lowered:
+    if pa.types.is_string(values.type):
+        return Lowered(
+            np.zeros(len(values)), objects_of(values.to_pylist(), len(values)), np.asarray(values.is_valid())
+        )
     valid = np.ones(len(values), np.bool_) if not values.null_count else np.asarray(values.is_valid())
     nothing = pa.scalar(0).cast(values.type)
     numbers = np.asarray(values.fill_null(nothing) if values.null_count else values)
@@ -272,17 +294,25 @@ def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
     lowered = [part.lowered[item.expression] for part, item in owners]
     place = np.repeat(np.arange(len(owners), dtype=np.int32), [len(part) for part, _ in owners])
     absent = ~np.concatenate([answer.valid for answer in lowered])
-    inexact = np.repeat([answer.exact is None for answer in lowered], [len(answer.values) for answer in lowered])
+    inexact, objects = (
+        np.repeat(marks, [len(answer.values) for answer in lowered])
+        for marks in ([answer.exact is None for answer in lowered], [answer.is_object for answer in lowered])
+    )
     columns = {
         "query": _dictionary(place, pa.array([part.query.name for part, _ in owners])),
         "window_start": timestamps(np.concatenate([part.starts_us for part, _ in owners])),
         "window_end": timestamps(np.concatenate([part.ends_us for part, _ in owners])),
         "aggregate": _dictionary(place, pa.array([label_of(item) for _, item in owners])),
-        "value": pa.array(np.concatenate([answer.values for answer in lowered]), mask=absent),
-        "exact": pa.array(np.concatenate([_integers(answer) for answer in lowered]), mask=absent | inexact),
+        "value": pa.array(np.concatenate([answer.values for answer in lowered]), mask=absent | objects),
+        "exact": pa.array(np.concatenate([_integers(answer) for answer in lowered]), mask=absent | inexact | objects),
     }
-    # By place: without intervals these may be names of attributes, which come earlier.
-    if tuple(schema.names[-2:]) == INTERVAL_COLUMNS:
+    # By place: where no query needs them, these may be names of attributes, which come earlier.
+    further = schema.names[schema.names.index("exact") + 1 :]
+    if TEXT in further:
+        columns[TEXT] = pa.array([text for answer in lowered for text in _objects(answer, str)], pa.string())
+    if ITEMS in further:
+        columns[ITEMS] = _items([one for answer in lowered for one in _objects(answer, list)])
+    if further[-2:] == [*INTERVAL_COLUMNS]:
         bounds = [
             part.bounds.get(item.expression, (answer.values, answer.values))
             for (part, item), answer in zip(owners, lowered, strict=True)
@@ -303,6 +333,33 @@ def _long_batch(parts: list[QueryAnswers], schema: pa.Schema) -> pa.RecordBatch:
     length = len(place)
     arrays = [columns[field.name] if field.name in columns else pa.nulls(length, field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
+def _objects(lowered: Lowered, kind: type) -> list[Any]:
+    """The answers that are strings, or those that are lists; None elsewhere."""
+    if not lowered.is_object:
+        return [None] * len(lowered.values)
+    assert lowered.exact is not None
+    known = zip(lowered.exact.tolist(), lowered.valid.tolist())
+    return [value if is_valid and isinstance(value, kind) else None for value, is_valid in known]
+
+
+def _items(lists: list[Any]) -> pa.Array:
+    """Lists of values as lists of what the long table has of an answer."""
+    return pa.array([None if one is None else [_item(value) for value in one] for one in lists], FURTHER_COLUMNS[ITEMS])
+
+
+def _item(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {TEXT: value}
+    return {"value": float(value)} if isinstance(value, float) else {"value": float(value), "exact": int(value)}
+
+
+def _of_items(items: pa.ChunkedArray, kind: Type) -> list[Any]:
+    """The inverse, of the values of a list."""
+    name = TEXT if kind is Type.STRING else "value" if kind is Type.DOUBLE else "exact"
+    lists = (None if one is None else [item[name] for item in one] for one in items.to_pylist())
+    return [[value == 1 for value in one] if one and kind is Type.BOOLEAN else one for one in lists]
 
 
 def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
@@ -351,11 +408,8 @@ def wide(answers: pa.Table, workload: Workload, query: str) -> pa.Table:
         if isinstance(item.expression, Attribute):
             columns[label] = first.column(item.expression.name)
         else:
-            kind = result_type(item.expression, stream)
             is_interval = may_be_interval(stream, bound, item.expression)
-            values, exact = parts[item].column("value"), parts[item].column("exact")
-            has_values = kind is Type.DOUBLE or (is_interval and is_exact(item.expression))
-            columns[label] = values if has_values else exact.cast(public_type(kind))
+            columns[label] = _typed_column(parts[item], stream, item.expression, is_interval=is_interval)
             if is_interval:
                 columns |= {f"{label} {name}": parts[item].column(name) for name in INTERVAL_COLUMNS}
     return pa.table(columns)
@@ -392,9 +446,51 @@ def result_type(call: Expression, stream: Stream) -> Type:
     return CATALOGUE[call.function].result_type(argument or Type.BIGINT)
 
 
+def is_list(call: Expression) -> bool:
+    """Whether answers are lists."""
+    return isinstance(call, AggregateCall) and CATALOGUE[call.function].is_list
+
+
+def is_object(call: Expression, stream: Stream) -> bool:
+    """Whether answers are strings or lists."""
+    return is_list(call) or result_type(call, stream) is Type.STRING
+
+
+def answer_type(call: Expression, stream: Stream) -> pa.DataType:
+    """The Arrow type that users see of answers."""
+    kind = public_type(result_type(call, stream))
+    return pa.list_(kind) if is_list(call) else kind
+
+
+def array_of_objects(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Strings or lists in the type that users see; None is NULL."""
+    if pa.types.is_list(kind) and pa.types.is_timestamp(kind.value_type):
+        return pa.array(values, pa.list_(pa.int64())).cast(kind)
+    return pa.array(values, kind)
+
+
+def objects_or_none(values: npt.NDArray[Any], valid: npt.NDArray[np.bool_]) -> list[Any]:
+    """Strings or lists, None where they are not valid."""
+    return [value if is_valid else None for value, is_valid in zip(values.tolist(), valid.tolist())]
+
+
+def _typed_column(rows: pa.Table, stream: Stream, call: Expression, *, is_interval: bool) -> pa.ChunkedArray:
+    """A column of a wide table from the rows of a long one."""
+    kind = result_type(call, stream)
+    if is_list(call):
+        return pa.chunked_array([array_of_objects(_of_items(rows.column(ITEMS), kind), answer_type(call, stream))])
+    if kind is Type.STRING:
+        return rows.column(TEXT)
+    if kind is Type.DOUBLE or (is_interval and is_exact(call)):
+        return rows.column("value")
+    return rows.column("exact").cast(public_type(kind))
+
+
 def _typed(call: AggregateCall, lowered: Lowered, stream: Stream) -> pa.Array:
     """An aggregate's answers in the type that HAVING compares."""
     kind = result_type(call, stream)
+    if kind is Type.STRING:
+        return pa.array(_objects(lowered, str), pa.string())
     if kind is Type.DOUBLE or lowered.exact is None:
         return _values(lowered).cast(arrow_type(kind))
     return _exact(lowered).cast(arrow_type(kind))
@@ -410,9 +506,9 @@ def _exact(lowered: Lowered) -> pa.Array:
 
 
 def _integers(lowered: Lowered) -> Ints:
-    return (
-        np.zeros(len(lowered.values), np.int64) if lowered.exact is None else lowered.exact.astype(np.int64, copy=False)
-    )
+    if lowered.exact is None or lowered.is_object:
+        return np.zeros(len(lowered.values), np.int64)
+    return lowered.exact.astype(np.int64, copy=False)
 
 
 def _dictionary(places: npt.NDArray[np.int32], values: pa.Array) -> pa.Array:

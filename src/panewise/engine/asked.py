@@ -18,7 +18,7 @@ from panewise.aggregates.components import Component
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
 from panewise.engine.closed_windows import Folded
-from panewise.language.expressions import AggregateCall, Comparison, Expression, Logical, aggregates_of
+from panewise.language.expressions import AggregateCall, Comparison, aggregates_of, conjuncts
 from panewise.language.expressions import Literal as Constant
 from panewise.planning.optimize import components_of
 from panewise.planning.trees import PlannedAggregate, PlannedQuery
@@ -125,7 +125,7 @@ def _threshold(planned: PlannedQuery) -> tuple[_Comparing, int | float] | None:
     having = planned.query.having
     if having is None or len(set(aggregates_of(having))) != 1:
         return None
-    for condition in _all_needed(having):
+    for condition in conjuncts(having):
         match condition:
             case Comparison(
                 operator=operator, left=AggregateCall() as call, right=Constant(value=limit, type=kind)
@@ -134,15 +134,6 @@ def _threshold(planned: PlannedQuery) -> tuple[_Comparing, int | float] | None:
                 aggregate = next(one for one in planned.aggregates if one.call == call)
                 return None if limit != limit else ((aggregate, operator, kind is Type.BIGINT), limit)
     return None
-
-
-def _all_needed(having: Expression) -> Iterator[Expression]:
-    """Conditions that must all hold."""
-    if isinstance(having, Logical) and having.operator == "AND":
-        yield from _all_needed(having.left)
-        yield from _all_needed(having.right)
-    else:
-        yield having
 
 
 class Asked:

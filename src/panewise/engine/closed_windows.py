@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
-from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.lowering import Lowered, objects_of
 from panewise.aggregates.sketches import Sketches
 from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups, QueryAnswers, overflows_of, rows_that_pass
 from panewise.engine.joined import fold_joined
+from panewise.engine.kept import ranks_of_strings
 from panewise.engine.sketches import fold_sketches, open_in_place
 from panewise.engine.thresholds import passing
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, fold_sum_pairs, prefix_sums
@@ -35,6 +37,7 @@ from panewise.windows.instances import ends_of, starts_of
 
 if TYPE_CHECKING:
     from panewise.engine.packed_rows import PackedRows
+    from panewise.engine.picked_rows import PickedRows
     from panewise.engine.rows import Multisets
 
 Ints = npt.NDArray[np.int64]
@@ -48,9 +51,12 @@ FEW = 8
 
 
 class View:
-    """The rows that pass one predicate, sorted by (key, slot). Columns are picked when they are first needed."""
+    """The rows that pass one predicate, sorted by (key, slot); several may have the same.
 
-    def __init__(self, rows: PackedRows, chosen: Ints | None) -> None:
+    Columns are picked when they are first needed.
+    """
+
+    def __init__(self, rows: PackedRows | PickedRows, chosen: Ints | None) -> None:
         self._rows = rows
         self._chosen = chosen
         self._columns: dict[str, Column] = {}
@@ -83,8 +89,7 @@ class View:
     def runs(self, component: Component) -> Multisets:
         """The multisets of a component."""
         if component not in self._runs:
-            runs = self._rows.multisets[component]
-            self._runs[component] = runs if self._chosen is None else runs.take(self._chosen)
+            self._runs[component] = self._rows.multisets(component, self._chosen)
         return self._runs[component]
 
 
@@ -98,6 +103,10 @@ class Lowering(ABC):
     @abstractmethod
     def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
         """The folded columns of a component, one value for each answer, of some answers or of all."""
+
+    def runs(self, component: Component, rows: Ints | None = None) -> tuple[Multisets, Ints, Ints]:
+        """The multisets of a component, and the range of them that each answer, some or all, is made from."""
+        raise AssertionError("trees with multisets are folded over ranges of rows")
 
     def lowered(self, aggregate: PlannedAggregate, rows: Ints | None = None) -> Lowered:
         """The answers of an aggregate, some or all; all are kept for other queries."""
@@ -238,9 +247,9 @@ class Fold(Folded):
         kind, names = component.kind, component.column_names()
         if kind.is_joined:
             return fold_joined(kind, [view.column(name) for name in names], low, high)
+        if kind.is_sketch:
+            return (fold_sketches(kind, view.sketches(component), low, high),)
         match kind:
-            case Kind.QUANTILES | Kind.DISTINCT | Kind.FREQUENT:
-                return (fold_sketches(kind, view.sketches(component), low, high),)
             case Kind.SUM_FLOAT:
                 return fold_sum_pairs(view.column(names[0]), view.column(names[1]), low, high)
             case Kind.SQUARES:
@@ -327,6 +336,10 @@ class _FoldedInput:
     def is_boolean(self) -> bool:
         return self.input is not None and self.fold.plan.inputs[self.input].type is Type.BOOLEAN
 
+    @property
+    def is_string(self) -> bool:
+        return self.input is not None and self.fold.plan.inputs[self.input].type is Type.STRING
+
     def ints(self, kind: Kind) -> tuple[Ints, ...]:
         return self.fold.component(Component(kind, self.input), self.rows)
 
@@ -337,20 +350,22 @@ class _FoldedInput:
         return self.fold.component(Component(kind, self.input), self.rows)[0]
 
     def select(self, ranks: Ints) -> Column:
-        runs, low, high = self._multisets()
+        runs, low, high = self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
         return select_ranks(runs.items, runs.counts, runs.offsets, low, high, ranks)
 
     def distinct(self) -> Ints:
-        runs, low, high = self._multisets()
+        runs, low, high = self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
         return count_distinct(runs.items, runs.offsets, low, high)
 
     def mode(self) -> Column:
-        runs, low, high = self._multisets()
-        return most_frequent(runs.items, runs.counts, runs.offsets, low, high)
-
-    def _multisets(self) -> tuple[Multisets, Ints, Ints]:
-        assert isinstance(self.fold, Fold), "trees with multisets are folded over ranges of rows"
-        return self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
+        runs, low, high = self.fold.runs(Component(Kind.VALUES, self.input), self.rows)
+        if runs.strings is None:
+            return most_frequent(runs.items, runs.counts, runs.offsets, low, high)
+        # Of several, the least by its bytes, which the numbers of strings do not tell.
+        codes, places = np.unique(runs.items, return_inverse=True)
+        ranks, strings = ranks_of_strings(runs.strings.decode(codes.astype(np.int64)))
+        modes = most_frequent(ranks[places], runs.counts, runs.offsets, low, high)
+        return objects_of(strings.take(pa.array(modes)).to_pylist() if len(strings) else [None] * len(low), len(low))
 
 
 @dataclass

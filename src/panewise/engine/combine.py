@@ -18,6 +18,7 @@ from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type, canonical, frozen, numbers_of
 from panewise.engine.joined import lift_joined
+from panewise.engine.kept import lift_kept
 from panewise.engine.rows import fold_stretches
 from panewise.engine.sketches import SKETCH_TYPE, lift_distinct, lift_frequent, lift_quantiles
 from panewise.engine.tables import ColumnTable, IntTable
@@ -170,12 +171,11 @@ class Combiner:
     def _input(self, place: int) -> tuple[Column, Bools]:
         if place not in self._numbers:
             column = self._batch.column(f"input_{place}")
-            if pa.types.is_struct(column.type):
-                valid = np.asarray(column.is_valid()) if column.null_count else _NOTHING_NULL
-                self._numbers[place] = numbers_of(column.field(PAIR[0]))[0], valid
-            elif self._plan.inputs[place].type is Type.STRING:
-                valid = np.asarray(column.is_valid()) if column.null_count else _NOTHING_NULL
+            valid = np.asarray(column.is_valid()) if column.null_count else _NOTHING_NULL
+            if self._plan.inputs[place].type is Type.STRING:
                 self._numbers[place] = np.empty(0, np.int64), valid
+            elif pa.types.is_struct(column.type):
+                self._numbers[place] = numbers_of(column.field(PAIR[0]))[0], valid
             else:
                 self._numbers[place] = numbers_of(column)
         return self._numbers[place]
@@ -226,6 +226,8 @@ class Combiner:
 
     def _sketches(self, component: Component, index: Ints, size: int) -> pa.Array:
         """The sketch of each partial."""
+        if component.kind.is_kept:
+            return self._kept(component, index, size)
         if component.kind is Kind.DISTINCT:
             # A repeated value counts once, and removing repeats first costs less than adding them again.
             return lift_distinct(self._multiset(component, index, size)[0])
@@ -233,6 +235,18 @@ class Combiner:
             return lift_frequent(*self._multiset(component, index, size))
         assert component.input is not None
         return lift_quantiles(*self._input(component.input), index, size)
+
+    def _kept(self, component: Component, index: Ints, size: int) -> pa.Array:
+        """The kept values of each partial."""
+        assert component.input is not None
+        column = self._batch.column(f"input_{component.input}")
+        read = self._plan.inputs[component.input].expression
+        if not isinstance(read, Pair):
+            valid = np.asarray(column.is_valid()) if column.null_count else _NOTHING_NULL
+            return lift_kept(component.kind, column, None, 1, valid, index, size)
+        valid = np.asarray(column.is_valid()) if column.null_count else _NOTHING_NULL
+        values, orders = column.field(PAIR[0]), numbers_of(column.field(PAIR[1]))[0]
+        return lift_kept(component.kind, values, orders, read.most, valid, index, size)
 
     def _multiset(self, component: Component, index: Ints, size: int) -> list[pa.Array]:
         """Each partial's different values with their counts, as two lists with common offsets."""

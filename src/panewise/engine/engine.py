@@ -17,7 +17,8 @@ from panewise.engine.answers import AnswerColumns
 from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver, check_callables
 from panewise.engine.closed_tables import Answers
 from panewise.engine.closing import Closing, Time
-from panewise.engine.explain import explain_engine
+from panewise.engine.event_log import EventLog
+from panewise.engine.explain import explain_engine, plan_at_work
 from panewise.engine.ingest import read_events
 from panewise.engine.lookup import first_values
 from panewise.engine.names import aggregate_query, instead, on_demand_query, row_query, text_of
@@ -36,6 +37,7 @@ from panewise.errors import ArgumentError, KeysError, QueryKindError, UnknownNam
 from panewise.language.reader import changed, read
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
+from panewise.planning.plan import Plan
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.windows.clock import to_microseconds
@@ -102,7 +104,7 @@ class Engine(Closing):
         }
         self._row_queries = RowQueries(self._streams)
         self._row_queries.add(self._workload.row_queries.values())
-        self._singles: dict[str, SingleLookups] = {}
+        self._singles: dict[str, SingleLookups[EventLog]] = {}
 
     # What shows an engine is loaded when somebody looks: a first answer does not wait for it.
 
@@ -360,8 +362,8 @@ class Engine(Closing):
             StatementError: A statement is wrong, or a name is taken.
             MemoryBudgetError: The workload would hold more than `memory_limit`.
 
-        Cost: planning the new queries. If their plan costs more than the tolerance allows, all queries of the stream
-            are planned anew.
+        Cost: planning the new queries. If the plan then costs more than the tolerance allows, all queries of the stream
+            are planned anew; of more than 64, at the next advance.
         """
         workload, named = changed(self._workload, statements)
         columns = self._columns.after(self._workload, workload, named)
@@ -381,7 +383,7 @@ class Engine(Closing):
             if gone:
                 # Not before: a query may take over what another one that goes has left.
                 self._streams[name].free()
-            self._streams[name].check_plan()
+            self._streams[name].plan_changed()
         rows_before, rows_after = self._workload.row_queries, workload.row_queries
         for name in rows_before:
             if rows_after.get(name) is not rows_before[name]:
@@ -398,7 +400,7 @@ class Engine(Closing):
         Raises:
             PanewiseError: There is no such query.
 
-        Cost: a copy of the names, and O(slots) to drop the partials that no query needs any more.
+        Cost: O(trees), and O(slots) to drop the partials that no query needs any more.
         """
         workload = self._workload
         if text_of(query, "a query") in workload.row_queries:
@@ -409,7 +411,7 @@ class Engine(Closing):
         bound = aggregate_query(self._workload, query)
         self._stream(bound.stream).remove(query)
         self._stream(bound.stream).free()
-        self._stream(bound.stream).check_plan()
+        self._stream(bound.stream).plan_changed()
         self._singles.pop(query, None)
         self._workload = workload.without(query)
         self._columns = self._columns.after(workload, self._workload, [query])
@@ -469,6 +471,14 @@ class Engine(Closing):
             "structures": {name: state.structures.statistics() for name, state in self._streams.items()},
             "row_queries": self._row_queries.statistics(),
         }
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in use, with what it costs at the rate that was seen.
+
+        Cost: O(queries).
+        """
+        return plan_at_work(self._workload, self._streams)
 
     def explain(self, *, analyze: bool = False) -> str:
         """Show the plan in use as text: which queries share what, what it costs, and why.
@@ -537,7 +547,7 @@ class Engine(Closing):
             raise UnknownNameError(f"no stream named {name!r}{instead(name, list(self._streams))}")
         return self._streams[name]
 
-    def _single(self, name: str) -> SingleLookups:
+    def _single(self, name: str) -> SingleLookups[EventLog]:
         """What an on-demand query prepares for lookups of one group."""
         single = self._singles.get(text_of(name, "a query"))
         if single is None:
@@ -547,7 +557,7 @@ class Engine(Closing):
         return single
 
     def _find_one(
-        self, single: SingleLookups, state: StreamState, at_us: int | None, key: tuple[object, ...]
+        self, single: SingleLookups[EventLog], state: StreamState, at_us: int | None, key: tuple[object, ...]
     ) -> FoundOne | None:
         """The answers of one group as plain values; None if they need a table."""
         at_us = state.now_us if at_us is None else at_us

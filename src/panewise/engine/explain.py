@@ -13,15 +13,20 @@ from dataclasses import dataclass, replace
 from math import expm1
 
 from panewise.engine.generation import Generation, TreeState
-from panewise.engine.slot_store import MOVED_ROWS
 from panewise.engine.stream_state import StreamState
+from panewise.language.model import Query
+from panewise.language.printer import print_window
 from panewise.language.workload import Workload
-from panewise.planning.cost import Prices
+from panewise.planning.cost import Prices, moving_windows
 from panewise.planning.optimize import optimize
 from panewise.planning.plan import Plan
 from panewise.planning.trees import DEFAULT_RATE, Clock, StreamPlan
+from panewise.windows import Window, reports_by_substream
 from panewise.windows.clock import show_time
 from panewise.windows.slots import lengths_in_slots
+
+MOST_CHOICES = 10
+"""So many windows of a tree are shown with their choice."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +73,16 @@ def overflow_lines(streams: Mapping[str, StreamState]) -> list[str]:
     """A line on the queries with answers that do not fit; none if all fit."""
     counts = {name: count for state in streams.values() for name, count in state.overflows.counts.items()}
     shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    return [f"NULL because a sum does not fit in a BIGINT: {shown}"] if counts else []
+    return [f"NULL because a sum does not fit in a BIGINT or a list in its bound: {shown}"] if counts else []
 
 
 def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan:
-    """The plan of all generations together. Cost: O(queries), and planning those that are answered on demand."""
-    asked = replace(workload, queries={q.name: q for q in workload.queries.values() if not q.window.is_sliding})
+    """The plan of all generations together, with what it costs at the rate that was seen.
+
+    A plan has one rate; it is that of the stream with most events.
+    Cost: O(queries), and planning those that are answered on demand.
+    """
+    asked = replace(workload, queries={q.name: q for q in workload.queries.values() if _is_in_no_tree(q)})
     plans: dict[str, StreamPlan] = {}
     trees = bases = 0
     for name, state in streams.items():
@@ -81,9 +90,16 @@ def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan
             plans[f"{name} {place}"] = _at_work(generation, trees, bases)
             trees += len(generation.plan.trees)
             bases += len(generation.plan.bases)
-    prices = next((state.prices for state in streams.values()), Prices())
-    rate = None if prices.rate == DEFAULT_RATE else prices.rate
-    return replace(optimize(asked, rate=rate, groups=prices.groups), streams=plans)
+    busiest = max(streams.values(), key=lambda state: state.accepted, default=None)
+    prices, seen_rate = (Prices(), None) if busiest is None else (busiest.prices, busiest.seen_rate)
+    plan = optimize(asked, rate=None if prices.rate == DEFAULT_RATE else prices.rate, groups=prices.groups)
+    if seen_rate is not None:
+        plan = replace(plan, rate=seen_rate, rate_is_assumed=False)
+    return replace(plan, streams=plans)
+
+
+def _is_in_no_tree(query: Query) -> bool:
+    return not query.window.is_sliding or reports_by_substream(query.window)
 
 
 def predicted(at_work: TreeState, state: StreamState) -> TreeWork:
@@ -127,12 +143,9 @@ def _folded_at(lengths: list[int], slide: int, fragments: float, visits: int) ->
 
     Of the others the longest covers the fragments of all.
     """
-    longest_first = sorted(lengths, reverse=True)
-    ways = [
-        (MOVED_ROWS * 2 * moving + rest / slide, visits * moving + rest / slide)
-        for moving, rest in enumerate([*longest_first, 0])
-    ]
-    return fragments * min(ways, key=lambda way: way[0])[1]
+    covered = [length / slide for length in sorted(lengths, reverse=True)]
+    moving = moving_windows(covered)
+    return fragments * (visits * moving + sum(covered[moving : moving + 1]))
 
 
 def _windows_by_predicate(at_work: TreeState) -> Iterable[set[tuple[int, int]]]:
@@ -173,4 +186,17 @@ def _analysis(number: int, at_work: TreeState, state: StreamState) -> list[str]:
         f"  fed         {model.fed:,.0f} partials predicted, {store.fed:,} counted",
         f"  folded      {model.folded:,.0f} combines predicted, {store.folded:,} counted",
         f"  held        {store.live_rows:,} fragments of {store.live_keys:,} groups, {store.bytes_held:,} bytes",
+        *_closing_lines(list(store.choices)),
     ]
+
+
+def _closing_lines(choices: list[tuple[Window, bool, float, float]]) -> list[str]:
+    """How windows close that end again and again, and why so."""
+    lines = []
+    for window, is_moving, moved, folded in choices[:MOST_CHOICES]:
+        way = "is carried on" if is_moving else "is folded anew"
+        costs = f"{moved:,.0f} a closing to carry it on, {folded:,.0f} to fold it anew"
+        lines.append(f"  closes      {print_window(window)} {way}: {costs}")
+    if len(choices) > MOST_CHOICES:
+        lines.append(f"              and {len(choices) - MOST_CHOICES:,} windows more")
+    return lines

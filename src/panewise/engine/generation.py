@@ -60,6 +60,8 @@ class TreeState:
         self._exact_from: dict[str, int | None] = dict.fromkeys(self._queries, held_from)
         self._asked: Asked | None = None
         self._windows = _count_windows(self._queries)
+        self.has_lost_window = False
+        """Whether no query has some window any more that one had when slots were last dropped."""
 
     @property
     def queries(self) -> Mapping[str, PlannedQuery]:
@@ -167,6 +169,7 @@ class TreeState:
         self.store.evict(oldest)
         if self.tree.session_gap_us:
             self.store.evict_sessions(closed)
+        self.has_lost_window = False
         self.held_from = max(oldest * self.tree.granularity, self.held_from if self.held_from is not None else -(2**63))
 
     def ready(self, closed: int) -> list[str]:
@@ -195,12 +198,17 @@ class TreeState:
 
     def remove(self, name: str) -> bool:
         """Take a query out; returns whether it was here and active."""
-        self._waiting.pop(name, None)
+        if self._waiting.pop(name, None) is not None:
+            self.has_lost_window = True
         planned = self._queries.pop(name, None)
         if planned is None:
             return False
         self._asked = None
-        self._windows -= Counter(planned.windows)
+        for window in planned.windows:
+            self._windows[window] -= 1
+            if not self._windows[window]:
+                del self._windows[window]
+                self.has_lost_window = True
         del self._exact_from[name]
         return True
 
@@ -226,7 +234,8 @@ class Generation:
         *,
         waits: bool = False,
     ) -> None:
-        self.queries = tuple(queries)
+        self.queries = list(queries)
+        self._known = {query.name for query in queries}
         self.prices = prices
         self.plan = plan_stream(stream, queries, prices, shape=shape)
         self.trees = [TreeState(self.plan, tree, held_from[tree.clock], waits=waits) for tree in self.plan.trees]
@@ -292,12 +301,14 @@ class Generation:
         """Open trees for the queries that some base can feed, without a further pass over events; return the others."""
         before = len(self.plan.trees)
         # A name that was used before still means the query that it meant then.
-        known = {query.name for query in self.queries}
+        known = self._known
         self.plan, left = grow(self.plan, [query for query in queries if query.name not in known], self.prices)
         left += [query for query in queries if query.name in known]
         fresh = self.plan.trees[before:]
         self.trees += [TreeState(self.plan, tree, held_from[tree.clock]) for tree in fresh]
-        self.queries += tuple(planned.query for tree in fresh for planned in tree.queries)
+        for planned in (planned for tree in fresh for planned in tree.queries):
+            self.queries.append(planned.query)
+            known.add(planned.query.name)
         return left
 
     def remove(self, name: str) -> bool:

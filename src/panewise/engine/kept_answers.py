@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 
 class KeptAnswers:
-    """The answers of some keys; an answer of no key overflows, as none is a sum."""
+    """The answers of some keys."""
 
     def __init__(self, keys: int) -> None:
         self._is_fresh = np.zeros(keys, np.bool_)

@@ -6,6 +6,7 @@ and combined as one slot: "materialize none" of Arasu and Widom, section 3. Quer
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from panewise.engine.combine import Combiner
 from panewise.engine.event_log import EventLog, one_batch
 from panewise.engine.on_demand.kernel_answers import Arrays
 from panewise.engine.on_demand.scalars import Values, as_scalars
+from panewise.engine.on_demand.sequence import S
 from panewise.engine.on_demand.served import Keys, labelled_aggregates
-from panewise.engine.on_demand.shared_structures import SharedStructures
+from panewise.engine.on_demand.shared_structures import EventStructures, SharedStructures
 from panewise.engine.projection import project
 from panewise.engine.slot_store import SlotStore
 from panewise.engine.tables import KeyTable
@@ -42,7 +44,7 @@ def lookup_answers(
     at_us: int | None,
     since_us: int | None,
     within: TimeGrams,
-    structures: SharedStructures,
+    structures: EventStructures,
     keys: Keys | None = None,
 ) -> QueryAnswers:
     """The answers of an on-demand query at a time; `at_us` is None while there has been neither event nor watermark.
@@ -51,10 +53,10 @@ def lookup_answers(
     groups are answered.
     """
     if at_us is None:
-        return _over_nothing(stream, query, NO_TIME, NO_TIME)
+        return over_nothing(stream, query, NO_TIME, NO_TIME)
     looked = within.lookup(query, log, at_us, since_us)
     if looked is not None:
-        return _of_intervals(query, looked, *_covered_times(query, at_us, looked.times))
+        return of_intervals(query, looked, *_covered_times(query, at_us, looked.times))
     answered = structures.lookup(query, log, at_us, since_us, keys)
     if answered is not None:
         return answered
@@ -68,26 +70,35 @@ def lookup_arrays(
     at_us: int | None,
     since_us: int | None,
     within: TimeGrams,
-    structures: SharedStructures,
+    structures: EventStructures,
     keys: Keys,
 ) -> tuple[Arrays, int]:
     """The answers of some groups at a time by the names of SELECT, and how many do not fit in 64 bits.
 
     A group without an answer is masked.
     """
-    arrays = None if at_us is None else structures.lookup_arrays(query, log, at_us, since_us, keys)
+    found = None if at_us is None else structure_arrays(structures, query, log, at_us, since_us, keys)
+    if found is not None:
+        return found
+    answers = lookup_answers(stream, query, log, at_us, since_us, within, structures, keys)
+    return arrays_of(answers, keys), answers.overflows
+
+
+def structure_arrays(
+    structures: SharedStructures[S], query: Query, source: S, at: int, since_us: int | None, keys: Keys
+) -> tuple[Arrays, int] | None:
+    """The answers of some groups as arrays, from structures; None if what the window covers must be read."""
+    arrays = structures.lookup_arrays(query, source, at, since_us, keys)
     if arrays is not None:
         return arrays
-    size = len(keys[query.group_by[0]])
-    found = None if at_us is None else structures.lookup_many(query, log, at_us, since_us, keys)
-    if found is not None:
-        places, lowered, overflows = found.places, found.lowered, found.overflows
-    else:
-        answers = lookup_answers(stream, query, log, at_us, since_us, within, structures, keys)
-        places, lowered = _places_of(answers, keys, size)
-        overflows = answers.overflows
-    arrays_of = {label: _scattered(places, lowered[call], size) for label, call in labelled_aggregates(query)}
-    return arrays_of, overflows
+    found = structures.lookup_many(query, source, at, since_us, keys)
+    return None if found is None else (_scattered(query, found.places, found.lowered, keys), found.overflows)
+
+
+def arrays_of(answers: QueryAnswers, keys: Keys) -> Arrays:
+    """The answers of the groups that were asked for, in their order; a group without an answer is masked."""
+    size = len(next(iter(keys.values())))
+    return _scattered(answers.query, *_places_of(answers, keys, size), keys)
 
 
 def first_values(answers: QueryAnswers) -> Values | None:
@@ -101,7 +112,13 @@ def first_values(answers: QueryAnswers) -> Values | None:
     return values
 
 
-def _scattered(places: Ints, lowered: Lowered, size: int) -> np.ma.MaskedArray[Any, Any]:
+def _scattered(query: Query, places: Ints, lowered: Mapping[Expression, Lowered], keys: Keys) -> Arrays:
+    """Answers at their places among the groups that were asked for, the others masked."""
+    size = len(next(iter(keys.values())))
+    return {label: _at_places(places, lowered[call], size) for label, call in labelled_aggregates(query)}
+
+
+def _at_places(places: Ints, lowered: Lowered, size: int) -> np.ma.MaskedArray[Any, Any]:
     """Answers at their places in an array of the given size, the others masked."""
     values = lowered.values if lowered.exact is None else lowered.exact
     if len(places) == size:
@@ -145,7 +162,7 @@ def _from_log(
     for closed in store.close(Asked(tree.queries), None, None):
         groups = closed.fold.groups.decode(closed.fold.keys)
         return closed.answers(*_times(stream, query, at_us, batch, times, groups, len(closed)))
-    return _over_nothing(stream, query, *_covered_times(query, at_us, times))
+    return over_nothing(stream, query, *_covered_times(query, at_us, times))
 
 
 def _of_keys(stream: Stream, batch: pa.RecordBatch, keys: Keys) -> pa.RecordBatch:
@@ -156,7 +173,7 @@ def _of_keys(stream: Stream, batch: pa.RecordBatch, keys: Keys) -> pa.RecordBatc
     return batch.filter(pa.array(found >= 0))
 
 
-def _over_nothing(stream: Stream, query: Query, start_us: int, end_us: int) -> QueryAnswers:
+def over_nothing(stream: Stream, query: Query, start_us: int, end_us: int) -> QueryAnswers:
     """One row of counts 0 and NULLs for an ungrouped query, no row for a grouped one."""
     size = 0 if query.group_by else 1
     lowered: dict[Expression, Lowered] = {call: nothing(call, size) for call in query.aggregates}
@@ -165,7 +182,7 @@ def _over_nothing(stream: Stream, query: Query, start_us: int, end_us: int) -> Q
     return answers.having(stream).with_computed(stream)
 
 
-def _of_intervals(query: Query, looked: Looked, start_us: int, end_us: int) -> QueryAnswers:
+def of_intervals(query: Query, looked: Looked, start_us: int, end_us: int) -> QueryAnswers:
     """One row, of the middles of the intervals."""
     known = {call: interval for call, interval in looked.intervals.items() if interval is not None}
     lowered: dict[Expression, Lowered] = {call: nothing(call, 1) for call in looked.intervals.keys() - known.keys()}

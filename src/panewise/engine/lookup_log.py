@@ -181,7 +181,12 @@ def plain_columns(table: pa.Table, leave_out: Sequence[str] = ()) -> Columns:
 
 def plain_column(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """One column as JSON has it."""
-    found: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.int64())
+    elif pa.types.is_list(kind) and pa.types.is_timestamp(kind.value_type):
+        column = column.cast(pa.list_(pa.int64()))
+    found: list[Any] = column.to_pylist()
     return found
 
 

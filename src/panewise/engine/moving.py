@@ -7,12 +7,16 @@ others (extremes, sums of doubles) have two parts, as in a queue of two stacks: 
 back, what came after it in the front. Rows enter the front. For the back it is noted, when it is made, what remains of
 a key's back once a row leaves; when all of it has left, the front becomes the back. The notes are made block by block
 and, within the oldest block only, row by row, so that they take less memory than the rows. A row that comes late is
-put where it belongs: into the totals, or into the front or the back and the notes of all older blocks.
+put where it belongs: into the totals, or into the front or the back and the notes of all older blocks. Where a key has
+few rows, parts and notes would be larger than these: there is only a front then, and a key that a row leaves is folded
+anew from its rows.
 Multisets and sketches have no totals: the answers made of them are kept for each key until a row of it enters or
-leaves, and are then made anew from the rows of that key.
+leaves, and are then made anew. Multisets of many rows a key are kept in order, and so is what they are made from; for
+others, the rows of that key are folded.
 
 Cost: a move is O(rows that enter and leave), amortised, and O(keys) for each component that is read. A row that is late
-costs O(blocks). An answer of multisets or sketches that changed costs the rows of its key.
+costs O(blocks). An answer of multisets or sketches that changed costs the rows of its key; where these are kept in
+order, one sweep over them.
 Space: a few words for each key and component, and a note for each key of a block.
 Needs: for totals, components of a fixed number of words with an associative and commutative combine.
 Source: Arasu and Widom, VLDB 2004 (landmark intervals); Tangwongsan, Hirzel, Schneider, "Low-Latency Sliding-Window
@@ -38,12 +42,15 @@ from panewise.aggregates.types import Type
 from panewise.engine.answers import Groups
 from panewise.engine.closed_windows import Folded, Lowering
 from panewise.engine.kept_answers import KeptAnswers
+from panewise.engine.kept_multisets import KeptMultisets
 from panewise.engine.packed_rows import NO_END
 from panewise.engine.picked_rows import PickedRows, PredicateRows
+from panewise.engine.rows import Multisets
 from panewise.kernels.moving_windows import count_events, note_doubles, note_extremes, note_squares
 from panewise.kernels.nested_windows import add_doubles, add_integers, add_sums_of_squares, keep_extremes
 from panewise.kernels.pairs import sum_pairs
 from panewise.kernels.squares import sum_squares
+from panewise.planning.memory import FEWEST_BLOCKS
 from panewise.planning.trees import PlannedAggregate, StreamPlan
 
 Ints = npt.NDArray[np.int64]
@@ -52,8 +59,8 @@ Numbers = npt.NDArray[np.unsignedinteger[Any]]
 FoldOfKeys = Callable[[Ints, int, int], Lowering]
 """The fold of the rows of some keys, between two slots."""
 
-FEWEST_BLOCKS = 4
-"""The back has at least so many blocks, unless it has fewer slots than their square."""
+MORE_KEYS = 32
+"""There is room for one key more in so many."""
 _EVENTS = Component(Kind.ROWS)
 _ONE_LINE = np.zeros(1, np.uint64)
 """The kernels of nested windows put rows into lines of cells; a moving window has one."""
@@ -94,9 +101,9 @@ class _Totals:
         if keys > self.words.shape[1]:
             self.words = np.concatenate([self.words, self._fresh(keys - self.words.shape[1])], axis=1)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self.words[:] = self._start
+    def clear(self, keys: Ints | None = None) -> None:
+        """Forget some keys, or all."""
+        self.words[:, slice(None) if keys is None else keys] = self._start
 
     def renumber(self, used: Ints) -> None:
         """Keep some keys, which get the numbers of their places."""
@@ -161,8 +168,12 @@ class _OpenBlock:
 class MovingWindow:
     """One window over the rows of one predicate. It covers the slots from `start` up to `end`."""
 
-    def __init__(self, components: Iterable[Component], inputs: tuple[Type, ...], start: int) -> None:
+    def __init__(
+        self, components: Iterable[Component], inputs: tuple[Type, ...], start: int, *, has_many: bool = True
+    ) -> None:
         self._inputs = inputs
+        self.has_many = has_many
+        """Whether it is made for many rows a key: with two parts, and with multisets in order."""
         self.start = self.end = self._turn = start
         self.next_start = start
         """Where the next instance begins: rows before it may go as soon as the present one has been read."""
@@ -179,6 +190,7 @@ class MovingWindow:
         self._touched_keys = 0
         self._kept: dict[PlannedAggregate, KeptAnswers] = {}
         """The answers of multisets and sketches."""
+        self._multisets: dict[Component, KeptMultisets] = {}
         self._totals: dict[Component, _Totals] = {}
         self._front: dict[Component, _Totals] = {}
         self._back: dict[Component, _Totals] = {}
@@ -186,32 +198,44 @@ class MovingWindow:
         self._open: _OpenBlock | None = None
         for component in components:
             is_float = component.is_float(inputs)
-            if component.can_be_taken_off(inputs):
+            if component.kind is Kind.VALUES:
+                assert component.input is not None
+                if has_many:
+                    holds_doubles = inputs[component.input] is Type.DOUBLE
+                    self._multisets[component] = KeptMultisets(0, np.float64 if holds_doubles else np.int64)
+            elif component.can_be_taken_off(inputs):
                 self._totals[component] = _Totals(component, is_float, 0)
             else:
                 self._front[component] = _Totals(component, is_float, 0)
-                self._back[component] = _Totals(component, is_float, 0)
-        self.components = frozenset((*self._totals, *self._back))
+                if has_many:
+                    self._back[component] = _Totals(component, is_float, 0)
+        self.components = frozenset((*self._totals, *self._front))
         """What it folds."""
-        self._folds: dict[PlannedAggregate, bool] = {}
+        self._needs: dict[PlannedAggregate, frozenset[Component]] = {}
 
     def folds(self, aggregate: PlannedAggregate) -> bool:
         """Whether all that an aggregate needs is folded here."""
-        if aggregate not in self._folds:
+        return self.components >= self._needed(aggregate)
+
+    def keeps(self, aggregate: PlannedAggregate) -> bool:
+        """Whether all that an aggregate needs is folded here, or kept in order."""
+        return self.components.union(self._multisets) >= self._needed(aggregate)
+
+    def _needed(self, aggregate: PlannedAggregate) -> frozenset[Component]:
+        if aggregate not in self._needs:
             needed: Iterable[Component] = ()
             if aggregate.input is not None:
                 kinds = CATALOGUE[aggregate.call.function].kinds(self._inputs[aggregate.input])
                 needed = (Component(kind, aggregate.input) for kind in kinds)
-            self._folds[aggregate] = self.components.issuperset(needed)
-        return self._folds[aggregate]
+            self._needs[aggregate] = frozenset(needed)
+        return self._needs[aggregate]
 
     @property
     def nbytes(self) -> int:
         """The memory of totals and notes."""
         noted = sum(block.nbytes for block in self._blocks) + (0 if self._open is None else self._open.nbytes)
-        kept = sum(answers.nbytes for answers in self._kept.values())
-        words = sum(cells.nbytes for cells in self._cells())
-        return noted + kept + words + self._touched.nbytes + self._is_touched.nbytes
+        by_key = sum(part.nbytes for part in self._by_key())
+        return noted + by_key + self._touched.nbytes + self._is_touched.nbytes
 
     def move(self, start: int, end: int, source: PredicateRows, keys: int) -> int:
         """Cover the slots from `start` up to `end`, neither of them before where it is; returns the rows visited."""
@@ -245,6 +269,8 @@ class MovingWindow:
                     cells.fold(leaving.keys, tuple(-column for column in leaving.columns(cells.component)))
             if self._back:
                 visited += self._leave_back(start, source)
+            elif self._front:
+                visited += self._fold_anew(np.unique(leaving.keys).astype(np.int64), start, source)
         self.start = start
         return visited + len(leaving)
 
@@ -351,11 +377,18 @@ class MovingWindow:
         self.present_keys += more
         for kept in self._kept.values():
             kept.forget(rows.keys)
+        for component, values in self._multisets.items():
+            values.change(rows.keys, rows.multisets(component), sign)
+
+    def multisets(self, component: Component, keys: Ints) -> tuple[Multisets, Ints, Ints]:
+        """The values of some keys, if they are kept in order, and which range of them each key has."""
+        return self._multisets[component].of(keys)
 
     def component(self, component: Component, keys: Ints) -> tuple[Column, ...]:
         """The folded columns of a component for some keys."""
-        if component in self._totals:
-            return tuple(self._totals[component].words[:, keys])
+        if component not in self._back:
+            cells = self._totals[component] if component in self._totals else self._front[component]
+            return tuple(cells.words[:, keys])
         back, front = self._back[component].words[:, keys], self._front[component].words[:, keys]
         match component.kind:
             case Kind.SUM_FLOAT:
@@ -384,11 +417,13 @@ class MovingWindow:
     def check_invariants(self, source: PredicateRows, keys: int) -> None:
         """The totals are the fold of the rows that the window covers."""
         self._cover(keys)
-        fresh = MovingWindow(self.components, self._inputs, self.start)
+        fresh = MovingWindow((*self.components, *self._multisets), self._inputs, self.start)
         fresh.move(self.start, self.end, source, keys)
         present = self.present()
         assert np.array_equal(present, fresh.present())
         assert len(present) == self.present_keys
+        for component, values in self._multisets.items():
+            values.check_equal(fresh._multisets[component], present)
         for component in self.components:
             words = list(zip(self.component(component, present), fresh.component(component, present), strict=True))
             if component.kind not in (Kind.SUM_FLOAT, Kind.SQUARES):
@@ -403,14 +438,14 @@ class MovingWindow:
     def _cells(self) -> Iterable[_Totals]:
         return (*self._totals.values(), *self._front.values(), *self._back.values())
 
-    def _by_key(self) -> tuple[_Totals | KeptAnswers, ...]:
+    def _by_key(self) -> tuple[_Totals | KeptAnswers | KeptMultisets, ...]:
         """All that is held for each key."""
-        return (*self._cells(), *self._kept.values())
+        return (*self._cells(), *self._kept.values(), *self._multisets.values())
 
     def _cover(self, keys: int) -> None:
         if keys > self._keys:
             # A little more than is needed: some keys come with every move.
-            keys = max(keys, self._keys + self._keys // 8)
+            keys = max(keys, self._keys + self._keys // MORE_KEYS)
             more = keys - self._keys
             self._keys = keys
             self._touched = np.concatenate([self._touched, np.empty(more, np.uint32)])
@@ -428,9 +463,20 @@ class MovingWindow:
             kept.forget(left)
         for cells in self._cells():
             cells.clear()
+        for values in self._multisets.values():
+            values.clear()
         self._blocks.clear()
         self._open = None
         self.start = self.end = self._turn = start
+
+    def _fold_anew(self, keys: Ints, start: int, source: PredicateRows) -> int:
+        """Fold some keys from their rows from `start` on. Returns the rows visited."""
+        remaining = source.rows_of_keys(keys, start, self.end)
+        for cells in self._front.values():
+            cells.clear(keys)
+            if len(remaining):
+                cells.fold(remaining.keys, remaining.columns(cells.component))
+        return len(remaining)
 
     def _turn_round(self, source: PredicateRows) -> int:
         """Make a back of all that is covered: the front is empty then. Returns the rows visited."""
@@ -588,7 +634,27 @@ class MovingFold(Folded):
     def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
         if self._here.folds(aggregate):
             return super()._lower(aggregate, rows)
-        return self._here.lowered(aggregate, self.keys if rows is None else self.keys[rows], self._fold_of_keys)
+        fold_of_keys = self._of_multisets if self._here.keeps(aggregate) else self._fold_of_keys
+        return self._here.lowered(aggregate, self.keys if rows is None else self.keys[rows], fold_of_keys)
+
+    def _of_multisets(self, keys: Ints, first: int, end: int) -> Lowering:
+        return _KeptFold(self._here, keys, self.plan)
+
+
+class _KeptFold(Lowering):
+    """What a window holds of some keys, as answers are made from it."""
+
+    def __init__(self, window: MovingWindow, keys: Ints, plan: StreamPlan) -> None:
+        self.plan, self._lowered = plan, {}
+        self._window, self._keys = window, keys
+
+    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
+        """The totals of the keys, of some or of all."""
+        return self._window.component(component, self._keys if rows is None else self._keys[rows])
+
+    def runs(self, component: Component, rows: Ints | None = None) -> tuple[Multisets, Ints, Ints]:
+        """The values of the keys, in order."""
+        return self._window.multisets(component, self._keys if rows is None else self._keys[rows])
 
 
 class JoinedFold(Folded):

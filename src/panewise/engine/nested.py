@@ -48,7 +48,7 @@ FEW_CELLS = 131_072
 
 def can_nest(component: Component) -> bool:
     """Whether a component can be folded this way: it is neither a multiset nor a sketch nor joined."""
-    return component.kind.words > 0 and not component.kind.is_joined
+    return component.kind.has_totals
 
 
 class RowReading:

@@ -35,6 +35,9 @@ def next_closing(state: StreamState) -> NextClosing:
     """The next window of a stream that closes with an event in it, or why none can."""
     queries = _sliding(state)
     name = state.stream.name
+    if not queries and state.substreams:
+        query = next(iter(state.substreams[0].queries))
+        return _none(f"query {query} reports each substream by itself, when it has its next rows")
     if not queries:
         return _none(f"stream {name} has no query of aggregates that slides, so nothing closes; look answers up")
     if state.watermark_us == END_OF_STREAM:

@@ -7,12 +7,14 @@ group) is made once by whoever asks, and handed in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from struct import Struct
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
-from panewise.engine.answers import TIMESTAMP
+from panewise.engine.answers import TIMESTAMP, array_of_objects
 from panewise.engine.on_demand.scalars import Answer
 from panewise.engine.wide_columns import GroupColumn, query_columns, query_schema
 from panewise.language.expressions import Expression
@@ -25,6 +27,8 @@ _NO_BYTES = pa.py_buffer(bytes(8))
 _WHICH = {"values": 0, "exact": 1}
 _SIDES = {"low": 0, "high": 1}
 
+PlainRow = dict[str, Any]
+"""The answers of one group by column; the times of the window are microseconds."""
 Bounds = Mapping[Expression, tuple[float, float]]
 NO_BOUNDS: Bounds = MappingProxyType({})
 
@@ -35,6 +39,7 @@ class OneRow:
     def __init__(self, stream: Stream, query: Query) -> None:
         self.schema = query_schema(stream, query)
         self.nothing = self.schema.empty_table()
+        self._names = self.schema.names
         columns = list(enumerate(query_columns(stream, query), 2))
         calls = [*query.aggregates, *query.computed]
         self._calls = calls
@@ -61,6 +66,22 @@ class OneRow:
     def has_bounds(self) -> bool:
         """Whether some answers may be intervals."""
         return bool(self._bounds)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all answers are plain numbers, so that `plain` has all that a table has."""
+        return not self._bounds and all(kind in (pa.float64(), pa.int64()) for _, kind, _, _ in self._answers)
+
+    def plain(self, of_group: Sequence[pa.Array], start_us: int, end_us: int, answers: Sequence[Answer]) -> PlainRow:
+        """The answers of a group as plain values."""
+        names = self._names
+        row: PlainRow = dict.fromkeys(names)
+        row[names[0]], row[names[1]] = start_us, end_us
+        for place, _ in self._groups:
+            row[names[place]] = of_group[place][0].as_py()
+        for place, _, which, part in self._answers:
+            row[names[place]] = answers[which][part]
+        return row
 
     def of_group(self, values: Mapping[str, pa.Array]) -> list[pa.Array]:
         """The columns of a group, from arrays of one value each; the others are put in later."""
@@ -96,8 +117,10 @@ class OneRow:
         return pa.Table.from_arrays(columns, schema=self.schema)
 
 
-def _array(kind: pa.DataType, value: float | None) -> pa.Array:
-    """An array of one number from its bytes, which takes a third of the time."""
+def _array(kind: pa.DataType, value: Any) -> pa.Array:
+    """An array of one value; a number from its bytes, which takes a third of the time."""
+    if kind not in _PACKED:
+        return array_of_objects([value], kind)
     if value is None:
         return pa.Array.from_buffers(kind, 1, [_NULL_BITS, _NO_BYTES])
     return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(_PACKED[kind].pack(value))])

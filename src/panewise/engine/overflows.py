@@ -1,4 +1,4 @@
-"""Answers that do not fit in 64 bits: NULL for their query alone, counted by query, and told in the log.
+"""Answers that do not fit, in 64 bits or in their bound: NULL for their query alone, counted, and told in the log.
 
 A query with ON OVERFLOW ERROR raises instead.
 """
@@ -9,7 +9,11 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from panewise.aggregates.catalogue import CATALOGUE
+from panewise.aggregates.components import Kind
+from panewise.aggregates.lists import LIST_OVERFLOW
 from panewise.aggregates.lowering import SUM_OVERFLOW
+from panewise.aggregates.types import Type
 from panewise.engine.answers import QueryAnswers
 from panewise.errors import AnswerOverflowError
 from panewise.language.model import Query
@@ -46,12 +50,8 @@ class Overflows:
         total = self._counts[query.name]
         if total >= self._told.get(query.name, 0):
             self._told[query.name] = _TOLD_AGAIN * total
-            _LOGGER.warning(
-                "query %s: %d answers so far are NULL, because the sum of a window does not fit in a BIGINT; use AVG, "
-                "or declare the attribute as DOUBLE; WHERE can leave out the events that are too large",
-                query.name,
-                total,
-            )
+            why = _why(query)
+            _LOGGER.warning("query %s: %d answers so far are NULL, because %s", query.name, total, why)
 
     def forget(self, name: str) -> None:
         """Forget a query that was removed: another one may take its name."""
@@ -69,6 +69,14 @@ def found_in(answers: Iterable[QueryAnswers]) -> list[tuple[Query, int]]:
 
 def _refuse(query: Query) -> None:
     if query.overflow_is_error:
-        raise AnswerOverflowError(
-            f"query {query.name}: {SUM_OVERFLOW}, or leave out ON OVERFLOW ERROR, and such an answer is NULL"
-        )
+        cure = "or leave out ON OVERFLOW ERROR, and such an answer is NULL"
+        raise AnswerOverflowError(f"query {query.name}: {_why(query)}, {cure}")
+
+
+def _why(query: Query) -> str:
+    """Why answers of a query do not fit, and what helps."""
+    entries = [CATALOGUE[call.function] for call in query.aggregates]
+    if not any(entry.is_list for entry in entries):
+        return SUM_OVERFLOW
+    has_sums = any(entry.fold(Type.BIGINT) is Kind.SUM_INT for entry in entries)
+    return f"{SUM_OVERFLOW}; or {LIST_OVERFLOW}" if has_sums else LIST_OVERFLOW

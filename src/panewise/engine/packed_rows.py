@@ -1,13 +1,15 @@
 """Packed rows: a run of sorted partials, each column in as few bytes as its values need.
 
 Integers are kept as their distance from the least one, in 1, 2, 4 or 8 bytes. A column with the same value in all rows
-is kept as that one value; the low words of sums are often such a column. Columns with the same values (the counts of
-events and of values, if none is NULL) are held once. A row's slot and shard are one number, its place: a run has few
-different places. Nothing is rounded: unpacking gives back every bit.
+is kept as that one value. Columns with the same values (the counts of events and of values, if none is NULL) are held
+once. A column of doubles that is mostly 0 (the low words of sums), or mostly like another (the sum and the extremes
+where most rows have one event), is kept as what differs. A row's slot and shard are one number, its place: a run has
+few different places. Nothing is rounded: unpacking gives back every bit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +32,10 @@ NO_SLOT = 2**63 - 1
 NO_END = -(2**63)
 """Below every slot."""
 _NOTHING = np.empty(0, np.int32)
+MOST_EXCEPTIONS = 8
+"""A column is stored as like another if at most one value in so many differs."""
+SAMPLED = 256
+"""At least so many rows tell whether it is worth to look at all of them."""
 _WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32)
 
 
@@ -40,10 +46,14 @@ class PackedColumn:
     base: np.int64 | np.float64 | None
     rest: Column | None
     length: int
+    like: PackedColumn | None = None
+    """Another column that this one equals, but at the places of `exceptions`, which rise."""
+    exceptions: tuple[Places, Column] | None = None
+    """Where the values are others than those of `like`, or of `base`, and what they are."""
 
     @staticmethod
-    def of(column: Column) -> PackedColumn:
-        """Pack a column of int64, float64 or objects. Cost: O(rows)."""
+    def of(column: Column, doubles: Sequence[PackedColumn] = ()) -> PackedColumn:
+        """Pack a column of int64, float64 or objects; it may be much like one of the `doubles`. Cost: O(rows)."""
         length = len(column)
         if column.dtype == np.object_ or not length:
             return PackedColumn(None, column, length)
@@ -52,6 +62,17 @@ class PackedColumn:
         if bits[0] == bits[-1] and np.all(bits == bits[0]):
             return PackedColumn(column[0], None, length)
         if column.dtype == np.float64:
+            # Of a row with one event, the sum and the extremes are its value, and a sum has no low part.
+            for like in (None, *doubles):
+                others = np.zeros_like(bits) if like is None or like.rest is None else like.rest.view(np.int64)
+                # Of columns that are not alike, a sample tells. The first rows would not: they are of the busiest keys.
+                step = max(1, length // SAMPLED)
+                if not (_is_mostly_same(bits[::step], others[::step]) and _is_mostly_same(bits, others)):
+                    continue
+                places = np.flatnonzero(bits != others).astype(np.int32)
+                base = np.float64(0.0) if like is None else None
+                exceptions = (places, column[places]) if len(places) else None
+                return PackedColumn(base, None, length, like, exceptions)
             return PackedColumn(None, column, length)
         lowest, span = column.min(), int(column.max()) - int(column.min())
         for width in _WIDTHS:
@@ -62,8 +83,14 @@ class PackedColumn:
     def unpacked(self, rows: Ints | Places | None = None) -> Column:
         """The values of some rows, or of all."""
         if self.rest is None:
-            assert self.base is not None
-            return np.full(self.length if rows is None else len(rows), self.base)
+            if self.like is not None:
+                plain = self.like.unpacked(rows).copy()
+            else:
+                assert self.base is not None
+                plain = np.full(self.length if rows is None else len(rows), self.base)
+            if self.exceptions is not None:
+                self._put_exceptions(plain, rows)
+            return plain
         chosen = self.rest if rows is None else self.rest[rows]
         if self.base is None:
             return chosen
@@ -71,9 +98,22 @@ class PackedColumn:
         whole += np.int64(self.base)
         return whole
 
+    def _put_exceptions(self, plain: Column, rows: Ints | Places | None) -> None:
+        assert self.exceptions is not None
+        places, values = self.exceptions
+        if rows is None:
+            plain[places] = values
+            return
+        found = np.searchsorted(places, rows)
+        found[found == len(places)] = 0
+        is_exception = places[found] == rows
+        plain[is_exception] = values[found[is_exception]]
+
     @property
     def nbytes(self) -> int:
-        """The memory of the column."""
+        """The memory of the column, without those that it is like."""
+        if self.exceptions is not None:
+            return sum(array.nbytes for array in self.exceptions)
         if self.rest is None:
             return 8
         return self.rest.nbytes + (bytes_of_column(self.rest) if self.rest.dtype == np.object_ else 0)
@@ -105,13 +145,16 @@ class PackedRows:
         self._by_place: tuple[Places, Ints] | None = None
         self._columns: dict[str, PackedColumn] = {}
         integers: list[PackedColumn] = []
+        doubles: list[PackedColumn] = []
         for name, column in rows.columns.items():
-            packed = PackedColumn.of(column)
+            packed = PackedColumn.of(column, doubles)
             if column.dtype == np.int64:
                 packed = next((one for one in integers if one.has_the_values_of(packed)), packed)
                 integers.append(packed)
+            elif column.dtype == np.float64 and packed.rest is not None:
+                doubles.append(packed)
             self._columns[name] = packed
-        self.multisets: dict[Component, Multisets] = rows.multisets
+        self._multisets: dict[Component, Multisets] = rows.multisets
 
     def __len__(self) -> int:
         return self._length
@@ -173,6 +216,10 @@ class PackedRows:
         """One column of a component, of some rows or of all."""
         return self._columns[name].unpacked(rows)
 
+    def multisets(self, component: Component, rows: Ints | None = None) -> Multisets:
+        """The multisets of a component, of some rows or of all."""
+        return self._multisets[component] if rows is None else self._multisets[component].take(rows)
+
     def unpacked(self, rows: Ints | None = None) -> Rows:
         """Some rows in plain arrays, or all."""
         places = self.places if rows is None else self.places[rows]
@@ -181,7 +228,7 @@ class PackedRows:
             self.place_slots[places],
             self.place_shards[places],
             {name: column.unpacked(rows) for name, column in self._columns.items()},
-            self.multisets if rows is None else {c: runs.take(rows) for c, runs in self.multisets.items()},
+            {component: self.multisets(component, rows) for component in self._multisets},
         )
 
     def picked(self, rows: Ints | None) -> tuple[Ints, Ints]:
@@ -195,9 +242,13 @@ class PackedRows:
         """The memory of all columns, with shared ones counted once."""
         columns = {id(column): column for column in self._columns.values()}
         arrays: list[Column] = [self.numbers, self.places, self.place_slots, self.place_shards, self._place_rows]
-        arrays += [array for one in self.multisets.values() for array in (one.items, one.counts, one.offsets)]
+        arrays += [array for one in self._multisets.values() for array in (one.items, one.counts, one.offsets)]
         arrays += self._by_place or ()
         return sum(column.nbytes for column in columns.values()) + sum(array.nbytes for array in arrays)
+
+
+def _is_mostly_same(bits: Ints, others: Ints) -> bool:
+    return bool(MOST_EXCEPTIONS * np.count_nonzero(bits != others) <= len(bits))
 
 
 def _places(slots: Ints, shards: Ints) -> tuple[Numbers, Ints, Ints]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import numpy.typing as npt
 from panewise.aggregates.components import Component
 from panewise.engine.closed_windows import View
 from panewise.engine.packed_rows import PackedRows, Places
-from panewise.engine.rows import Rows
+from panewise.engine.rows import Multisets, Rows
 from panewise.engine.sketches import open_in_place
 from panewise.kernels.key_ranges import rows_of_ranges
+from panewise.kernels.ordering import order_words
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -45,23 +46,33 @@ class PredicateRows:
 
         Cost: O(log rows) a key and run, and the rows of these keys.
         """
-        found = empty
+        picked = self.rows_of_keys(keys, first, end)
+        if not len(picked):
+            return View(PackedRows(empty), None)
+        for component in filter(lambda one: one.kind.is_sketch, components):
+            picked.open(component)
+        if picked.is_of_one_run:
+            return View(picked, None)
+        words = np.searchsorted(keys, picked.keys) * (end - first) + (picked.slots - first)
+        return View(picked, order_words(words, len(keys) * (end - first)))
+
+    def rows_of_keys(self, keys: Ints, first: int, end: int) -> PickedRows:
+        """The same rows, those of one run after those of another."""
+        parts = []
+        wanted = np.append(keys, keys + 1).astype(np.uint32)
         for run in self._runs:
             passes = (run.place_slots >= max(first, run.oldest)) & (run.place_slots < end)
             if self._holds is not None:
                 passes &= self._holds[run.place_shards]
             if not passes.any():
                 continue
-            bounds = np.searchsorted(run.numbers, np.append(keys, keys + 1).astype(np.uint32))
+            bounds = np.searchsorted(run.numbers, wanted)
             low, high = bounds[: len(keys)], bounds[len(keys) :]
             rows = rows_of_ranges(low, high, int((high - low).sum()))
             rows = rows[passes[run.places[rows]]]
-            for component in components:
-                if component.kind.is_sketch:
-                    # Opened here, they stay open for the next time.
-                    open_in_place(component.kind, run.column(component.column_names()[0]), rows)
-            found = found.joined(run.unpacked(rows))
-        return View(PackedRows(found.merged(components)), None)
+            if len(rows):
+                parts.append((run, rows))
+        return PickedRows(parts)
 
     def entering(self, first: int, end: int) -> PickedRows:
         """The same, kept for the other windows that go on from there."""
@@ -73,13 +84,23 @@ class PredicateRows:
 class PickedRows:
     """Some rows of several runs."""
 
-    def __init__(self, parts: list[tuple[PackedRows, Places]]) -> None:
+    def __init__(self, parts: Sequence[tuple[PackedRows, Places | Ints]]) -> None:
         self._parts = parts
         self.keys: Numbers = _joined([run.numbers[rows] for run, rows in parts], np.uint32)
         self._columns: dict[Component, tuple[Column, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def is_of_one_run(self) -> bool:
+        """Whether the rows are sorted, as those of one run are."""
+        return len(self._parts) == 1
+
+    def open(self, component: Component) -> None:
+        """Open the sketches of a component where they are held, so that they stay open for the next time."""
+        for run, rows in self._parts:
+            open_in_place(component.kind, run.column(component.column_names()[0]), rows.astype(np.int64))
 
     @cached_property
     def slots(self) -> Ints:
@@ -89,11 +110,25 @@ class PickedRows:
     def columns(self, component: Component) -> tuple[Column, ...]:
         """The columns of a component."""
         if component not in self._columns:
-            self._columns[component] = tuple(
-                _joined([run.column(name, rows) for run, rows in self._parts], np.int64)
-                for name in component.column_names()
-            )
+            self._columns[component] = tuple(self.column(name) for name in component.column_names())
         return self._columns[component]
+
+    def column(self, name: str, rows: Ints | None = None) -> Column:
+        """One column of a component, of some of the rows or of all."""
+        values = _joined([run.column(name, picked) for run, picked in self._parts], np.int64)
+        return values if rows is None else values[rows]
+
+    def multisets(self, component: Component, rows: Ints | None = None) -> Multisets:
+        """The multisets of a component, of some of the rows or of all."""
+        values = reduce(
+            Multisets.joined, (run.multisets(component, picked.astype(np.int64)) for run, picked in self._parts)
+        )
+        return values if rows is None else values.take(rows)
+
+    def picked(self, rows: Ints | None) -> tuple[Ints, Ints]:
+        """The keys and slots of some of the rows, or of all."""
+        keys = self.keys.astype(np.int64)
+        return (keys, self.slots) if rows is None else (keys[rows], self.slots[rows])
 
 
 def _joined(columns: list[Column], dtype: npt.DTypeLike) -> Column:

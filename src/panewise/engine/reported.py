@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.lowering import Lowered
+from panewise.aggregates.sketches import hashed_words
 from panewise.engine.answers import Groups, QueryAnswers, is_exact
 from panewise.engine.columns import canonical
 from panewise.language.expressions import Expression
@@ -43,7 +44,10 @@ def words_of(part: QueryAnswers) -> Ints:
 
 
 def _bits(lowered: Lowered) -> Ints:
-    """The answers whole: NaN equals itself, no integer is rounded, and NULL is 0."""
+    """The answers whole: NaN equals itself, no integer is rounded, and NULL is 0. Of strings and lists a hash."""
+    if lowered.is_object:
+        assert lowered.exact is not None
+        return np.where(lowered.valid, hashed_words(map(repr, lowered.exact.tolist())), 0)
     bits = canonical(lowered.values).view(np.int64) if lowered.exact is None else lowered.exact
     return np.where(lowered.valid, bits, 0)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from panewise.aggregates.components import Component, Kind
 from panewise.engine.joined import fold_joined
 from panewise.engine.sketches import bytes_of_column, closed_column, combine_stretches
+from panewise.engine.tables import ColumnTable
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_pairs
 from panewise.kernels.multisets import gather_runs, merge_runs
 from panewise.kernels.ordering import order_words
@@ -31,10 +33,12 @@ class Multisets:
     items: Column
     counts: Ints
     offsets: Ints
+    strings: ColumnTable | None = None
+    """What the items stand for, if they are strings."""
 
     def take(self, rows: Ints) -> Multisets:
         """The multisets of some rows."""
-        return Multisets(*gather_runs(self.items, self.counts, self.offsets, rows))
+        return Multisets(*gather_runs(self.items, self.counts, self.offsets, rows), self.strings)
 
     def joined(self, other: Multisets) -> Multisets:
         """These, and then those of another."""
@@ -42,11 +46,12 @@ class Multisets:
             np.concatenate([self.items, other.items]),
             np.concatenate([self.counts, other.counts]),
             np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]]),
+            self.strings,
         )
 
     def merged(self, bounds: Ints) -> Multisets:
         """One multiset for the rows between each two bounds."""
-        return Multisets(*merge_runs(self.items, self.counts, self.offsets[bounds]))
+        return Multisets(*merge_runs(self.items, self.counts, self.offsets[bounds]), self.strings)
 
 
 @dataclass
@@ -89,14 +94,18 @@ class Rows:
             {component: runs.take(rows) for component, runs in self.multisets.items()},
         )
 
-    def joined(self, other: Rows) -> Rows:
-        """These rows, and then those of another."""
+    def joined(self, *others: Rows) -> Rows:
+        """These rows, and then those of others."""
+        every = [self, *others]
         return Rows(
-            np.concatenate([self.keys, other.keys]),
-            np.concatenate([self.slots, other.slots]),
-            np.concatenate([self.shards, other.shards]),
-            {name: np.concatenate([column, other.columns[name]]) for name, column in self.columns.items()},
-            {component: runs.joined(other.multisets[component]) for component, runs in self.multisets.items()},
+            np.concatenate([rows.keys for rows in every]),
+            np.concatenate([rows.slots for rows in every]),
+            np.concatenate([rows.shards for rows in every]),
+            {name: np.concatenate([rows.columns[name] for rows in every]) for name in self.columns},
+            {
+                component: reduce(Multisets.joined, (rows.multisets[component] for rows in every))
+                for component in self.multisets
+            },
         )
 
     def merged(self, components: Iterable[Component]) -> Rows:

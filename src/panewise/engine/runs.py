@@ -66,10 +66,15 @@ class Runs:
         """Take in rows of any order, as a new run or merged into the last ones."""
         if not len(rows):
             return
+        length, merged = len(rows), 0
+        while merged < len(self._runs) and _belong_together(len(self._runs[-1 - merged]), length):
+            merged += 1
+            length += self._runs[-merged].live_rows
+        if merged:
+            first, *others = (run.unpacked(run.live) for run in self._runs[-merged:])
+            rows = first.joined(*others, rows)
+            del self._runs[-merged:]
         rows = rows.merged(self._components)
-        while self._runs and _belong_together(len(self._runs[-1]), len(rows)):
-            last = self._runs.pop()
-            rows = last.unpacked(last.live).joined(rows).merged(self._components)
         self._runs.append(PackedRows(rows))
 
     def forget(self, oldest: int) -> int:
@@ -87,9 +92,7 @@ class Runs:
     def as_one(self, empty: Rows) -> PackedRows:
         """All held rows in one run, which replaces the others. Cost: O(rows) unless there is only one run."""
         if len(self._runs) != 1 or self._runs[0].live is not None:
-            rows = empty
-            for run in self._runs:
-                rows = rows.joined(run.unpacked(run.live))
+            rows = empty.joined(*(run.unpacked(run.live) for run in self._runs))
             self._runs = [PackedRows(rows.merged(self._components))]
         return self._runs[0]
 

@@ -41,6 +41,8 @@ from panewise.engine.several_windows import SeveralWindows
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
 from panewise.kernels.instances import closed_instances, listed_instances
+from panewise.planning.cost import MOVED_ROWS
+from panewise.planning.memory import FEWEST_KEPT
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan, Tree
 from panewise.windows import SessionWindow, TimeWindow, Window
 from panewise.windows.clock import END_OF_STREAM, FIRST_US
@@ -56,8 +58,8 @@ FEWEST_NEW = 131_072
 MOST_EDGES = 4
 """With more edges than this at once, ranges of rows are folded, which visits a row once for all edges."""
 
-MOVED_ROWS = 3.0
-"""What a row costs that enters or leaves a moving window, in rows of nested ones."""
+SWEPT_VALUES = 8
+"""So many values of a key, in order, are swept over in the time of one row."""
 FEWEST_CLOSINGS = 2
 """A window moves once it has closed this many times, one after the other: one that closes once is folded once."""
 SAME_CHOICE = 16
@@ -90,6 +92,8 @@ class _Choice:
     ending: AbstractSet[Window]
     """All that end at the same time."""
     moving: list[Window]
+    costs: dict[Window, tuple[float, float]]
+    """What each of those that may move would take in a closing, in rows: to move it, and to fold it anew."""
     until: int
     """Up to how many closings it holds."""
 
@@ -120,6 +124,7 @@ class SlotStore:
         }
         self._runs = Runs(tree.components)
         self._nests = all(map(can_nest, tree.components))
+        self._can_be_in_order = all(can_nest(one) or one.kind is Kind.VALUES for one in tree.components)
         self._new: list[pa.RecordBatch] = []
         self._new_rows = 0
         self._lowest_new = NO_SLOT
@@ -159,6 +164,11 @@ class SlotStore:
     def live_keys(self) -> int:
         """How many keys have a number; those of silent keys are given back as slots leave."""
         return len(self._keys)
+
+    @property
+    def combinations(self) -> int:
+        """How many combinations of the tree's predicates partials had so far."""
+        return len(self._shards)
 
     def count_values(self) -> list[int]:
         """How many different values each group-by attribute has among the keys. Cost: O(keys)."""
@@ -295,7 +305,15 @@ class SlotStore:
 
     def folds_ranges(self, instances: float) -> bool:
         """Whether windows are folded over ranges of rows when this many instances of each close at once."""
-        return not self._nests or instances > MOST_EDGES
+        in_order = self._can_be_in_order and self._runs.live_rows >= FEWEST_KEPT * len(self._keys)
+        return not (self._nests or in_order) or instances > MOST_EDGES
+
+    @property
+    def choices(self) -> Iterator[tuple[Window, bool, float, float]]:
+        """Of each window that could move when it last closed, whether it did, and what both ways take in rows."""
+        for choice in self._choices.values():
+            for window, (moved, folded) in choice.costs.items():
+                yield window, window in choice.moving, moved, folded
 
     def evict(self, oldest: int) -> None:
         """Forget the fragments before the slot `oldest`, and the keys without any fragment left."""
@@ -425,13 +443,18 @@ class SlotStore:
         """The windows that move; this is thought over from time to time, and when other windows close."""
         chosen = self._choices.get(predicate)
         if chosen is None or not chosen.holds(may_move, instances, self.closings):
-            moving = self._cheaper_to_move(instances, may_move)
-            chosen = _Choice(may_move, instances.keys(), moving, self.closings + SAME_CHOICE)
+            moving, costs = self._cheaper_to_move(instances, may_move)
+            chosen = _Choice(may_move, instances.keys(), moving, costs, self.closings + SAME_CHOICE)
             self._choices[predicate] = chosen
         return chosen.moving
 
-    def _cheaper_to_move(self, instances: Mapping[Window, Instances], may_move: set[Window]) -> list[Window]:
-        """The windows that move, the longest first: if these do, fewer rows are left to fold the others from."""
+    def _cheaper_to_move(
+        self, instances: Mapping[Window, Instances], may_move: set[Window]
+    ) -> tuple[list[Window], dict[Window, tuple[float, float]]]:
+        """The windows that move, the longest first: if these do, fewer rows are left to fold the others from.
+
+        Also what each would take.
+        """
         candidates = sorted(may_move, key=lambda window: instances[window][0][1])
         slides = np.array([lengths_in_slots(window, self.tree.granularity)[1] for window in candidates])
         starts = np.array([instances[window][0][1] for window in candidates])
@@ -439,14 +462,17 @@ class SlotStore:
         covered = self._rows_from(starts)
         moved = covered - self._rows_from(starts + slides) + self._rows_from(ends - slides) - self._rows_from(ends)
         if not self._nests:
-            # What is not made of totals is made anew from all rows of a key.
-            moved = moved * np.maximum(1, covered // len(self._keys))
+            # What is not made of totals is made anew from all rows of a key, or in a sweep over its values in order.
+            rows_a_key = covered // len(self._keys)
+            in_order = (rows_a_key >= FEWEST_KEPT) & self._can_be_in_order
+            moved = moved * np.maximum(1, np.where(in_order, rows_a_key // SWEPT_VALUES, rows_a_key))
         others = [found[0][1] for window, found in instances.items() if window not in may_move]
         fixed = int(self._rows_from(np.array([min(others)]))[0]) if others else 0
         # All windows that do not move are folded in one pass over the rows of the longest.
         folded = np.maximum(np.append(covered, 0), fixed)
         cost = np.append(0.0, np.cumsum(MOVED_ROWS * moved)) + folded
-        return candidates[: int(np.argmin(cost))]
+        costs = zip((MOVED_ROWS * moved).tolist(), covered.tolist(), strict=True)
+        return candidates[: int(np.argmin(cost))], dict(zip(candidates, costs, strict=True))
 
     def _rows_from(self, slots: Ints) -> Ints:
         """How many rows have slots from each of some slots on, with any predicate."""
@@ -467,9 +493,15 @@ class SlotStore:
         key = predicate, window
         moving = self._moving.get(key)
         types = tuple(one.type for one in self.plan.inputs)
-        needed = [component for component in asked.components(types) if can_nest(component)]
-        if moving is None or not moving.components.issuperset(needed):
-            moving = self._moving[key] = MovingWindow(needed, types, instances[0][1])
+        needed = [one for one in asked.components(types) if can_nest(one)]
+        start, end = instances[0][1:]
+        has_many = moving is not None and moving.has_many
+        if moving is None or self.closings % SAME_CHOICE == 0:
+            fewest = FEWEST_KEPT / 2 if has_many else FEWEST_KEPT
+            has_many = source.count(start, end) >= fewest * len(self._keys)
+        if moving is None or moving.has_many != has_many or not moving.components.issuperset(needed):
+            values = [one for one in asked.components(types) if one.kind is Kind.VALUES]
+            moving = self._moving[key] = MovingWindow([*needed, *values], types, start, has_many=has_many)
         groups, folds = Groups(self.tree.group_by, self._keys), []
 
         def fold_of_keys(keys: Ints, first: int, end: int) -> Fold:
@@ -641,7 +673,8 @@ class SlotStore:
             values: Column = self._items[component].codes(flat)
         else:
             values = np.asarray(flat.cast(pa.int64()) if pa.types.is_boolean(flat.type) else flat)
-        return Multisets(values, np.asarray(counts.flatten()), offsets - offsets[0])
+        numbers = np.asarray(counts.flatten())
+        return Multisets(values, numbers, offsets - offsets[0], self._items.get(component))
 
     def _renumber_keys(self) -> None:
         """Free the numbers of keys without rows, once these are the larger part."""

@@ -21,6 +21,7 @@ from panewise.engine.event_log import EventLog
 from panewise.engine.generation import Generation, TreeState
 from panewise.engine.overflows import Overflows
 from panewise.engine.stream_state import StreamState
+from panewise.engine.substream_reports import SubstreamReports
 from panewise.engine.windowed.row_queries import RowQueries
 from panewise.errors import PanewiseError, SnapshotError
 from panewise.language.model import Query, Stream
@@ -162,6 +163,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
     return {
         "rate": state.prices.rate,
         "groups": dict(state.prices.groups),
+        "seen_combinations": state.prices.combinations,
         "seen_groups": [[list(names), count] for names, count in state.prices.seen.items()],
         "learned_at": state.learned_at,
         "in_bulk": state.prices.in_bulk,
@@ -186,6 +188,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "row_times": _keep(tables, pa.table({"time": row_times})),
         "row_times_from": row_times_from,
         "on_demand": [print_query(query) for query in state.on_demand.values()],
+        "substreams": [reports.describe(lambda table: _keep(tables, table)) for reports in state.substreams],
         "since_us": state.since_us,
         "reports_after_us": state.reports_after_us,
         "generations": [_describe_generation(generation, tables) for generation in state.generations],
@@ -237,6 +240,7 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
         method=method,
         tolerance=tolerance,
         seen={tuple(names): count for names, count in description.get("seen_groups", [])},
+        combinations=description.get("seen_combinations", 1),
     )
     state = StreamState(stream, [], prices)
     state.replans, state.replanned_us = description.get("replans", 0), description.get("replanned_us")
@@ -263,6 +267,10 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
         description["row_times_from"],
     )
     state.on_demand = {query.name: query for query in _queries_of(stream, description["on_demand"])}
+    state.substreams = [
+        SubstreamReports.described(stream, part, _queries_of(stream, [one["query"] for one in part["queries"]]), tables)
+        for part in description.get("substreams", [])
+    ]
     state.since_us = description["since_us"]
     state.reports_after_us = description["reports_after_us"]
     state.generations = [_restore_generation(stream, part, tables, prices) for part in description["generations"]]

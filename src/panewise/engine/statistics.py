@@ -22,7 +22,6 @@ class StreamPosition(NamedTuple):
 
 def stream_statistics(state: StreamState) -> dict[str, Any]:
     """The numbers of one stream: events, trees with their rows and bytes, the event log, approximate answers."""
-    span_us = 0 if state.oldest_us is None or state.newest_us is None else state.newest_us - state.oldest_us
     trees = [_tree_statistics(at_work, state) for generation in state.generations for at_work in generation.trees]
     return {
         "events": state.accepted,
@@ -31,14 +30,20 @@ def stream_statistics(state: StreamState) -> dict[str, Any]:
         "untimed_events": state.aside.counts[UNTIMED],
         "future_events": state.aside.counts[FUTURE],
         "overflown_answers": state.overflows.counts,
-        "rate_per_s": state.accepted / (span_us / 1_000_000) if span_us else 0.0,
+        "rate_per_s": state.seen_rate or 0.0,
         "generations": len(state.generations),
         "trees": trees,
         "log": None
         if state.log is None
         else {"events": len(state.log.times), "final_events": state.log.final_held, "bytes": state.log.events.nbytes},
+        "substreams": [
+            {"partition_by": list(one.partition_by), "queries": len(one.queries), "rows": one.rows_held}
+            for one in state.substreams
+        ],
         "within": dict(state.within.statistics),
-        "bytes": sum(tree["bytes"] for tree in trees) + (0 if state.log is None else state.log.events.nbytes),
+        "bytes": sum(tree["bytes"] for tree in trees)
+        + sum(one.nbytes for one in state.substreams)
+        + (0 if state.log is None else state.log.events.nbytes),
     }
 
 

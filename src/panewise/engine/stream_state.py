@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import inf
 
@@ -22,20 +22,21 @@ from panewise.engine.generation import Generation, TreeState, decided, time_answ
 from panewise.engine.lookup import lookup_answers, lookup_arrays
 from panewise.engine.on_demand.kernel_answers import Arrays
 from panewise.engine.on_demand.served import labelled_aggregates
-from panewise.engine.on_demand.shared_structures import Keys, SharedStructures
+from panewise.engine.on_demand.shared_structures import EventStructures, Keys
 from panewise.engine.overflows import Overflows, found_in
+from panewise.engine.substream_reports import SubstreamReports, partition_of
 from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.engine.within import TimeGrams
-from panewise.errors import PanewiseError, WatermarkError
+from panewise.errors import ArgumentError, PanewiseError, WatermarkError
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
-from panewise.planning.drift import is_beyond, is_due
+from panewise.planning.drift import FEW_QUERIES, is_beyond, is_due
 from panewise.planning.having import plan_having
 from panewise.planning.memory import too_many_answers
 from panewise.planning.optimize import plan_stream
 from panewise.planning.structure_choice import Rates, choose_structure, within_plan
 from panewise.planning.trees import Clock
-from panewise.windows import RowWindow, Window
+from panewise.windows import RowWindow, Window, reports_by_substream
 from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.instances import oldest_slot_needed
 
@@ -71,6 +72,8 @@ class StreamState:
         """How many events came late and corrected answers."""
         self.generations: list[Generation] = []
         self.on_demand: dict[str, Query] = {}
+        self.substreams: list[SubstreamReports] = []
+        """The queries that report each substream by itself, those of the same PARTITION BY together."""
         self.since_us: dict[str, int | None] = {}
         self.reports_after_us: dict[str, int | None] = {}
         """Of each sliding query, the end of the last window that closed before the query was there."""
@@ -78,7 +81,7 @@ class StreamState:
         self.changes: Changes | None = None
         """The last answers of sliding queries, once somebody asked for changes."""
         self.within = TimeGrams(stream)
-        self.structures = SharedStructures(stream)
+        self.structures = EventStructures(stream)
         self.changes_unchecked = 0
         """How many sliding queries came and went since the plan was compared with a fresh one."""
         self.has_changed = False
@@ -147,6 +150,7 @@ class StreamState:
         `most_bytes`, the watermark has moved but nothing counts as reported: remove the query that failed and advance
         again, to the same watermark, and the other answers come.
         """
+        self._check_changed_only(changed_only)
         # One who follows the closing may have advanced further meanwhile.
         until_us = until_us if self.closed_us is None else max(until_us, self.closed_us)
         self.watermark_us = until_us if self.watermark_us is None else max(until_us, self.watermark_us)
@@ -173,13 +177,24 @@ class StreamState:
             state.settle_late()
         for query, count in overflown:
             self.overflows.add(query, count)
+        for reports in self.substreams:
+            reports.settle()
         self.closed_us = until_us
         self.closed_rows = rows
         self.changes = changes
         self._hand_over()
-        self._let_go()
+        self._let_go(self._trees(Clock.TIME))
         self.learn()
         return closed
+
+    def _check_changed_only(self, changed_only: bool) -> None:
+        """Refuse to report changes alone where no window is before another for all groups."""
+        if changed_only and self.substreams:
+            name = next(iter(self.substreams[0].queries))
+            raise ArgumentError(
+                f"query {name} reports each substream when it has its next rows, and not as time passes: advance "
+                f"without changed_only, or give the query an engine of its own"
+            )
 
     def check_watermark(self, watermark_us: int) -> None:
         """Refuse a watermark that goes back."""
@@ -236,6 +251,10 @@ class StreamState:
                 if changed_only:
                     reported = changed
                     every = beside_changes(self.stream, self.families.values(), changed, answers)
+            if is_last:
+                of_substreams = [part for reports in self.substreams for part in reports.answers()]
+                overflown += found_in(of_substreams)
+                reported, every = [*reported, *of_substreams], [*every, *of_substreams]
             closed = Closed([*corrections.reported, *reported], [*corrections.every, *every])
             if most_bytes is not None and len(cuts) > 1:
                 more = closed.nbytes
@@ -323,6 +342,9 @@ class StreamState:
             if not query.window.is_sliding:
                 self._add_on_demand(query)
                 continue
+            if reports_by_substream(query.window):
+                self._add_by_substream(query)
+                continue
             self.reports_after_us[query.name] = self.closed_us
             self._note_change()
             if not any(generation.adopt(query) for generation in self.generations):
@@ -345,6 +367,9 @@ class StreamState:
             del self.since_us[name]
             self.within.remove(name)
             self.structures.remove(name)
+        elif (home := self._home_of(name)) is not None:
+            home.remove(name)
+            self.substreams = [reports for reports in self.substreams if reports.queries]
         else:
             del self.reports_after_us[name]
             self._note_change()
@@ -353,7 +378,7 @@ class StreamState:
             if self.changes is not None:
                 self.changes.forget(name)
             self.generations = [generation for generation in self.generations if not generation.is_empty]
-        if self.log is not None and not self.on_demand and not any(self._trees(Clock.ROWS)):
+        if not (self.on_demand or self.substreams or any(self._trees(Clock.ROWS))):
             self.log = None
 
     @property
@@ -373,6 +398,11 @@ class StreamState:
     def _note_change(self) -> None:
         self.changes_unchecked += 1
         self.has_changed = True
+
+    def plan_changed(self) -> None:
+        """Compare the plan with a fresh one where nobody waits long for it; otherwise the next advance does."""
+        if self._is_unused or len(self.reports_after_us) <= FEW_QUERIES:
+            self.check_plan()
 
     def check_plan(self) -> None:
         """Plan all queries anew if the plan at work costs more than the tolerance allows.
@@ -402,37 +432,50 @@ class StreamState:
         if is_beyond(self.prices, self.cost, self.fresh_cost):
             self._plan_anew()
 
+    @property
+    def seen_rate(self) -> float | None:
+        """Events a second of event time; None before there are two times."""
+        if self.oldest_us is None or self.newest_us is None or self.oldest_us == self.newest_us:
+            return None
+        return self.accepted / ((self.newest_us - self.oldest_us) / 1e6)
+
     def _observed(self) -> Prices:
         """What planning is told, with what was seen in place of what was said or assumed."""
-        assert self.newest_us is not None
-        assert self.oldest_us is not None
-        groups, seen = dict(self.prices.groups), dict(self.prices.seen)
+        groups, seen, combinations = dict(self.prices.groups), dict(self.prices.seen), self.prices.combinations
         for generation in self.generations:
             for state in generation.trees:
+                combinations = max(combinations, state.store.combinations)
                 if state.store.live_keys and state.tree.group_by:
                     seen[state.tree.group_by] = state.store.live_keys
                     groups.update(zip(state.tree.group_by, state.store.count_values()))
-        seconds = max(self.newest_us - self.oldest_us, 1) / 1e6
-        return replace(self.prices, rate=self.accepted / seconds, groups=groups, seen=seen)
+        rate = self.seen_rate or self.prices.rate
+        return replace(self.prices, rate=rate, groups=groups, seen=seen, combinations=combinations)
 
     def _plan_anew(self) -> None:
         """Open a generation for all queries; it takes over each once it has seen what the next windows cover."""
-        is_unused = self.newest_us is None and self.watermark_us is None
+        is_unused = self._is_unused
         fresh = Generation(self.stream, self._active, self._held_from_now(), self.prices, waits=not is_unused)
         self.generations = [fresh] if is_unused else [*self.generations, fresh]
         self.replans += 1
         self.replanned_us = self.now_us
         self.changes_unchecked = 0
 
+    @property
+    def _is_unused(self) -> bool:
+        return self.newest_us is None and self.watermark_us is None
+
     def free(self) -> None:
         """Drop what no query needs any more."""
         if self.closed_us is not None:
-            self._let_go()
+            self._let_go([state for state in self._trees(Clock.TIME) if state.has_lost_window])
 
     def exact_from(self, name: str) -> int | None:
         """Where a query begins to see every event: a time, or a position for ROWS ... SLIDE; None: the beginning."""
         if name in self.since_us:
             return self.since_us[name]
+        home = self._home_of(name)
+        if home is not None:
+            return home.exact_from_us(name)
         return next(
             state.exact_from[name]
             for generation in self.generations
@@ -459,6 +502,21 @@ class StreamState:
         self.since_us[query.name] = self.log.complete_from_us
         self.follow_within(query)
         self.build_structures(query)
+
+    def _add_by_substream(self, query: Query) -> None:
+        """Let substreams report a query, with what is held for another one with the same PARTITION BY."""
+        self._open_log()
+        assert self.log is not None
+        home = next((one for one in self.substreams if one.partition_by == partition_of(query)), None)
+        if home is None:
+            marks = [time for time in (self.log.starts_us, self.watermark_us) if time is not None]
+            home = SubstreamReports(self.stream, partition_of(query), max(marks, default=None))
+            self.substreams.append(home)
+        home.add(query, self.watermark_us)
+
+    def _home_of(self, name: str) -> SubstreamReports | None:
+        """Where substreams report a query, if it is such a query."""
+        return next((reports for reports in self.substreams if name in reports.queries), None)
 
     def follow_within(self, query: Query) -> None:
         """Let TimeGrams answer an on-demand query with WITHIN, if its plan says so."""
@@ -489,6 +547,8 @@ class StreamState:
         fresh = self.log.advance(watermark_us)
         self.within.append(fresh, first, self.log)
         self.structures.append(self.log)
+        for reports in self.substreams:
+            reports.take(fresh)
         if not any(self._trees(Clock.ROWS)):
             self._row_times, self._row_times_from = self._row_times[:0], self.log.final_count
             return
@@ -549,10 +609,11 @@ class StreamState:
             return self.closed_us
         return self.closed_us - self.stream.correct_us
 
-    def _let_go(self) -> None:
+    def _let_go(self, trees: Iterable[TreeState]) -> None:
+        """Drop what no window needs any more: of some trees over time, and of all over rows."""
         assert self.closed_us is not None
         assert self._settled_us is not None
-        for state in self._trees(Clock.TIME):
+        for state in trees:
             state.evict(self._settled_us)
         row_starts = [self.closed_rows]
         for state in self._trees(Clock.ROWS):

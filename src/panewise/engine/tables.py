@@ -1,7 +1,7 @@
 """Tables: map values to dense ids in order of first appearance, held only in arrays.
 
 `IntTable`, `CodeTable` and `ByteTable` serve one column each; `KeyTable` gives ids to the rows of several columns.
-Memory is the stored values plus two words each.
+Memory is the stored values plus a word and a half each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from panewise.engine.columns import arrow_type, bits_of, bytes_of, from_bits, fr
 from panewise.kernels.hashing import (
     find_bytes,
     find_ints,
-    number_codes,
     probe_bytes,
     probe_int,
     probe_ints,
@@ -28,13 +27,15 @@ from panewise.kernels.hashing import (
 Ints = npt.NDArray[np.int64]
 
 _SMALLEST = 64
+_NOWHERE = 2**62
 
 
-class _Numbered:
-    """Values that have ids, in the order in which they came, and a table of places that finds them."""
+class IntTable:
+    """Maps int64 values to ids, with room for `expected` different ones from the start. Cost: O(1) expected a value."""
 
-    def __init__(self, places: int, room: int = _SMALLEST) -> None:
-        self._table = np.full(places, -1, np.int64)
+    def __init__(self, expected: int = _SMALLEST) -> None:
+        room = max(_SMALLEST, 1 << max(0, expected - 1).bit_length())
+        self._table = np.full(2 * room, -1, np.int32)
         self._stored = np.empty(room, np.int64)
         self._count = 0
 
@@ -51,13 +52,9 @@ class _Numbered:
         """The memory of the table."""
         return self._table.nbytes + self._stored.nbytes
 
-
-class IntTable(_Numbered):
-    """Maps int64 values to ids, with room for `expected` different ones from the start. Cost: O(1) expected a value."""
-
-    def __init__(self, expected: int = _SMALLEST) -> None:
-        room = max(_SMALLEST, 1 << max(0, expected - 1).bit_length())
-        super().__init__(places=2 * room, room=room)
+    def of(self, ids: Ints) -> Ints:
+        """The values with some ids."""
+        return self._stored[ids]
 
     def ids(self, values: Ints) -> Ints:
         """The id of each value; values not seen before are stored."""
@@ -82,35 +79,53 @@ class IntTable(_Numbered):
 
     def _grow(self) -> None:
         self._stored = np.concatenate([self._stored, np.empty(len(self._stored), np.int64)])
-        self._table = np.full(2 * len(self._stored), -1, np.int64)
+        self._table = np.full(2 * len(self._stored), -1, np.int32)
         rehash_ints(self._table, self._stored, self._count)
 
 
-class CodeTable(_Numbered):
-    """Maps codes to ids as `IntTable` does, for small codes: a code is a place in an array."""
+class CodeTable:
+    """Maps codes to ids as `IntTable` does, for codes that are numbered in the order in which they come, from 1 on.
+
+    So only the place of code 0 among them, which is NULL, must be known.
+    """
+
+    nbytes = 0
 
     def __init__(self) -> None:
-        super().__init__(places=_SMALLEST)
+        self._codes = 0
+        self._null = _NOWHERE
+        """The id of code 0; larger than all ids while it has none."""
+
+    def __len__(self) -> int:
+        return self._codes + (self._null != _NOWHERE)
 
     def ids(self, codes: Ints) -> Ints:
-        """The id of each code; codes not seen before are stored."""
-        # The last place stays free: it stands for all codes that are too large to be here.
-        most = int(codes.max(initial=-1)) + 2
-        if most > len(self._table):
-            more = max(most, 2 * len(self._table)) - len(self._table)
-            self._table = np.concatenate([self._table, np.full(more, -1, np.int64)])
-            self._stored = np.concatenate([self._stored, np.empty(more, np.int64)])
-        out = np.empty(len(codes), np.int64)
-        self._count = number_codes(frozen(codes), self._table, self._stored, self._count, out)
-        return out
+        """The id of each code; codes not seen before are counted."""
+        if self._null == _NOWHERE and not codes.all():
+            before = codes[: int(codes.argmin())]
+            self._null = max(self._codes, int(before.max(initial=0)))
+        self._codes = max(self._codes, int(codes.max(initial=0)))
+        return self.find(codes)
 
     def find(self, codes: Ints) -> Ints:
-        """The id of each code, -1 of one that is not stored."""
-        return self._table[np.minimum(codes, len(self._table) - 1)]
+        """The id of each code that was seen; -1 of code 0 if it was not."""
+        ids = codes - 1
+        if self._null != _NOWHERE:
+            ids += ids >= self._null
+            ids[codes == 0] = self._null
+        return ids
 
     def find_one(self, code: int) -> int:
-        """The id of one code, -1 if it is not stored."""
-        return int(self._table[code]) if code < len(self._table) else -1
+        """The id of one code that was seen; -1 of code 0 if it was not."""
+        if code == 0:
+            return self._null if self._null != _NOWHERE else -1
+        return code - (code <= self._null)
+
+    def of(self, ids: Ints) -> Ints:
+        """The codes with some ids."""
+        codes = ids + (ids < self._null)
+        codes[ids == self._null] = 0
+        return codes
 
 
 class ByteTable:
@@ -270,7 +285,7 @@ class KeyTable:
         columns: list[pa.Array] = []
         group = ids
         for table, step in zip(reversed(self._columns), reversed(self._steps)):
-            pair = step.values[group]
+            pair = step.of(group)
             columns.append(table.decode(pair & 0xFFFFFFFF))
             group = pair >> 32
         return columns[::-1]

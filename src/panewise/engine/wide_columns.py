@@ -8,7 +8,15 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
-from panewise.engine.answers import INTERVAL_COLUMNS, TIMESTAMP, is_exact, public_type, result_type
+from panewise.engine.answers import (
+    INTERVAL_COLUMNS,
+    TIMESTAMP,
+    answer_type,
+    is_exact,
+    is_list,
+    public_type,
+    result_type,
+)
 from panewise.engine.families import WINDOW_END
 from panewise.language.expressions import Attribute, Expression
 from panewise.language.model import Query, Stream
@@ -60,10 +68,10 @@ def aggregate_columns(stream: Stream, query: Query, call: Expression, name: str)
     """The column of an aggregate, and those of its bounds if it may be answered as an interval."""
     kind = result_type(call, stream)
     is_interval = may_be_interval(stream, query, call)
-    if kind is Type.DOUBLE or (is_interval and is_exact(call)):
+    if (kind is Type.DOUBLE and not is_list(call)) or (is_interval and is_exact(call)):
         yield AggregateColumn(name, pa.float64(), call, "values")
     else:
-        yield AggregateColumn(name, public_type(kind), call, "exact")
+        yield AggregateColumn(name, answer_type(call, stream), call, "exact")
     if is_interval:
         low, high = (f"{name} {label}" for label in INTERVAL_COLUMNS)
         yield AggregateColumn(low, pa.float64(), call, "low")

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
-from panewise.engine.answers import Groups, QueryAnswers, public_type, timestamps
+from panewise.engine.answers import Groups, QueryAnswers, array_of_objects, objects_or_none, public_type, timestamps
 from panewise.engine.families import ENDED, WINDOW_END, Family
 from panewise.engine.tables import KeyTable
 from panewise.engine.wide_columns import (
@@ -33,7 +33,7 @@ from panewise.engine.wide_columns import (
 )
 from panewise.errors import NamesClashError
 from panewise.language.model import Query, Stream
-from panewise.windows import Window
+from panewise.windows import Window, reports_by_substream
 from panewise.windows.instances import end_numbers
 
 Ints = npt.NDArray[np.int64]
@@ -84,7 +84,7 @@ def query_table(stream: Stream, query: Query, parts: Sequence[QueryAnswers], *, 
     columns = _query_columns(stream, query, rows, parts)
     if marks_ended:
         _mark(columns, query.name, rows, [part for part in parts if not part.is_gone])
-    return pa.table(columns)
+    return _by_end(pa.table(columns), query.window)
 
 
 def lookup_table(stream: Stream, answers: QueryAnswers) -> pa.Table:
@@ -126,7 +126,15 @@ def family_table(stream: Stream, family: Family, closed: Closed, *, marks_ended:
             columns[column.name] = fillings[query.name].column(column)
     if marks_ended:
         _mark(columns, family.name, rows, every)
-    return pa.table(columns)
+    return _by_end(pa.table(columns), family.queries[0].window)
+
+
+def _by_end(table: pa.Table, window: Window) -> pa.Table:
+    """The rows in the order of their ends in time. Of windows that each substream counts, numbers do not tell it."""
+    if not reports_by_substream(window):
+        return table
+    ends = np.asarray(table.column(WINDOW_END).cast(pa.int64()))
+    return table.take(pa.array(np.argsort(ends, kind="stable")))
 
 
 def beside_changes(
@@ -413,6 +421,11 @@ class _Filling:
             return pa.nulls(self._count, column.kind)
         lowered = [part.lowered[column.call] for part in self._parts]
         values = self._sources.of_rows([self._content(column, *each) for each in zip(self._parts, lowered)])
+        if pa.types.is_string(column.kind) or pa.types.is_list(column.kind):
+            valid = self._sources.of_rows([each.valid for each in lowered])
+            if self._sources.present is not None:
+                valid = valid & self._sources.present
+            return array_of_objects(objects_or_none(values, valid), column.kind)
         content = _packed(values != 0) if pa.types.is_boolean(column.kind) else pa.py_buffer(values)
         buffers = [self._valid(self._sources, lowered), content]
         return pa.Array.from_buffers(column.kind, self._count, buffers)

@@ -137,11 +137,11 @@ class TimeGrams:
             raise IntervalNeedsEventsError("within_past")
         pending = log.events.slice(last, high - last)
         keys = self._queries[query.name]
-        parts: dict[IntervalColumnKey, _Part] = {}
+        parts: dict[IntervalColumnKey, BoundedPart] = {}
         for key in dict.fromkeys(keys.values()):
             self._columns[key].catch_up(log)
             functions = {call.function for call, other in keys.items() if other == key}
-            parts[key] = _Part.of(self._columns[key], first, end, pending, functions)
+            parts[key] = BoundedPart.of(self._columns[key], first, end, pending, functions)
         intervals = {call: parts[key].interval(call.function) for call, key in keys.items()}
         for call, interval in intervals.items():
             if interval is not None and not interval.is_within(query.within):
@@ -151,26 +151,26 @@ class TimeGrams:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """What one column has in a window: how many events, and the bounds of MAX, MIN and SUM over them."""
+class BoundedPart:
+    """What one column has in a window: how many values, and the bounds of MAX, MIN and SUM over them."""
 
     count: int
     bounds: dict[str, Bounds]
     is_whole: bool
 
     @staticmethod
-    def of(column: IntervalColumn, first: int, last: int, pending: pa.Table, aggregates: Iterable[str]) -> _Part:
+    def of(column: IntervalColumn, first: int, last: int, pending: pa.Table, aggregates: Iterable[str]) -> BoundedPart:
         """The final events first .. last - 1 of the log, and pending ones."""
         places, values = column.values_of(pending)
         count = column.count(first, last) + len(places)
         functions = sorted({name for name in map(folded_for, aggregates) if name is not None})
         if not functions or not count:
-            return _Part(count, {}, column.is_whole)
+            return BoundedPart(count, {}, column.is_whole)
         bounds = column.bounds(first, last, functions)
         if len(values):
-            of_pending = {name: _bounds_of(values, name) for name in functions}
-            bounds = {name: _both(name, bounds[name], of_pending[name]) for name in bounds} or of_pending
-        return _Part(count, bounds, column.is_whole)
+            of_pending = {name: bounds_of(values, name) for name in functions}
+            bounds = {name: both(name, bounds[name], of_pending[name]) for name in bounds} or of_pending
+        return BoundedPart(count, bounds, column.is_whole)
 
     def interval(self, aggregate: str) -> Interval | None:
         """The doubles between which an aggregate lies; None for NULL."""
@@ -190,7 +190,7 @@ class _Part:
         return replace(_rounded(low, high), exact=int(low) if low == high else None)
 
 
-def _both(function: str, one: Bounds, other: Bounds) -> Bounds:
+def both(function: str, one: Bounds, other: Bounds) -> Bounds:
     """The bounds over two sets of events together."""
     match CATALOGUE[function].fold():
         case Kind.MAX:
@@ -201,7 +201,7 @@ def _both(function: str, one: Bounds, other: Bounds) -> Bounds:
             return one[0] + other[0], one[1] + other[1]
 
 
-def _bounds_of(values: npt.NDArray[Any], function: str) -> Bounds:
+def bounds_of(values: npt.NDArray[Any], function: str) -> Bounds:
     """The bounds over known values: equal, except for the rounding of a sum of doubles."""
     if not np.all(np.isfinite(values)):
         raise IntervalNeedsEventsError("within_not_finite")

@@ -1,17 +1,21 @@
 """Hash tables over arrays: values to dense ids in order of first appearance, and hashes that never change.
 
-A table is an int64 array of ids (-1 is free) of a power-of-two length, beside the stored values themselves. When it
-becomes half full a kernel stops and says how far it came; the caller doubles the table and calls again.
+A table is an array of ids (-1 is free; int32 for integers, int64 for bytes) of a power-of-two length, beside the stored
+values themselves. When it becomes half full a kernel stops and says how far it came; the caller doubles the table and
+calls again.
 The hash functions decide which bucket a key belongs to, so stored streams depend on them: they must not change.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 Ints = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
@@ -49,7 +53,7 @@ def hash_bytes(data: Bytes, offsets: Ints, out: Words) -> None:
 
 
 @njit(cache=True, nogil=True)
-def rehash_ints(table: Ints, stored: Ints, count: int) -> None:
+def rehash_ints(table: Places, stored: Ints, count: int) -> None:
     """Enter the stored values into an empty table."""
     mask = len(table) - 1
     for i in range(count):
@@ -59,23 +63,29 @@ def rehash_ints(table: Ints, stored: Ints, count: int) -> None:
         table[place] = i
 
 
-@njit(cache=True, nogil=True)
-def find_ints(values: Ints, begin: int, table: Ints, stored: Ints, count: int, ids: Ints) -> tuple[int, int]:
-    """Give each value its id, entering new ones. Returns how far it came and how many values are stored."""
+@njit(inline="always")
+def _find_int(value: int, table: Places, stored: Ints) -> tuple[Any, Any]:
+    """The place in the table of a value, and its id; -1 if it is not stored and the place is free."""
     mask = len(table) - 1
+    place = np.int64(mix(value) & np.uint64(mask))
+    found = np.int64(table[place])
+    while found >= 0 and stored[found] != value:
+        place = (place + 1) & mask
+        found = np.int64(table[place])
+    return place, found
+
+
+@njit(cache=True, nogil=True)
+def find_ints(values: Ints, begin: int, table: Places, stored: Ints, count: int, ids: Ints) -> tuple[int, int]:
+    """Give each value its id, entering new ones. Returns how far it came and how many values are stored."""
     limit = len(table) // 2
     for i in range(begin, len(values)):
-        value = values[i]
-        place = np.int64(mix(value) & np.uint64(mask))
-        found = table[place]
-        while found >= 0 and stored[found] != value:
-            place = (place + 1) & mask
-            found = table[place]
+        place, found = _find_int(values[i], table, stored)
         if found < 0:
             if count >= limit:
                 return i, count
             table[place] = count
-            stored[count] = value
+            stored[count] = values[i]
             found = count
             count += 1
         ids[i] = found
@@ -83,17 +93,10 @@ def find_ints(values: Ints, begin: int, table: Ints, stored: Ints, count: int, i
 
 
 @njit(cache=True, nogil=True)
-def probe_ints(values: Ints, table: Ints, stored: Ints, ids: Ints) -> None:
+def probe_ints(values: Ints, table: Places, stored: Ints, ids: Ints) -> None:
     """The id of each value, or -1 if it is not stored; enters nothing."""
-    mask = len(table) - 1
     for i in range(len(values)):
-        value = values[i]
-        place = np.int64(mix(value) & np.uint64(mask))
-        found = table[place]
-        while found >= 0 and stored[found] != value:
-            place = (place + 1) & mask
-            found = table[place]
-        ids[i] = found
+        ids[i] = _find_int(values[i], table, stored)[1]
 
 
 @njit(cache=True, nogil=True)
@@ -111,29 +114,9 @@ def find_small_ints(values: Ints, table: Ints, ids: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
-def number_codes(codes: Ints, table: Ints, stored: Ints, count: int, ids: Ints) -> int:
-    """Give each code its id, entering new ones; codes lie in [0, len(table)). Returns how many codes are stored."""
-    for i in range(len(codes)):
-        found = table[codes[i]]
-        if found < 0:
-            found = count
-            table[codes[i]] = count
-            stored[count] = codes[i]
-            count += 1
-        ids[i] = found
-    return count
-
-
-@njit(cache=True, nogil=True)
-def probe_int(value: int, table: Ints, stored: Ints) -> int:
+def probe_int(value: int, table: Places, stored: Ints) -> int:
     """The id of one value, -1 when it is not stored."""
-    mask = len(table) - 1
-    place = np.int64(mix(value) & np.uint64(mask))
-    found = table[place]
-    while found >= 0 and stored[found] != value:
-        place = (place + 1) & mask
-        found = table[place]
-    return int(found)
+    return int(_find_int(value, table, stored)[1])
 
 
 @njit(cache=True, nogil=True)
@@ -167,19 +150,26 @@ def _same_bytes(a: Bytes, a_start: int, a_end: int, b: Bytes, b_start: int, b_en
     return True
 
 
+@njit(inline="always")
+def _find_run(new_data: Bytes, start: int, end: int, table: Ints, data: Bytes, offsets: Ints) -> tuple[Any, Any]:
+    """The place in the table of a run of bytes, and its id; -1 if it is not stored and the place is free."""
+    mask = len(table) - 1
+    place = np.int64(mix_bytes(new_data, start, end) & np.uint64(mask))
+    found = table[place]
+    while found >= 0 and not _same_bytes(new_data, start, end, data, offsets[found], offsets[found + 1]):
+        place = (place + 1) & mask
+        found = table[place]
+    return place, found
+
+
 @njit(cache=True, nogil=True)
 def find_bytes(
     new_data: Bytes, new_offsets: Ints, table: Ints, data: Bytes, offsets: Ints, count: int, ids: Ints
 ) -> int:
     """Give each new run of bytes its id, entering those not seen before; the table must have room for all of them."""
-    mask = len(table) - 1
     for i in range(len(ids)):
         start, end = new_offsets[i], new_offsets[i + 1]
-        place = np.int64(mix_bytes(new_data, start, end) & np.uint64(mask))
-        found = table[place]
-        while found >= 0 and not _same_bytes(new_data, start, end, data, offsets[found], offsets[found + 1]):
-            place = (place + 1) & mask
-            found = table[place]
+        place, found = _find_run(new_data, start, end, table, data, offsets)
         if found < 0:
             found = count
             table[place] = count
@@ -195,12 +185,5 @@ def find_bytes(
 @njit(cache=True, nogil=True)
 def probe_bytes(new_data: Bytes, new_offsets: Ints, table: Ints, data: Bytes, offsets: Ints, ids: Ints) -> None:
     """The id of each run of bytes, or -1 if it is not stored; enters nothing."""
-    mask = len(table) - 1
     for i in range(len(ids)):
-        start, end = new_offsets[i], new_offsets[i + 1]
-        place = np.int64(mix_bytes(new_data, start, end) & np.uint64(mask))
-        found = table[place]
-        while found >= 0 and not _same_bytes(new_data, start, end, data, offsets[found], offsets[found + 1]):
-            place = (place + 1) & mask
-            found = table[place]
-        ids[i] = found
+        ids[i] = _find_run(new_data, new_offsets[i], new_offsets[i + 1], table, data, offsets)[1]

@@ -113,6 +113,7 @@ def best_partner(
     unit: float,
     event_cost: float,
     combine: float,
+    edge: float,
     row: int,
 ) -> int:
     """The tree that saves most when one tree is merged with it (equation 5), or -1 if no merge saves anything."""
@@ -120,7 +121,8 @@ def best_partner(
     for other in range(len(common)):
         if others[other] and other != row:
             more = rates[other] * factors[row] + rates[row] * factors[other]
-            saved = event_cost - combine * (more - common[other] * unit * (factors[row] + factors[other]))
+            shared = common[other] * unit
+            saved = event_cost - combine * (more - shared * (factors[row] + factors[other])) + edge * shared
             if saved > best:
                 best, partner = saved, other
     return partner
@@ -142,12 +144,13 @@ def members_of(trees: Ints, tree: int, used: int) -> Ints:
 
 
 @njit(cache=True)
-def total(rates: Floats, factors: Floats, rows: int) -> float:
-    """The combines per unit of the first rows: edge rate times fold factor."""
-    combines = 0.0
+def totals(rates: Floats, factors: Floats, rows: int) -> tuple[float, float]:
+    """The combines per unit of the first rows, edge rate times fold factor, and their edges."""
+    combines = edges = 0.0
     for row in range(rows):
         combines += rates[row] * factors[row]
-    return combines
+        edges += rates[row]
+    return combines, edges
 
 
 @njit(cache=True, nogil=True)

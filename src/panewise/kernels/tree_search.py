@@ -150,11 +150,12 @@ def move_each(
         home = tree_of[one]
         since = 0 if changed[home] > compared[one] else compared[one]
         bits = trees.lists[trees.starts[one] : trees.starts[one] + trees.counts[one]]
-        alone = options.event_cost + options.combine * rates[one] * factors[one]
+        alone = options.event_cost + rates[one] * (options.combine * factors[one] + options.edge)
         shared = _count_covered(covers[home], bits, 2)
         rate = sums[home] - excess[home] * options.bit_rate
         rate_without = rate - rates[one] + shared * options.bit_rate
         saved = options.combine * (rate * tree_factors[home] - rate_without * (tree_factors[home] - factors[one]))
+        saved += options.edge * (rate - rate_without)
         if sizes[home] == 1:
             saved = alone
         # Less than this is rounding, and following it could go on for ever.
@@ -175,6 +176,7 @@ def move_each(
                 before = sums[tree] - excess[tree] * options.bit_rate
                 after = before + rates[one] - commons[tree] * scale * options.bit_rate
                 added = options.combine * (after * (tree_factors[tree] + factors[one]) - before * tree_factors[tree])
+                added += options.edge * (after - before)
             gain, place = saved - added, _CANDIDATES
             while place > 0 and gain > gains[place - 1]:
                 place -= 1
@@ -193,6 +195,7 @@ def move_each(
                 before = sums[tree] - excess[tree] * options.bit_rate
                 after = before + rates[one] - common * options.bit_rate
                 added = options.combine * (after * (tree_factors[tree] + factors[one]) - before * tree_factors[tree])
+                added += options.edge * (after - before)
             if saved - added > best:
                 best, target, best_common = saved - added, tree, common
         quiet += 1

@@ -106,14 +106,15 @@ def _checks(
 class Options(NamedTuple):
     """What the greedy merging needs to know besides the trees.
 
-    `event_cost` is the cost of passing the events through one tree, `combine` the weight of a combine, `bit_rate` the
-    rate that one bit stands for. In a sample, the rate of a merged tree follows from those of its classes and what they
-    have in common; from `direct_bits` bits on it is that of its bits. The last three flags are the optimizations of
-    section 8.
+    `event_cost` is the cost of passing the events through one tree, `combine` the weight of a combine, `edge` that of
+    an edge by itself, `bit_rate` the rate that one bit stands for. In a sample, the rate of a merged tree follows from
+    those of its classes and what they have in common; from `direct_bits` bits on it is that of its bits. The last three
+    flags are the optimizations of section 8.
     """
 
     event_cost: float
     combine: float
+    edge: float
     bit_rate: float
     is_sample: bool
     direct_bits: int
@@ -187,7 +188,7 @@ def _benefit(trees: Trees, options: Options, left: int, right: int, common: floa
     """What merging two trees saves (equation 5)."""
     more = trees.rates[right] * trees.factors[left] + trees.rates[left] * trees.factors[right]
     factor = trees.factors[left] + trees.factors[right]
-    return float(options.event_cost - options.combine * (more - common * factor))
+    return float(options.event_cost - options.combine * (more - common * factor) + options.edge * common)
 
 
 @njit(cache=True, nogil=True)

@@ -297,8 +297,8 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         return session_window(gap, longest, span_of(word))
 
     def partition_window(self, parts: list[Any]) -> WindowClause:
-        word, names, clause = parts
-        return partition_window(names, clause, span_of(word))
+        _, names, clause = parts
+        return partition_window(names, clause)
 
     def duration(self, parts: list[Any]) -> Duration:
         (number, span), unit = parts

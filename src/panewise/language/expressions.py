@@ -174,9 +174,9 @@ class AggregateCall(Expression):
 
     `AGG(x) FILTER (WHERE c)` is AGG(CASE WHEN c THEN x END).
 
-    `function` is a name of `panewise.aggregates.CATALOGUE`; `parameter` is the phi of quantiles, or a rank. Until its
-    query is bound it may also be APPROX_TOP_K, which stands for several. `over` is its own window, if it has one: of
-    that range, and ending with the window of the query.
+    `function` is a name of `panewise.aggregates.CATALOGUE`; `parameter` is the phi of quantiles, a rank, or the bound
+    of a list. Until its query is bound it may also be APPROX_TOP_K, which stands for several. `over` is its own window,
+    if it has one: of that range, and ending with the window of the query.
     """
 
     function: str
@@ -197,6 +197,8 @@ class Pair(Expression):
     partner: Expression
     half_life_us: float = 0.0
     """How long a value takes to count half as much, if the partner is the event time and values decay."""
+    most: int = 1
+    """How many values are kept, if the answer is a list."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,15 @@ def aggregates_of(node: Expression | None) -> list[AggregateCall]:
     if node is None:
         return []
     return list(dict.fromkeys(n for n in walk(node) if isinstance(n, AggregateCall)))
+
+
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """The conditions that must all hold."""
+    if isinstance(condition, Logical) and condition.operator == "AND":
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    else:
+        yield condition
 
 
 def with_attributes(node: Expression, meant: Mapping[str, Expression]) -> Expression:

@@ -35,6 +35,9 @@ APPROX_TOP_K = "APPROX_TOP_K"
 # Short for COUNT(*) FILTER (WHERE c).
 COUNT_IF = "COUNT_IF"
 
+MOST_KEPT = 10_000
+"""The most values of a list: a partial keeps that many."""
+
 EVERY_EVENT = Literal(True, Type.BOOLEAN)
 """What COUNT(*) FILTER (WHERE c) counts where c holds."""
 
@@ -103,6 +106,10 @@ def call(function: str, arguments: Sequence[Expression], span: Span) -> Aggregat
         if len(arguments) != 2:
             raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 3)")
         return AggregateCall(function, _scalar(arguments[0]), _rank(function, arguments[1]), span=span)
+    if takes is Parameter.MOST:
+        if len(arguments) != 2:
+            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 10)")
+        return AggregateCall(function, _scalar(arguments[0]), _most(function, arguments[1]), span=span)
     if takes is Parameter.HALF_LIFE:
         hint = f"write {function}(delay, HALF LIFE 10 MINUTES)"
         raise PlacedError(f"{function} takes a value and a half life", span, hint)
@@ -135,10 +142,11 @@ def with_partners(node: Expression, time: Attribute) -> Expression:
     partner = CATALOGUE[node.function].partner if node.function in CATALOGUE else None
     if partner in (None, Partner.ARGUMENT) or node.argument is None or isinstance(node.argument, Pair):
         return node
-    decays = CATALOGUE[node.function].parameter is Parameter.HALF_LIFE
-    half_life_us = float(node.parameter or 0) if decays else 0.0
+    takes, given = CATALOGUE[node.function].parameter, node.parameter or 0
+    half_life_us = float(given) if takes is Parameter.HALF_LIFE else 0.0
+    most = int(given) if takes is Parameter.MOST else 1
     beside = replace(time, span=node.span)
-    return replace(node, argument=Pair(node.argument, beside, half_life_us, span=node.argument.span))
+    return replace(node, argument=Pair(node.argument, beside, half_life_us, most, span=node.argument.span))
 
 
 def filtered(call: AggregateCall | RowCall | ScalarCall, condition: Expression, end: Span) -> AggregateCall:
@@ -231,6 +239,17 @@ def _rank(function: str, argument: Expression) -> int:
             f"the second argument of {function} must be a whole number from 1 to {MOST_RANKS}",
             argument.span,
             "1 is the most frequent value; the row query TOP_K(delay, 500) gives as many as you like",
+        )
+    return value
+
+
+def _most(function: str, argument: Expression) -> int:
+    value = _number(argument)
+    if not isinstance(value, int) or not 1 <= value <= MOST_KEPT:
+        raise PlacedError(
+            f"the second argument of {function} must be a whole number from 1 to {MOST_KEPT}",
+            argument.span,
+            f"{function}(delay, 10) is a list of at most ten values; ORDER BY gives the rows of a window, however many",
         )
     return value
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
 
+from panewise.language.for_each import WORDS as FOR_EACH
 from panewise.language.functions import ROW_FUNCTIONS, functions
 from panewise.language.scalars import SCALARS, SYNONYMS
 from panewise.language.words import TYPES, UNITS
@@ -30,7 +31,7 @@ def keywords() -> tuple[str, ...]:
     (True, False)
     """
     grammar = files("panewise.language").joinpath("grammar.lark").read_text(encoding="utf-8")
-    found = {word.upper() for word in _TERMINAL.findall(grammar)}
+    found = {word.upper() for word in _TERMINAL.findall(grammar)}.union(FOR_EACH)
     return tuple(sorted(found.difference(CONSTANTS, functions())))
 
 
@@ -67,6 +68,7 @@ class PanewiseLexer(RegexLexer):  # type: ignore[misc]
             (words(units(), prefix=r"\b", suffix=r"\b"), Keyword.Pseudo),
             (r"[^\W\d]\w*", Name),
             (COMPARE, Operator),
+            (r"\{\w+\}", Name.Variable),
             (r"[\[\](),;.]", Punctuation),
         ]
     }
@@ -90,6 +92,7 @@ def textmate() -> dict[str, Any]:
         {"name": "keyword.other.panewise", "match": one_of(keywords())},
         {"name": "keyword.other.unit.panewise", "match": one_of(units())},
         {"name": "keyword.operator.panewise", "match": COMPARE},
+        {"name": "variable.parameter.panewise", "match": r"\{\w+\}"},
     ]
     return {"name": "Panewise", "scopeName": "source.panewise", "fileTypes": ["panewise.sql"], "patterns": patterns}
 

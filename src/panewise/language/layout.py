@@ -17,6 +17,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from panewise.language.for_each import templates_of
 from panewise.language.limits import check_text
 from panewise.language.parser import parse
 
@@ -56,6 +57,18 @@ def laid_out(text: str) -> str:
 
     Cost: linear in the text.
     """
+    lines: list[str] = []
+    rest = 0
+    for start, statement in templates_of(text):
+        lines += _laid_out(text[rest:start])
+        # The rows of a template are a table, which its writer has arranged.
+        lines += statement.strip().splitlines()
+        rest = start + len(statement)
+    return "".join(f"{line}\n" for line in [*lines, *_laid_out(text[rest:])])
+
+
+def _laid_out(text: str) -> list[str]:
+    """The lines of a text without templates."""
     parse(text)
     pieces, last = _pieces(text)
     lines: list[str] = []
@@ -71,8 +84,7 @@ def laid_out(text: str) -> str:
         _write(statement, [], lines)
     if last and not last[0][1] and lines:
         lines[-1] += f"  {last.pop(0)[0]}"
-    lines += [comment for comment, _ in last]
-    return "".join(f"{line}\n" for line in lines)
+    return lines + [comment for comment, _ in last]
 
 
 @lru_cache(maxsize=1)

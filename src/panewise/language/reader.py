@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from panewise.errors import ArgumentError, FileAccessError, StatementError
 from panewise.language.binder import Binding
-from panewise.language.limits import statements_of
+from panewise.language.for_each import NO_BREAK, ForEach
+from panewise.language.limits import check_length, may_have_rows, statements_of
 from panewise.language.parser import check_encodable, parse_checked
 from panewise.language.shapes import Cut, Templates
-from panewise.language.source import PlacedError, excerpt, located
+from panewise.language.source import PlacedError, excerpt, located, span_at
 from panewise.language.statements import CreateQuery, CreateStream
 from panewise.language.workload import Workload
 
-_NO_BREAK = re.compile(r"[^\n]")
 _EMPTY_HINT = "write CREATE STREAM and CREATE QUERY statements, each ended by ;"
 
 
@@ -72,35 +71,57 @@ def changed(workload: Workload, text: str) -> tuple[Workload, list[str]]:
 def _run(binding: Binding, text: str) -> bool:
     """Run the statements of a text, one after the other; returns whether there was one.
 
-    Those that differ from an earlier one in constants and the query's name alone are not parsed.
+    Those that differ from an earlier one in constants and the query's name alone are not parsed: so thousands of rows
+    of FOR EACH are parsed once.
     """
     templates = Templates()
     has_any = False
     for start, piece in statements_of(text):
-        cut = Cut.of(piece)
-        query = None if cut is None or binding.has(cut.name) else templates.query(cut)
-        if query is not None:
-            binding.add(query)
+        several = ForEach.of(text, start, piece)
+        if several is not None:
+            run_for_each(binding, templates, text, several)
             has_any = True
             continue
+        if may_have_rows(text, start, start + len(piece)):
+            check_length(text, start, start + len(piece))
         try:
-            statements = parse_checked(piece)
-            for statement in statements:
-                binding.run(statement)
+            has_any |= _run_one(binding, templates, piece)
         except PlacedError:
             # The same again, with its place in the whole text.
-            statements = parse_checked(_NO_BREAK.sub(" ", text[:start]) + piece)
-            for statement in statements:
+            for statement in parse_checked(NO_BREAK.sub(" ", text[:start]) + piece):
                 binding.run(statement)
-        has_any = has_any or bool(statements)
-        for statement in statements:
-            match statement:
-                case CreateStream():
-                    templates.clear()
-                case CreateQuery() if cut is not None and cut.name in binding.queries:
-                    bound = binding.queries[cut.name]
-                    templates.learn(cut, bound, statement, binding.streams[bound.stream], piece)
+            raise
     return has_any
+
+
+def _run_one(binding: Binding, templates: Templates, piece: str) -> bool:
+    """Run a statement; returns whether there was one."""
+    cut = Cut.of(piece)
+    query = None if cut is None or binding.has(cut.name) else templates.query(cut)
+    if query is not None:
+        binding.add(query)
+        return True
+    statements = parse_checked(piece)
+    for statement in statements:
+        binding.run(statement)
+        match statement:
+            case CreateStream():
+                templates.clear()
+            case CreateQuery() if cut is not None and cut.name in binding.queries:
+                bound = binding.queries[cut.name]
+                templates.learn(cut, bound, statement, binding.streams[bound.stream], piece)
+    return bool(statements)
+
+
+def run_for_each(binding: Binding, templates: Templates, text: str, several: ForEach) -> None:
+    """Run the query of each row. A mistake is shown where it stands in the template, or where its row begins."""
+    for row, piece in enumerate(several.statements()):
+        try:
+            check_length(piece, 0, len(piece))
+            _run_one(binding, templates, piece)
+        except PlacedError as error:
+            place = span_at(text, several.place_of(row, error.span.start))
+            raise PlacedError(f"row {row + 1} of FOR EACH: {error.message}", place, error.hint) from None
 
 
 def _is_text(source: str) -> bool:

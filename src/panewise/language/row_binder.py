@@ -12,12 +12,12 @@ from panewise.language.expressions import (
     Attribute,
     Comparison,
     Expression,
-    Logical,
     QualifiedAttribute,
     RowCall,
     Span,
     aggregates_of,
     bare_attributes,
+    conjuncts,
     walk,
 )
 from panewise.language.foreign_words import NO_ORDER
@@ -179,6 +179,9 @@ def _sliding(source: Source, stream: Stream, what: str) -> Window:
         raise PlacedError(f"{what} needs a window that slides", source.stream.span, _SLIDING_HINT)
     if isinstance(window, SessionWindow):
         raise PlacedError(f"{what} needs a window of a fixed length", clause.durations[0].span, _SLIDING_HINT)
+    if isinstance(window, RowWindow) and window.partition_by:
+        hint = "leave out PARTITION BY, or use a RANGE; windows of each group's own rows are for aggregates"
+        raise PlacedError(f"{what} needs one window for all groups", source.stream.span, hint)
     if isinstance(window, TimeWindow) and (window.offset_us or window.zone is not None or window.grows):
         hint = "leave out OFFSET and ALIGN, and write RANGE for CUMULATE"
         raise PlacedError(f"{what} needs a window that is counted from 1970 UTC", source.stream.span, hint)
@@ -377,7 +380,7 @@ def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> JoinQue
     for expression in [*written, *([statement.where] if statement.where is not None else [])]:
         _expect_qualified(expression, left.name, right.name)
     expect_condition(clause.on, attributes, "ON")
-    keys = [_bind_keys(pair, left.name) for pair in _conjuncts(clause.on)]
+    keys = [_bind_keys(pair, left.name) for pair in conjuncts(clause.on)]
     if statement.where is not None:
         _refuse_aggregates(statement.where)
         expect_condition(statement.where, attributes, "WHERE")
@@ -418,13 +421,6 @@ def _expect_qualified(expression: Expression, left: str, right: str) -> None:
         if attribute.side not in (left, right):
             hint = hint_for(attribute.side, [left, right], "")
             raise PlacedError(f"the JOIN has no stream {shortened(attribute.side)}", attribute.span, hint)
-
-
-def _conjuncts(on: Expression) -> list[Expression]:
-    """The conditions that AND joins."""
-    if isinstance(on, Logical) and on.operator == "AND":
-        return [*_conjuncts(on.left), *_conjuncts(on.right)]
-    return [on]
 
 
 def _bind_keys(on: Expression, left: str) -> tuple[QualifiedAttribute, QualifiedAttribute]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from panewise.language.expressions import Span
 from panewise.language.literals import MOST_ROWS, print_duration
 from panewise.language.source import PlacedError, hint_for, shortened
@@ -91,14 +93,11 @@ def session_window(gap: Duration, longest: Duration | None, span: Span) -> Windo
     return WindowClause(SessionWindow(gap.us, longest.us), (gap, longest))
 
 
-def partition_window(names: tuple[Name, ...], clause: WindowClause, span: Span) -> WindowClause:
+def partition_window(names: tuple[Name, ...], clause: WindowClause) -> WindowClause:
     """`PARTITION BY k ROWS ...`; the binder checks the names."""
     window = clause.window
     assert isinstance(window, RowWindow)
-    if window.slide is not None:
-        hint = "leave out SLIDE, and look the query up when an answer is needed"
-        raise PlacedError("a window with PARTITION BY cannot SLIDE", span, hint)
-    partitioned = RowWindow(window.left, window.right, partition_by=tuple(name.text for name in names))
+    partitioned = replace(window, partition_by=tuple(name.text for name in names))
     return WindowClause(partitioned, partition_by=names)
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from panewise.aggregates.types import Type
 from panewise.language.literals import print_duration
 from panewise.language.model import Query, Stream
+from panewise.language.names import copy_of
 from panewise.language.printer import print_name, print_query, print_row_query, print_stream
 from panewise.language.row_queries import RowQuery
 from panewise.notebook import block, counted, names, table
@@ -36,8 +37,8 @@ class Workload:
         return [query for query in self.queries.values() if query.stream == stream]
 
     def without(self, name: str) -> Workload:
-        """The workload without a query of aggregates. Cost: a copy of the names."""
-        queries = self.queries.copy() if isinstance(self.queries, dict) else dict(self.queries)
+        """The workload without a query of aggregates. Cost: as `language.names` says."""
+        queries = copy_of(self.queries)
         del queries[name]
         return Workload(self.streams, queries, self.row_queries)
 

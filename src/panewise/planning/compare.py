@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from panewise.planning.cost import Prices
-from panewise.planning.trees import Base, Clock, StreamPlan, Tree
+from panewise.planning.trees import Base, Clock, PlannedQuery, StreamPlan, Tree
 from panewise.planning.unions import Unions, unions_of
 from panewise.windows import Window
 from panewise.windows.cuts import Cuts
-from panewise.windows.slots import granularity_of, lengths_of, spans_in_slots
+from panewise.windows.slots import granularity_of, spans_in_slots
 
 _MOST_COMPARED = 20
 """The most other trees that a tree is compared with to give a reason."""
@@ -43,26 +43,31 @@ def compare(plan: StreamPlan, prices: Prices) -> PlanComparison:
         for trees in families.values():
             family = _FoldedTrees(base, trees, prices, unions_of(trees))
             shared += prices.feeding(base) + family.together()
+            shared += sum(prices.closing(window) for tree in trees for window in tree.windows)
             for place, tree in enumerate(trees):
                 alone = {window: family.alone(window) for window in tree.windows}
                 for planned in tree.queries:
-                    own = _own_base(plan, tree, base, planned.query.window)
-                    no_share += prices.base(own) + prices.feeding(own) + alone[planned.query.window]
+                    window = planned.query.window
+                    own = _own_base(plan, tree, base, planned)
+                    edges = Cuts.of(spans_in_slots(window, own.granularity)).rate
+                    no_share += prices.base(own) + prices.feeding(own) + prices.running(own, edges)
+                    no_share += prices.closing(window) + alone[window]
                 reasons[tree.number] = family.reason(place, sum(alone.values()))
     return PlanComparison(no_share, shared, reasons)
 
 
-def _own_base(plan: StreamPlan, tree: Tree, base: Base, window: Window) -> Base:
-    """The base that a query with this window would have if it were the only one."""
-    granularity = granularity_of([window])
+def _own_base(plan: StreamPlan, tree: Tree, base: Base, planned: PlannedQuery) -> Base:
+    """The base that a query would have if it were the only one."""
+    granularity = granularity_of([planned.query.window])
     if base.clock is Clock.TIME and plan.stream.granularity_us is not None:
         granularity = gcd(granularity, plan.stream.granularity_us)
-    return replace(base, granularity=granularity, group_by=tree.group_by)
+    predicates = () if planned.predicate is None else (planned.predicate,)
+    return replace(base, granularity=granularity, group_by=tree.group_by, predicates=predicates)
 
 
 @dataclass(frozen=True)
 class _FoldedTrees:
-    """The trees of a base that have the same groups, and what folding their fragments costs a second."""
+    """The trees of a base that have the same groups, and what their fragments cost a second."""
 
     base: Base
     trees: Sequence[Tree]
@@ -72,18 +77,24 @@ class _FoldedTrees:
     def alone(self, window: Window) -> float:
         """The cost of folding one window alone."""
         cuts = Cuts.of(spans_in_slots(window, self.base.granularity))
-        return self._folds(cuts.rate, self.prices.visits_for(*lengths_of(window)))
+        return self._folds(cuts.rate, self.prices.visits([window], self.trees[0].components))
 
     def together(self) -> float:
-        """The cost of folding all trees as one."""
-        return self._folds(self.unions.of_all(), sum(self.prices.visits(tree) for tree in self.trees))
+        """The cost of all trees as one, beside what feeds it."""
+        windows = [window for tree in self.trees for window in tree.windows]
+        return self._as_one(self.unions.of_all(), self.prices.visits(windows, self.trees[0].components))
 
     def reason(self, place: int, alone: float) -> str:
         """Why a tree has its windows; `alone` is the sum of what each of them costs alone."""
         tree, feeding = self.trees[place], self.prices.feeding(self.base)
         parts = []
         if len(tree.windows) > 1:
-            apart = alone + len(tree.windows) * feeding
+            by_itself = [
+                self.prices.running(tree, Cuts.of(spans_in_slots(window, self.base.granularity)).rate)
+                + self.prices.closing(window)
+                for window in tree.windows
+            ]
+            apart = alone + len(tree.windows) * feeding + sum(by_itself)
             parts.append(
                 f"its {len(tree.windows)} windows take {self.prices.tree(tree, self.base):,.0f} a second together "
                 f"and {apart:,.0f} apart"
@@ -104,10 +115,14 @@ class _FoldedTrees:
         return "; ".join(parts)
 
     def _loss(self, one: int, other: int) -> float:
-        """How much more folding two trees as one costs than folding each."""
-        visits = [self.prices.visits(self.trees[place]) for place in (one, other)]
-        apart = sum(self.prices.folding(self.trees[place], combines) for place, combines in zip((one, other), visits))
-        return self._folds(self.unions.of_two(one, other), sum(visits)) - apart
+        """How much more two trees cost as one than each, beside what feeds them."""
+        trees = self.trees[one], self.trees[other]
+        apart = sum(self._as_one(tree.cuts.rate, self.prices.visits(tree.windows, tree.components)) for tree in trees)
+        together = self.prices.visits([*trees[0].windows, *trees[1].windows], trees[0].components)
+        return self._as_one(self.unions.of_two(one, other), together) - apart
+
+    def _as_one(self, rate: float, visits: float) -> float:
+        return self.prices.running(self.base, rate) + self._folds(rate, visits)
 
     def _folds(self, rate: float, visits: float) -> float:
         return self.prices.folds(rate, visits, self.trees[0])

@@ -11,12 +11,15 @@ from panewise.planning.compare import PlanComparison, compare
 from panewise.planning.cost import ASSUMED_VALUES, Prices, cost_of, overlap
 from panewise.planning.memory import consumers, show_bytes
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
+from panewise.planning.show import rate_text
 from panewise.planning.trees import Base, Clock, PlanContent, PlannedQuery, StreamPlan, Tree
-from panewise.windows.slots import lengths_of
 
 RATE_UNKNOWN = "how much is held depends on the rate; give yours, with --rate or rate=, to see it"
 
 _NAMES_SHOWN = 8
+
+
+_BY_SUBSTREAM = "reported from the last rows of each substream, as it gets its next rows; in no tree"
 
 
 def explain_data(plan: PlanContent) -> dict[str, Any]:
@@ -49,6 +52,10 @@ def explain_data(plan: PlanContent) -> dict[str, Any]:
                 "within": plan.within[query.name].reason if query.name in plan.within else None,
             }
             for query in plan.on_demand
+        ],
+        "by_substream": [
+            {"query": query.name, "window": print_window(query.window), "reason": _BY_SUBSTREAM}
+            for query in plan.by_substream
         ],
         "within": {name: within.reason for name, within in plan.within.items()},
         "row_queries": [row_plan.to_dict() for row_plan in plan.row_queries],
@@ -106,18 +113,15 @@ def _assumed_values(data: dict[str, Any]) -> str:
 def _grouped(plan: PlanContent) -> list[str]:
     """Every attribute that some query groups by."""
     grouped = [tree.group_by for stream in plan.streams.values() for tree in stream.trees]
-    grouped += [query.group_by for query in plan.on_demand]
+    grouped += [query.group_by for query in (*plan.on_demand, *plan.by_substream)]
     return list(dict.fromkeys(name for attributes in grouped for name in attributes))
-
-
-def rate_text(rate_per_s: float, *, is_assumed: bool) -> str:
-    """A rate for people, and whether somebody gave it."""
-    return f"{'an assumed ' if is_assumed else ''}{rate_per_s:,.0f} events a second"
 
 
 def other_lines(data: dict[str, Any]) -> list[str]:
     """The queries that are in no tree."""
     lines = []
+    for query in data["by_substream"]:
+        lines += ["", f"{query['query']} {query['window']}: {query['reason']}"]
     for query in data["on_demand"]:
         lines += ["", f"{query['query']} {query['window']}: {query['reason']}"]
         lines += [f"  {one['aggregate']:<11} {one['reason']}" for one in query["structures"]]
@@ -236,23 +240,31 @@ def component_text(stream: StreamPlan, component: Component) -> str:
 
 
 def _queries_data(stream: StreamPlan, tree: Tree, base: Base, prices: Prices) -> list[dict[str, Any]]:
-    """A tree's queries, each with an equal part of its base and of feeding its tree, and its own folding."""
+    """A tree's queries, each with an equal part of its base and of its tree by itself, and its part of the closings.
+
+    What windows that end together share is divided in proportion to what each would cost alone.
+    """
     all_of_base = sum(len(fed.queries) for fed in stream.fed_by(base))
-    in_common = prices.base(base) / all_of_base + prices.feeding(base) / len(tree.queries)
-    return [_query_data(stream, tree, planned, in_common, prices) for planned in tree.queries]
+    by_itself = prices.feeding(base) + prices.running(tree, tree.cuts.rate)
+    in_common = prices.base(base) / all_of_base + by_itself / len(tree.queries)
+    closing = prices.tree(tree, base) - by_itself
+    alone = {
+        window: prices.closing(window) + prices.folding(tree, prices.visits([window], tree.components))
+        for window in tree.windows
+    }
+    of_queries = [sum(alone[window] for window in planned.windows) for planned in tree.queries]
+    per_alone = closing / sum(of_queries)
+    return [_query_data(stream, planned, in_common + per_alone * one) for planned, one in zip(tree.queries, of_queries)]
 
 
-def _query_data(
-    stream: StreamPlan, tree: Tree, planned: PlannedQuery, in_common: float, prices: Prices
-) -> dict[str, Any]:
+def _query_data(stream: StreamPlan, planned: PlannedQuery, cost_per_s: float) -> dict[str, Any]:
     where = None if planned.predicate is None else print_expression(stream.predicates[planned.predicate])
-    length, slide = lengths_of(planned.query.window)
     return {
         "query": planned.query.name,
         "window": print_window(planned.query.window),
         "where": where,
         "select": [label_of(item) for item in planned.query.select],
-        "cost_per_s": in_common + prices.folding(tree, length / slide),
+        "cost_per_s": cost_per_s,
     }
 
 

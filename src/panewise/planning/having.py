@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
-from panewise.language.expressions import AggregateCall, Comparison, Expression, Literal, Logical
+from panewise.language.expressions import AggregateCall, Comparison, Expression, Literal, conjuncts
 from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
 from panewise.language.typecheck import type_of
@@ -79,15 +79,6 @@ def plan_having(stream: Stream, query: Query, rate: float, reads_log: bool = Fal
         refusals.append(refusal)
     why = "; ".join(refusals) or "no part of HAVING compares an aggregate with a number"
     return HavingPlan(f"each group is checked: {why}")
-
-
-def conjuncts(condition: Expression) -> Iterator[Expression]:
-    """The conditions that must all hold."""
-    if isinstance(condition, Logical) and condition.operator == "AND":
-        yield from conjuncts(condition.left)
-        yield from conjuncts(condition.right)
-    else:
-        yield condition
 
 
 def _thresholds(having: Expression) -> Iterator[Threshold]:

@@ -22,7 +22,7 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
 from panewise.errors import MemoryBudgetError
-from panewise.language.expressions import AggregateCall, Attribute, Expression
+from panewise.language.expressions import AggregateCall, Attribute, Expression, Pair
 from panewise.language.model import Query, Stream
 from panewise.language.row_queries import JoinQuery, SortedQuery
 from panewise.language.typecheck import type_of
@@ -46,6 +46,8 @@ PACKED_BYTES: Mapping[Kind, int] = {
     Kind.SQUARES: 28,
 }
 """The bytes of a component's columns in a row, packed; 8 a word for a component not listed."""
+FEWEST_KEPT = 8
+"""A moving window with so many rows a key has totals in two parts and multisets in order: see `engine.moving`."""
 FEWEST_BLOCKS = 4
 """What a moving window notes is in so many blocks or more."""
 ANSWER_BYTES = 18
@@ -54,6 +56,8 @@ KEY_BYTES = 4
 """The number of a key."""
 TOUCHED_BYTES = 5
 """What a moving window keeps to know which keys have changed, for each key."""
+KEPT_BYTES = 64
+"""A value that is kept as it is: an object, and a reference to it."""
 VALUE_BYTES = 16
 """A value of a multiset, and its count."""
 SKETCH_BYTES: Mapping[Kind, tuple[int, int, int]] = {
@@ -98,6 +102,13 @@ def consumers(plan: PlanContent) -> list[Consumer]:
         for stream in plan.streams.values()
         for tree in stream.trees
         if (held := _moving_bytes(tree, stream.input_types, prices))
+    ]
+    found += [
+        Consumer(
+            f"last rows of the substreams of {query.name}",
+            int(_covered(query.window, prices) * _event_bytes(plan.declared[query.stream])),
+        )
+        for query in plan.by_substream
     ]
     asked: dict[str, list[Window]] = {}
     for query in plan.on_demand:
@@ -181,8 +192,12 @@ def _moving_bytes(tree: Tree, inputs: tuple[Type, ...], prices: Prices) -> int:
             continue
         slots = length / tree.granularity * tree.cuts.rate
         keys, rows = (_different(cells, _events(length, tree.clock, prices)) for cells in (groups, slots * groups))
-        total += keys * (TOUCHED_BYTES + kept + 8 * (in_totals + 2 * in_parts))
-        if in_parts:
+        has_many = rows >= FEWEST_KEPT * keys
+        total += keys * (TOUCHED_BYTES + kept + 8 * (in_totals + (1 + has_many) * in_parts))
+        if has_many:
+            # In order, each value has a count, and half as much room again behind it.
+            total += 1.5 * 16 * rows * sum(one.kind is Kind.VALUES for one in tree.components)
+        if in_parts and has_many:
             blocks = min(slots, max(FEWEST_BLOCKS**2, rows / keys)) ** 0.5
             # On average half of the blocks are still there, and half of the rows of the oldest, with their slots.
             noted = (blocks * _different(groups, rows / blocks) + rows / blocks) / 2
@@ -204,6 +219,8 @@ def _component_bytes(component: Component, inputs: tuple[Input, ...], events: fl
         values = _different(prices.groups[read.name], events)
     if component.kind is Kind.VALUES:
         return 8 + VALUE_BYTES * values
+    if component.kind.is_kept:
+        return 8 + KEPT_BYTES * (1 + min(read.most if isinstance(read, Pair) else 1, values))
     if component.kind.is_sketch:
         empty, each, most = SKETCH_BYTES[component.kind]
         # A reference, and the values themselves while there are few.

@@ -24,7 +24,7 @@ from panewise.language.expressions import AggregateCall, Attribute, Expression
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.typecheck import type_of
 from panewise.language.workload import Workload
-from panewise.planning.cost import FEED, Prices
+from panewise.planning.cost import Prices
 from panewise.planning.plan import Plan
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.few_windows import share_few
@@ -40,9 +40,9 @@ from panewise.planning.trees import (
     StreamPlan,
     Tree,
 )
-from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window
+from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window, reports_by_substream
 from panewise.windows.cuts import Cuts
-from panewise.windows.slots import granularity_of, lengths_of, spans_in_slots, spans_of
+from panewise.windows.slots import granularity_of, spans_in_slots, spans_of
 
 if TYPE_CHECKING:
     from panewise.planning.having import HavingPlan
@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from panewise.planning.windowed import RowPlan
     from panewise.planning.within import WithinPlan
 
+ALIKE_ROWS = 0.9
+"""If the shortest fragments have at least this share of all groups, all fragments have about as many rows."""
+MOST_WOVEN_TWICE = 500
+"""With more windows than this, the first plan of Weave Share is taken."""
 ONE_SLOT = TimeWindow(1, slide_us=1)
 """The window of a lookup after the events that it covers have been picked."""
 
@@ -89,6 +93,7 @@ def optimize(
     trees = bases = 0
     for stream in workload.streams.values():
         sliding = [query for query in workload.queries_of(stream.name) if query.window.is_sliding]
+        sliding = [query for query in sliding if not reports_by_substream(query.window)]
         if sliding:
             plan = plan_stream(stream, sliding, prices, first_tree=trees, first_base=bases)
             streams[stream.name] = plan
@@ -110,6 +115,7 @@ def optimize(
         in_bulk=in_bulk,
         method=method,
         rate_is_assumed=is_assumed,
+        by_substream=tuple(query for query in workload.queries.values() if reports_by_substream(query.window)),
     )
 
 
@@ -216,7 +222,7 @@ def plan_stream(
         bases.append(base)
         for family in members:
             if shape is None:
-                parts = dict(enumerate(_shared(family, base, prices), first_tree + len(trees)))
+                parts = dict(enumerate(_shared(family, base, prices, columns.input_types), first_tree + len(trees)))
             else:
                 parts = _as_before(family, shape)
             trees += [_tree(part, base, number, columns.input_types) for number, part in parts.items()]
@@ -281,7 +287,7 @@ def grow(plan: StreamPlan, queries: Iterable[Query], prices: Prices | None = Non
     numbers = count(max((tree.number for tree in trees), default=-1) + 1)
     for (number, _), family in families.items():
         base = next(one for one in plan.bases if one.number == number)
-        parts = _shared(family, base, prices or Prices())
+        parts = _shared(family, base, prices or Prices(), plan.input_types)
         trees += [_tree(part, base, next(numbers), plan.input_types) for part in parts]
     return replace(plan, trees=tuple(trees)), left
 
@@ -292,7 +298,7 @@ def weave(plan: StreamPlan, base: Base, queries: Iterable[PlannedQuery], prices:
     for planned in queries:
         group_by = tuple(sorted(planned.query.group_by))
         families.setdefault(group_by, _AlikeQueries(base.clock, group_by, [])).queries.append(planned)
-    parts = [part for family in families.values() for part in _shared(family, base, prices)]
+    parts = [part for family in families.values() for part in _shared(family, base, prices, plan.input_types)]
     return [_tree(part, base, number, plan.input_types) for number, part in enumerate(parts, first_tree)]
 
 
@@ -330,14 +336,15 @@ def _united(
         from panewise.planning.sharing import Queries
         from panewise.planning.sharing.grouping import plan_grouping
 
-        # Feeding a partial costs FEED combines and folding a fragment costs one, so factors are in parts of FEED.
+        # What is fed to a tree counts as an event there, so factors are in parts of what feeding a partial costs.
+        feed = prices.weights.feed
         sets = {}
         for group_by, family in rest.items():
             spans = [spans_in_slots(window, granularity[clock])[0] for window in family.windows]
-            visits = [prices.visits_for(*lengths_of(window)) / FEED for window in family.windows]
-            sets[group_by] = Queries.of(spans, visits)
+            visits = prices.visits_apart(family.windows, components_of(family.queries, inputs))
+            sets[group_by] = Queries.of(spans, [combines / feed for combines in visits])
         rate = prices.rate * granularity[clock] / 1e6 if clock is Clock.TIME else float(granularity[clock])
-        weights = Weights(prices.weights.event, prices.weights.combine * FEED)
+        weights = Weights(prices.weights.event, prices.weights.combine * feed)
         plan = plan_grouping(sets, rate, weights, prices.groups, in_common=prices.in_bulk)
         apart += [[rest[group_by] for group_by in tree.members] for tree in plan.trees]
     order = {id(family): place for place, family in enumerate(families.values())}
@@ -355,7 +362,7 @@ def _may_unite(family: _AlikeQueries, prices: Prices, inputs: tuple[Type, ...]) 
     return not is_dear and all(name in prices.groups for name in family.group_by)
 
 
-def _shared(family: _AlikeQueries, base: Base, prices: Prices) -> list[list[PlannedQuery]]:
+def _shared(family: _AlikeQueries, base: Base, prices: Prices, inputs: tuple[Type, ...]) -> list[list[PlannedQuery]]:
     """The queries of each tree, by a method of sharing over the family's different windows.
 
     Sessions have a tree of their own: its rows leave as soon as the sessions of the largest gap have closed.
@@ -363,23 +370,80 @@ def _shared(family: _AlikeQueries, base: Base, prices: Prices) -> list[list[Plan
     sessions = [planned for planned in family.queries if isinstance(planned.query.window, SessionWindow)]
     if sessions:
         others = [planned for planned in family.queries if not isinstance(planned.query.window, SessionWindow)]
-        rest = _AlikeQueries(family.clock, family.group_by, others)
-        return [sessions, *(_shared(rest, base, prices) if others else [])]
-    windows = family.windows
-    # In a time zone the other offsets have as many edges, so the first one is enough to decide.
-    spans = [spans_in_slots(window, base.granularity)[0] for window in windows]
-    fed = prices.fed_per_slot(base) * prices.groups_of(base.group_by) / prices.groups_of(family.group_by)
-    visits = [prices.visits_for(*lengths_of(window)) for window in windows]
-    trees = share_few(spans, fed, visits) if prices.method == WEAVE_SHARE else None
-    if trees is None:
-        from panewise.planning.sharing import Queries, share
-
-        trees = share(prices.method, Queries.of(spans, visits), fed).tree_of.tolist()
-    tree_of = dict(zip(windows, trees))
-    parts: list[list[PlannedQuery]] = [[] for _ in range(max(trees) + 1)]
+        rest = replace(family, queries=others)
+        return [sessions, *(_shared(rest, base, prices, inputs) if others else [])]
+    choice = _TreeChoice(family.windows, components_of(family.queries, inputs), base, family.group_by, prices)
+    tree_of = dict(zip(family.windows, choice.trees()))
+    parts: list[list[PlannedQuery]] = [[] for _ in range(max(tree_of.values()) + 1)]
     for planned in family.queries:
         parts[tree_of[planned.query.window]].append(planned)
     return parts
+
+
+class _TreeChoice:
+    """Which of a family's windows share a tree.
+
+    Methods of sharing take it that every fragment has as many rows. If there are many groups and few events, a short
+    fragment has fewer than a long one: unless there are very many windows, Weave Share then begins from either, and the
+    cheapest plan is taken.
+    """
+
+    def __init__(
+        self,
+        windows: list[Window],
+        components: tuple[Component, ...],
+        base: Base,
+        group_by: tuple[str, ...],
+        prices: Prices,
+    ) -> None:
+        # In a time zone the other offsets have as many edges, so the first one is enough to decide.
+        self._spans = [spans_in_slots(window, base.granularity)[0] for window in windows]
+        self._windows = windows
+        self._components = components
+        self._visits = prices.visits_apart(windows, components)
+        self._base = base
+        self._part = replace(base, group_by=group_by)
+        self._prices = prices
+        self._edges_per_slot = Cuts.of(self._spans).rate
+
+    def trees(self) -> list[int]:
+        """The number of each window's tree."""
+        prices, everywhere = self._prices, self._edges_per_slot
+        fewest_rows = prices.rows(everywhere, self._part) / everywhere
+        chosen = self._by_method(fewest_rows)
+        if prices.method != WEAVE_SHARE or not 1 < len(chosen) <= MOST_WOVEN_TWICE:
+            return chosen
+        rivals = [chosen]
+        if any(chosen):
+            rivals.append([0] * len(chosen))
+        most_rows = prices.most_rows(self._part)
+        if fewest_rows < ALIKE_ROWS * most_rows:
+            rivals.append(self._by_method(most_rows))
+        return chosen if len(rivals) == 1 else min(rivals, key=self._cost)
+
+    def _by_method(self, rows: float) -> list[int]:
+        """The tree of each window if every fragment has so many rows."""
+        prices = self._prices
+        fed, edge = prices.inputs(self._base, self._part, self._edges_per_slot, rows)
+        trees = share_few(self._spans, fed, self._visits, edge) if prices.method == WEAVE_SHARE else None
+        if trees is None:
+            from panewise.planning.sharing import Queries, share
+
+            queries = Queries.of(self._spans, self._visits)
+            trees = share(prices.method, queries, fed, Weights(edge=edge)).tree_of.tolist()
+        return trees
+
+    def _cost(self, tree_of: list[int]) -> float:
+        prices, cost = self._prices, 0.0
+        places: dict[int, list[int]] = {}
+        for place, tree in enumerate(tree_of):
+            places.setdefault(tree, []).append(place)
+        for some in places.values():
+            rate = Cuts.of([self._spans[place] for place in some]).rate
+            visits = prices.visits([self._windows[place] for place in some], self._components)
+            cost += prices.feeding(self._base) + prices.running(self._part, rate)
+            cost += prices.folds(rate, visits, self._part)
+        return cost
 
 
 def _as_before(family: _AlikeQueries, shape: PlanShape) -> dict[int, list[PlannedQuery]]:

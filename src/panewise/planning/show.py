@@ -44,9 +44,19 @@ def picture_html(plan: PlanContent) -> str:
     return folded("picture", draw(plan, most_trees=TREES_DRAWN, on_page=True)) if plan.trees else ""
 
 
+def rate_text(rate_per_s: float, *, is_assumed: bool) -> str:
+    """A rate for people, and whether somebody gave it.
+
+    >>> [rate_text(rate, is_assumed=False) for rate in (12_345.6, 0.0102)], rate_text(1000, is_assumed=True)
+    (['12,346 events a second', '0.0102 events a second'], 'an assumed 1,000 events a second')
+    """
+    shown = f"{rate_per_s:,.0f}" if rate_per_s >= 10 else f"{rate_per_s:.3g}"
+    return f"{'an assumed ' if is_assumed else ''}{shown} events a second"
+
+
 def _summary(plan: PlanContent) -> str:
     sliding = sum(len(tree.queries) for tree in plan.trees)
-    rate = f"{'an assumed ' if plan.rate_is_assumed else ''}{plan.rate:,.0f} events a second"
+    rate = rate_text(plan.rate, is_assumed=plan.rate_is_assumed)
     unit = "operations" if plan.weights == UNIT_WEIGHTS else "nanoseconds"
     parts = [f"{counted(sliding, 'sliding query', 'sliding queries')} in {counted(len(plan.trees), 'execution tree')}"]
     parts += [f"{len(plan.on_demand):,} on demand"] if plan.on_demand else []

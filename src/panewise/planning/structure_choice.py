@@ -66,18 +66,28 @@ class StructurePlan:
         return any(choice.structure is None for choice in self.choices)
 
 
-def choose_structure(stream: Stream, query: Query, rates: Rates) -> StructurePlan:
+def choose_structure(stream: Stream, query: Query, rates: Rates, *, over_slots: bool = False) -> StructurePlan:
     """The structures of an on-demand query.
 
     USING decides first. Otherwise it is what the plan of WITHIN uses; then the log, if some aggregate can
-    only be read from it; and last, for each aggregate, the structure that takes the least work.
+    only be read from it; and last, for each aggregate, the structure that takes the least work. On Spark the elements
+    are partials of slots (`over_slots`): rates are those of partials, and the log that of slots.
     """
     calls = query.aggregates
+    many = next((call for call in calls if over_slots and _needs_values(stream, call)), None)
+    if many is not None:
+        needs = (
+            f"{print_expression(many)} needs all values of a slot, and structures over slots hold one number of each"
+        )
+        if query.using is not None:
+            refusal = f"query {query.name}: USING {query.using} cannot answer it: {needs}"
+            raise StructureChoiceError(f"{refusal}; leave out USING")
+        return _from_log(calls, needs)
     if query.using == TIMEGRAM:
-        refusal = why_exact(stream, query)
-        if refusal is not None:
+        exact = why_exact(stream, query)
+        if exact is not None:
             raise StructureChoiceError(
-                f"query {query.name}: USING {TIMEGRAM} cannot answer it: {refusal}; leave out USING"
+                f"query {query.name}: USING {TIMEGRAM} cannot answer it: {exact}; leave out USING"
             )
     elif query.using is not None:
         for call in calls:
@@ -92,8 +102,16 @@ def choose_structure(stream: Stream, query: Query, rates: Rates) -> StructurePla
             refusals = dict.fromkeys(_why_not(sheet, stream, query, call) for sheet in _sheets())
             why = f"no structure answers {print_expression(call)}: {'; '.join(str(one) for one in refusals)}"
     if why is not None:
-        return StructurePlan(tuple(AggregateChoice(call, None, f"read from the event log: {why}") for call in calls))
+        return _from_log(calls, why)
     return StructurePlan(tuple(_cheapest(stream, query, call, rates) for call in calls))
+
+
+def _from_log(calls: Iterable[AggregateCall], why: str) -> StructurePlan:
+    return StructurePlan(tuple(AggregateChoice(call, None, f"read from the event log: {why}") for call in calls))
+
+
+def _needs_values(stream: Stream, call: AggregateCall) -> bool:
+    return Kind.VALUES in CATALOGUE[call.function].kinds(input_type(stream, call))
 
 
 def within_plan(stream: Stream, query: Query, rate: float) -> WithinPlan | None:

@@ -218,6 +218,8 @@ class PlanContent:
     """Which method decided what shares a tree."""
     rate_is_assumed: bool = False
     """Whether nobody gave the rate, so that costs are for an example and bytes are unknown."""
+    by_substream: tuple[Query, ...] = ()
+    """The queries that report each substream by itself, and are in no tree."""
 
     @property
     def trees(self) -> tuple[Tree, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -21,8 +21,6 @@ from panewise.errors import ArgumentError, HistoryError, QueryKindError
 from panewise.language.model import Query
 from panewise.language.printer import print_name, print_query, print_row_query, print_window
 from panewise.language.workload import Workload
-from panewise.planning.explain import explain_data
-from panewise.planning.optimize import optimize
 from panewise.serve.asking import Asking, bound_query, keys_of, stream_of
 from panewise.serve.encoding import Told, age_s, arrow_of, arrow_of_values, rows_of, time_text
 from panewise.serve.events import events_of
@@ -76,6 +74,15 @@ STEPS_OF_A_RANGE = 20
 """The history of a query without SLIDE goes back by this part of its range, if the request does not say how far."""
 
 
+class _Planned(NamedTuple):
+    """The plan of one version of a source: as data, in words and as a picture."""
+
+    version: int
+    data: dict[str, Any]
+    text: str
+    picture: str
+
+
 class Application:
     """What a server answers. `most_age_s` is how old the newest events may be while it counts as ready."""
 
@@ -95,7 +102,7 @@ class Application:
         self._asking = Asking(source, self.limits)
         self.feeds = Feeds(self._asking)
         self.metrics = Metrics(source, self.feeds)
-        self._planned: tuple[Workload, dict[str, Any], str] | None = None
+        self._planned: _Planned | None = None
         self.operations = self._operations()
         self._described = _encode(openapi(self.operations, has_token=token is not None))
         routes = [
@@ -168,7 +175,7 @@ class Application:
                 "POST", "/v1/streams/{name}/events", self._push, "Take in events.", Pushed,
                 parameters={"watermark": "move the watermark to this time, or to `end`"}, takes=(ARROW, NDJSON),
             ),
-            Endpoint("GET", "/v1/plan", self._plan, "The plan, with the work of its trees.", PlanAnswer),
+            Endpoint("GET", "/v1/plan", self._plan_answer, "The plan, with the work of its trees.", PlanAnswer),
             Endpoint("GET", "/v1/plan.svg", self._picture, "The plan as a picture.", kinds=("image/svg+xml",)),
             Endpoint("GET", "/v1/statistics", self._statistics, "What is held."),
             Endpoint("GET", "/health", self._health, "Whether the server runs.", State),
@@ -198,7 +205,8 @@ class Application:
         found = await self._asking.values(name, asked.keys, asked.at, asked.times)
         if _wants_arrow(request):
             return Response(arrow_of_values(name, found.query.stream, found.arrays, found.position), media_type=ARROW)
-        return _json(Told(found.position).values(name, found.query.stream, found.arrays))
+        told, groups = Told(found.position), max(map(len, found.arrays.values()), default=0)
+        return await self._asking.shaped(groups, lambda: _json(told.values(name, found.query.stream, found.arrays)))
 
     async def _answers(self, request: Request) -> Response:
         query, asked = _name(request), request.query_params
@@ -212,7 +220,9 @@ class Application:
         if _wants_arrow(request):
             most = table.num_rows if "limit" not in asked else limit
             return Response(arrow_of(query, stream, table.slice(offset, most), found.position), media_type=ARROW)
-        return _json(Told(found.position).answer(query, stream, table, limit, offset))
+        told = Told(found.position)
+        shown = min(limit, max(0, table.num_rows - offset))
+        return await self._asking.shaped(shown, lambda: _json(told.answer(query, stream, table, limit, offset)))
 
     async def _history(self, request: Request) -> Response:
         name, asked = _name(request), request.query_params
@@ -338,30 +348,32 @@ class Application:
             late = position.late_events.get(name, 0) - late_before
             return Pushed(table.num_rows, late, time_text(position.watermarks_us.get(name)), position.version)
 
-        return _json(await self._asking.in_thread(work))
+        return _json(await self._asking.to_the_end(work))
 
     # The plan, and how the server is
 
-    async def _plan(self, request: Request) -> Response:
+    async def _plan_answer(self, request: Request) -> Response:
         def work() -> PlanAnswer:
-            _, data, _ = self._plan_of(self.source.workload)
+            planned = self._plan()
             trees = [
                 msgspec.convert({"stream": name, **tree}, WorkOfTree)
                 for name, stream in self.source.statistics().get("streams", {}).items()
                 for tree in stream["trees"]
             ]
-            return PlanAnswer(data, trees, self.source.explain())
+            return PlanAnswer(planned.data, trees, planned.text)
 
-        return _json(await self._asking.in_thread(work))
+        return _json(await self._asking.in_thread(work, self.limits.plan_s))
 
     async def _picture(self, request: Request) -> Response:
-        _, _, picture = await self._asking.in_thread(lambda: self._plan_of(self.source.workload))
-        return Response(picture, media_type="image/svg+xml")
+        planned = await self._asking.in_thread(self._plan, self.limits.plan_s)
+        return Response(planned.picture, media_type="image/svg+xml")
 
-    def _plan_of(self, workload: Workload) -> tuple[Workload, dict[str, Any], str]:
-        if self._planned is None or self._planned[0] is not workload:
-            plan = optimize(workload)
-            self._planned = workload, explain_data(plan), plan.picture()
+    def _plan(self) -> _Planned:
+        """The plan of the newest state: it follows what was seen."""
+        version = self.source.position.version
+        if self._planned is None or self._planned.version != version:
+            plan, text = self.source.plan()
+            self._planned = _Planned(version, plan.to_dict(), text, plan.picture())
         return self._planned
 
     async def _statistics(self, request: Request) -> Response:

@@ -22,6 +22,8 @@ from panewise.windows.clock import to_microseconds
 T = TypeVar("T")
 
 THREADS = 4
+FEW_ROWS = 200
+"""So many rows become JSON in a millisecond."""
 
 
 class OverloadedError(Exception):
@@ -134,18 +136,29 @@ class Asking:
     async def in_thread(self, work: Callable[[], T], within_s: float | None = None) -> T:
         """Do work that may take long, or wait; within the time of a lookup, unless another is given."""
         within_s = self.limits.lookup_s if within_s is None else within_s
-        if self._waiting >= self.limits.waiting:
-            raise OverloadedError("too many requests wait; come again in a second")
-        self._waiting += 1
-        loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._threads, work)
-        # It waits until it is really done: a thread cannot be stopped, and whoever asked may be gone.
-        done.add_done_callback(lambda _: self._less())
+        done = self._begun(work)
         try:
             return await asyncio.wait_for(asyncio.shield(done), within_s)
         except TimeoutError:
             done.add_done_callback(lambda late: late.exception())
             raise OverloadedError(f"this took longer than {within_s:g} s; ask for less") from None
+
+    async def shaped(self, rows: int, shape: Callable[[], T]) -> T:
+        """Give an answer its form; one of many rows in a thread, so that no other request waits for it."""
+        return shape() if rows <= FEW_ROWS else await self.in_thread(shape)
+
+    async def to_the_end(self, work: Callable[[], T]) -> T:
+        """Do work that changes something: whoever asked must learn what became of it, however long it takes."""
+        return await asyncio.shield(self._begun(work))
+
+    def _begun(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        if self._waiting >= self.limits.waiting:
+            raise OverloadedError("too many requests wait; come again in a second")
+        self._waiting += 1
+        done = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        # It waits until it is really done: a thread cannot be stopped, and whoever asked may be gone.
+        done.add_done_callback(lambda _: self._less())
+        return done
 
     def _less(self) -> None:
         self._waiting -= 1
@@ -176,7 +189,7 @@ def bound_query(workload: Workload, name: str) -> Query | RowQuery:
     """A query of a workload, or an error that names it."""
     bound = workload.queries.get(name) or workload.row_queries.get(name)
     if bound is None:
-        raise UnknownNameError(f"there is no query named {name!r}")
+        raise UnknownNameError(f"there is no query named {name!r}; GET /v1/queries lists those there are")
     return bound
 
 

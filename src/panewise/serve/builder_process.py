@@ -1,20 +1,19 @@
 """The builder in a process of its own: reading files takes nothing from the interpreter that answers requests.
 
-The server starts it, hands it the lock of the directory that both map, and writes a line for each set of queries that
-it needs an index for. The process ends with its standard input, so it never outlives the server. It runs with a lower
-priority: answers may grow older while the machine is busy, but requests do not wait.
+The server starts it, and hands it the lock of the directory that both map. The process ends with its standard input, so
+it never outlives the server. It runs with a lower priority: answers may grow older while the machine is busy, but
+requests do not wait.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -41,10 +40,9 @@ class BuilderProcess:
         self._version = version
         """The version that the server answers from."""
         self._process: subprocess.Popen[bytes] | None = None
-        self._asked: set[str] = set()
 
-    def build(self, asked: Collection[str]) -> None:
-        """See that the process runs, and tell it which queries were asked.
+    def build(self) -> None:
+        """See that the process runs.
 
         Raises what kept it from beginning, or that it ended. The next call starts it again.
         """
@@ -52,10 +50,6 @@ class BuilderProcess:
             self._start()
         elif self._process.poll() is not None:
             self._raise(self._process)
-        new = set(asked) - self._asked
-        if new:
-            self._tell(sorted(new))
-        self._asked = set(asked)
 
     def close(self) -> None:
         """End the process."""
@@ -68,15 +62,6 @@ class BuilderProcess:
         command = [sys.executable, "-m", __name__, *map(str, given)]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, pass_fds=(given.lock,))
-        self._asked = set()
-
-    def _tell(self, queries: list[str]) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        # If it has ended, the next call finds out.
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(f"{json.dumps(queries)}\n".encode())
-            self._process.stdin.flush()
 
     def _raise(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -121,24 +106,14 @@ class Given(NamedTuple):
 
 def follow(builder: SnapshotBuilder, place: SharedPlace) -> None:
     """Build whenever there is something new, until standard input ends."""
-    builder.build(())
-    asked: set[str] = set()
-    unread, pause_s = b"", 0.0
-    while True:
-        if select.select([sys.stdin], [], [], pause_s)[0]:
-            got = os.read(sys.stdin.fileno(), 1 << 16)
-            if not got:
-                return
-            *lines, unread = (unread + got).split(b"\n")
-            asked.update(query for line in lines for query in json.loads(line))
-        before = builder.version
+    builder.build()
+    pause_s = 0.0
+    while not (select.select([sys.stdin], [], [], pause_s)[0] and not os.read(sys.stdin.fileno(), 1)):
         try:
-            builder.build(asked)
+            builder.build()
             problem, pause_s = None, LOOK_EVERY_S
         except (PanewiseError, OSError) as error:
             problem, pause_s = str(error), AFTER_FAILURE_S
-        if builder.version > before:
-            asked.clear()
         place.tell(problem)
 
 

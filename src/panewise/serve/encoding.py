@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from panewise.engine.answers import INTERVAL_COLUMNS
 from panewise.engine.families import WINDOW_END
+from panewise.engine.one_row import PlainRow
 from panewise.engine.wide_columns import WINDOW_START
 from panewise.serve.messages import Answer, History, HistoryPoint, Row, Values
 from panewise.serve.source import Arrays, Position
-from panewise.spark.lookup_together import PlainRow
 from panewise.windows.clock import END_OF_STREAM, to_microseconds
 
 ARROW = "application/vnd.apache.arrow.stream"

@@ -12,13 +12,14 @@ import pyarrow as pa
 from panewise.engine.engine import Engine
 from panewise.engine.ingest import read_events
 from panewise.engine.on_demand.keys import asked_times, key_columns
+from panewise.engine.one_row import PlainRow
 from panewise.errors import UnknownNameError
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
+from panewise.planning.plan import Plan
 from panewise.serve.kept_windows import KeptWindows
 from panewise.serve.rehearsal import rehearse
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
-from panewise.spark.lookup_together import PlainRow
 from panewise.windows.clock import to_microseconds
 
 T = TypeVar("T")
@@ -87,6 +88,8 @@ class EngineSource(AnswerSource):
         self.engine = engine
         self.kept = {name: KeptWindows(stream) for name, stream in engine.workload.streams.items()}
         self._lock = Lock()
+        self._pushing = Lock()
+        """Events come one request after the other."""
         self._waiting = 0
         self._reader = EngineReader(self)
         self._written_s: float | None = None
@@ -117,11 +120,24 @@ class EngineSource(AnswerSource):
             self._lock.release()
 
     def push(self, stream: str, events: pa.Table, watermark: int | str | None) -> None:
-        """Take in events in parts, and close windows after the last."""
+        """Take in events in parts, and close windows after the last.
+
+        All events or none: what is wrong is found before the first part.
+        """
         if stream not in self.kept:
             raise UnknownNameError(f"no stream named {stream!r}; there are: {', '.join(self.kept)}")
+        with self._pushing:
+            self._push(stream, events, watermark)
+        self.changed()
+
+    def _push(self, stream: str, events: pa.Table, watermark: int | str | None) -> None:
+        if watermark is not None:
+            watermark_us = to_microseconds(watermark, "the watermark", or_end=True)
+            reached_us = self.engine.position(stream).watermark_us
+            if reached_us is not None and watermark_us < reached_us:
+                # It raises, and says how far the stream is.
+                self.engine.advance(stream, watermark_us)
         if events.num_rows > EVENTS_AT_ONCE:
-            # All of them or none: what is wrong must be found before the first part.
             read_events(self.workload.streams[stream], events)
         for begin in range(0, events.num_rows, EVENTS_AT_ONCE):
             with self._lock:
@@ -133,7 +149,6 @@ class EngineSource(AnswerSource):
             self.kept[stream].take(answers, self.engine.position(stream).watermark_us)
             self._written_s = time()
             self._move()
-        self.changed()
 
     def start(self) -> None:
         """Compile what events and lookups need, so that no request waits for it."""
@@ -159,10 +174,10 @@ class EngineSource(AnswerSource):
         with self._lock:
             return self.engine.statistics()
 
-    def explain(self) -> str:
-        """The plan, with the work predicted and done."""
+    def plan(self) -> tuple[Plan, str]:
+        """The plan at work, for what was seen; in words with the work predicted and done."""
         with self._lock:
-            return self.engine.explain(analyze=True)
+            return self.engine.plan, self.engine.explain(analyze=True)
 
     def _move(self) -> None:
         streams = {name: self.engine.position(name) for name in self.engine.workload.streams}

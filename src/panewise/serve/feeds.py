@@ -168,6 +168,8 @@ class Feeds:
     async def _renew(self, feed: _Feed) -> None:
         try:
             answers = await self._looked_up(feed.followed)
+            rows = sum(len(one.rows) for one in answers)
+            shown = await self._asking.shaped(rows, lambda: self._changes(feed.answers, answers))
         except OverloadedError:
             # The next news bring it.
             self._news.set()
@@ -179,7 +181,6 @@ class Feeds:
             _end(feed)
             self._feeds.pop(feed.followed, None)
             return
-        shown = self._changes(feed.answers, answers)
         if feed.followed.changed_only:
             news = [one for one in shown if one.rows or one.ended]
         else:
@@ -211,7 +212,10 @@ class Feeds:
                     f"query {query} has {table.num_rows:,} groups, and {most:,} can be followed at once; name `keys`"
                 )
         about = Told(found.position)
-        return [about.answer(query, stream, table, most) for query, stream, table in found.tables]
+        return await self._asking.shaped(
+            sum(table.num_rows for _, _, table in found.tables),
+            lambda: [about.answer(query, stream, table, most) for query, stream, table in found.tables],
+        )
 
     def _changes(self, before: list[Answer], after: list[Answer]) -> list[Answer]:
         """Of each query, the groups whose answers changed, and those that have none any more."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import Event, Lock, Thread
@@ -19,11 +19,14 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from panewise.engine.one_row import PlainRow
 from panewise.engine.wide_columns import group_columns
 from panewise.errors import CommandError, FolderError, PanewiseError, StatementError
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.optimize import optimize
+from panewise.planning.plan import Plan
+from panewise.planning.trees import DEFAULT_RATE
 from panewise.serve.builder_process import AFTER_FAILURE_S, LOOK_EVERY_S, BuilderProcess
 from panewise.serve.faults import LOG
 from panewise.serve.job_metrics import JobMetrics
@@ -33,7 +36,6 @@ from panewise.serve.snapshot_builder import About, SnapshotBuilder, job_id
 from panewise.serve.snapshots import Snapshots
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
 from panewise.spark.lookup_client import LookupClient
-from panewise.spark.lookup_together import PlainRow
 from panewise.spark.query_audit import QueryAudit
 from panewise.spark.slot_log import PROBE_BYTES
 
@@ -209,9 +211,13 @@ class FolderSource(AnswerSource):
         """The last batches of the job, from its metrics file."""
         return [] if self._metrics is None else list(self._metrics.batches)
 
-    def explain(self) -> str:
-        """The plan of the job's queries."""
-        return optimize(self.workload).explain()
+    def plan(self) -> tuple[Plan, str]:
+        """The plan of the job's queries, for the rate and the groups that the job was given."""
+        job = self._active.client.state.job
+        prices = job.prices
+        rate = None if prices.rate == DEFAULT_RATE else prices.rate
+        plan = optimize(job.workload, rate=rate, groups=prices.groups, in_bulk=prices.in_bulk, method=prices.method)
+        return plan, plan.explain()
 
     def start(self) -> None:
         """Begin to follow the folder."""
@@ -231,7 +237,7 @@ class FolderSource(AnswerSource):
         if self._metrics is not None:
             self._metrics.refresh()
         if self._place.may_build():
-            self._build(self._active.client.state.having.asked)
+            self._build()
         if not self._builds_here:
             # Another process reads it; but whoever asks here shall know if it is gone.
             job_id(self._folder)
@@ -258,7 +264,7 @@ class FolderSource(AnswerSource):
         try:
             while True:
                 if self._place.may_build():
-                    self._build(())
+                    self._build()
                 first = self._newer(None)
                 if first is not None:
                     return first
@@ -267,10 +273,10 @@ class FolderSource(AnswerSource):
             self._close_builder()
             raise
 
-    def _build(self, asked: Collection[str]) -> None:
+    def _build(self) -> None:
         if self._builder is None:
             self._builder = self._new_builder()
-        self._builder.build(list(asked))
+        self._builder.build()
 
     def _new_builder(self) -> SnapshotBuilder | BuilderProcess:
         if isinstance(self._place, SharedPlace) and self._apart:
@@ -293,7 +299,10 @@ class FolderSource(AnswerSource):
             # There is a newer one already, which the next look finds.
             return None
         self._loaded, self._version = name, about.position.version
-        client = LookupClient.over(self._folder, state, None if before is None else before.client, about.rebuilds)
+        # No request may be at work with the structures that go over to the new client.
+        with nullcontext() if before is None else before.lock:
+            client = LookupClient.over(self._folder, state, None if before is None else before.client, about.rebuilds)
+        client.follow()
         newer = Snapshot(client, about)
         if before is None or newer.workload is not before.workload:
             newer.prepare()

@@ -37,6 +37,8 @@ class Limits:
     """Connections at the same time."""
     lookup_s: float = 10.0
     """The time of a lookup."""
+    plan_s: float = 60.0
+    """The time of a plan, which may have thousands of queries."""
     statements_s: float = 120.0
     """The time of statements, which may need a compiler."""
     head_s: float = 15.0

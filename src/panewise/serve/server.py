@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from time import monotonic, sleep
+from time import sleep
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -27,7 +28,6 @@ from panewise.serve.safety import is_loopback
 SWITCH_S = 0.0005
 """How long a thread may keep others from running: requests share the interpreter with the thread that reads files."""
 LEAST_TOKEN = 16
-START_S = 30.0
 TOKEN_VARIABLE = "PANEWISE_TOKEN"
 DEFAULT_PORT = 8787
 
@@ -100,9 +100,9 @@ def running(application: Application, address: Address | None = None) -> Iterato
     server, listening = _server(application, address)
     thread = Thread(target=lambda: _run(server, listening), name="panewise-serve", daemon=True)
     thread.start()
-    until_s = monotonic() + START_S
+    # However long that takes: a new installation compiles first, which a busy machine does for minutes.
     while not server.started:
-        if not thread.is_alive() or monotonic() > until_s:
+        if not thread.is_alive():
             raise CommandError("the server did not start; its log tells why")
         sleep(0.005)
     try:
@@ -118,14 +118,50 @@ def _run(server: uvicorn.Server, listening: socket.socket) -> None:
         runner.run(server.serve(sockets=[listening]))
 
 
+class Gathering:
+    """A transport that sends what is written in one step of the loop at once.
+
+    The head and the body of an answer are written one after the other. Sent apart, they would wake the client twice,
+    and each time take the processor from whoever has it on a busy machine.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, part: bytes) -> None:
+        """Send a part at the end of this step."""
+        if not self._held:
+            self._loop.call_soon(self._send)
+        self._held.append(part)
+
+    def get_write_buffer_size(self) -> int:
+        """The bytes that the client has not taken yet."""
+        return sum(map(len, self._held)) + self._transport.get_write_buffer_size()
+
+    def close(self) -> None:
+        """Close the connection, after what has been written."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        held, self._held = self._held, []
+        # A client that went away meanwhile takes nothing more.
+        if held and not self._transport.is_closing():
+            self._transport.writelines(held)
+
+
 def _bounded(limits: Limits) -> type[HttpToolsProtocol]:
     """The protocol of HTTP with bounds: for the head of a request to come, and for a client to take what is sent."""
 
     class Bounded(HttpToolsProtocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            # Head and body of an answer are written one after the other. The body must not wait for the client to
-            # confirm the head, which takes it 40 ms.
+            super().connection_made(Gathering(transport, asyncio.get_running_loop()))  # type: ignore[arg-type]
+            # Parts of an answer must not wait for the client to confirm those before, which takes it 40 ms.
             connection = transport.get_extra_info("socket")
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._head_timer = self.loop.call_later(limits.head_s, transport.abort)
@@ -188,6 +224,14 @@ def _server(application: Application, address: Address) -> tuple[uvicorn.Server,
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
     )
+    try:
+        config.load()
+    except OSError as error:
+        # OpenSSL's own words name no file.
+        raise CommandError(
+            f"--certificate {address.certificate}, --certificate-key {address.key}: cannot use them: {error}; both are "
+            f"files in PEM, and the key belongs to the certificate"
+        ) from error
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
 from time import time
 from typing import NamedTuple
 
-from panewise.errors import FolderError, PanewiseError
+from panewise.errors import FolderError
 from panewise.serve.snapshots import Snapshots
 from panewise.serve.source import Position
 from panewise.spark.lookup_client import LookupClient
@@ -42,19 +40,13 @@ class SnapshotBuilder:
         self.client = LookupClient(folder, refresh_every_s=None)
         self._published: object = None
 
-    def build(self, asked: Collection[str]) -> None:
-        """Read what is new, and publish it. Of the queries that were `asked`, those that need an index have it then."""
+    def build(self) -> None:
+        """Read what is new, and publish it."""
         self._refresh()
         state = self.client.state
         read = state, state.files_read, state.newest_batch, state.watermark_us
         if read == self._published:
             return
-        for query in asked:
-            if query in self.client.workload.queries:
-                with suppress(PanewiseError):
-                    # It has no answer now; whoever asks is told why.
-                    self.client.lookup(query)
-        state.having.asked.clear()
         self._snapshots.publish(state, self._about(self.version + 1))
         self.version += 1
         self._published = read

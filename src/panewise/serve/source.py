@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.on_demand.served import labelled_aggregates
+from panewise.engine.one_row import PlainRow
 from panewise.errors import CommandError
 from panewise.language.model import Query
 from panewise.language.workload import Workload
+from panewise.planning.plan import Plan
 from panewise.serve.messages import JobBatch
-from panewise.spark.lookup_together import PlainRow
 
 T = TypeVar("T")
 Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
@@ -134,8 +135,8 @@ class AnswerSource(ABC):
         """What is held, as plain data."""
 
     @abstractmethod
-    def explain(self) -> str:
-        """The plan as text, with the work predicted and done where it is known."""
+    def plan(self) -> tuple[Plan, str]:
+        """The plan, and the same in words, with the work predicted and done where it is known."""
 
     def push(self, stream: str, events: pa.Table, watermark: int | str | None) -> None:
         """Take in events of a stream, and move its watermark."""

@@ -7,7 +7,7 @@ whole history and the end of the stream.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
@@ -25,6 +25,7 @@ from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.language.model import Query
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
 from panewise.spark.job import Job
+from panewise.spark.layouts import TableRows
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.tuple_bucket import TupleBucket
 from panewise.windows import SessionWindow
@@ -132,6 +133,7 @@ class Bucket:
                 states[name] = self._trees[name]
                 states[name].serve(tree.queries, tree.exact_from_us)
         self._trees = states
+        self.tuples.adopt(job.tuples)
         if fresh:
             for parts in log():
                 for part in parts:
@@ -139,14 +141,17 @@ class Bucket:
                         state.store.append(part.partials)
         self.resume(self.closed_us)
 
-    def resume(self, closed_us: int | None) -> None:
-        """Go on after windows that end up to an instant were answered, here or elsewhere."""
+    def resume(self, closed_us: int | None, final_rows: Mapping[str, int] | None = None) -> None:
+        """Go on after windows that end up to an instant were answered, here or elsewhere.
+
+        `final_rows` are those of whole streams at that instant.
+        """
         # A bucket that had nothing to close may be behind. Queries that came since report from the same instant.
         known = [time_us for time_us in (closed_us, self._job.since_us) if time_us is not None]
         self.closed_us = max(known, default=None)
         self._changes = None
         self._let_go()
-        self.tuples.resume(self.closed_us)
+        self.tuples.resume(self.closed_us, final_rows)
 
     def _let_go(self) -> None:
         """Drop the partials that no window ending after the last one answered covers."""
@@ -198,6 +203,22 @@ class Bucket:
             closed = self._close(cut_us)
             yield Closed([*corrections.reported, *closed.reported], [*corrections.every, *closed.every])
             corrections = Closed([], [])
+
+    def closing_tuples(self, watermark_us: int) -> Iterator[TableRows | Closed]:
+        """The rows that the watermark completes, and the answers of substreams; after `closing`."""
+        for closed in self.tuples.closing(watermark_us):
+            if isinstance(closed, Closed):
+                self._count_overflows(closed.reported)
+            yield closed
+
+    def rows_of(self, closed: TableRows | Closed, place: int) -> list[TableRows]:
+        """What closed as rows of tables. `place` is this bucket's among all.
+
+        Where rows of a table are merged, those that need no merging are spread over the places.
+        """
+        if isinstance(closed, TableRows):
+            return [closed]
+        return [rows._replace(part=place) for rows in self._job.layout.rows(closed)]
 
     def _close(self, until_us: int) -> Closed:
         """The answers of the windows that end up to a time."""

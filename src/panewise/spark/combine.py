@@ -16,6 +16,8 @@ from panewise.engine.combine import Combiner
 from panewise.engine.ingest import outside_span
 from panewise.engine.projection import holds, project
 from panewise.kernels.ordering import order_words
+from panewise.language.evaluate import evaluate
+from panewise.language.expressions import Expression
 from panewise.planning.trees import Base, StreamPlan
 from panewise.spark.buckets import Ints, bucket_places, places_of
 from panewise.spark.counts import COMBINED, COMBINED_COLUMNS, NO_TIME, TOO_FAR_AHEAD_US
@@ -25,7 +27,7 @@ from panewise.spark.packing import pack
 from panewise.spark.processor import COUNTED
 from panewise.spark.projection import row_column
 from panewise.spark.row_bases import RowBase
-from panewise.spark.tuple_bases import TupleBase, cell_column
+from panewise.spark.tuple_bases import OrderBase, TupleBase, cell_column
 
 PACKED = f"bucket INT, base INT, partials BINARY, {COMBINED_COLUMNS}, newest_us BIGINT, newest TIMESTAMP"
 """A row of packed partials, or of counts. Spark's watermark follows from `newest`, the time of the newest event."""
@@ -143,18 +145,31 @@ class _Combining:
         rows = pa.RecordBatch.from_arrays(
             [self._attribute(base, field.name, batch).cast(field.type) for field in base.schema], schema=base.schema
         )
-        keys = [(rows.column(name), base.stream.attributes[name]) for name in base.together_by]
+        # The rows of a whole stream are spread by time.
+        spread_by = base.together_by or (base.stream.timestamp,)
+        keys = [(rows.column(name), base.stream.attributes[name]) for name in spread_by]
         places = places_of(base.number, keys, rows.num_rows, len(self._job.bucket_ids))
         yield from self._by_bucket(base.number, rows, places)
 
     def _packed_tuples(self, base: TupleBase, batch: pa.RecordBatch) -> Iterator[tuple[int, int, bytes]]:
         """The tuples of a base, split by bucket."""
         if base.where is not None:
-            batch = batch.filter(pa.array(holds(batch.column(cell_column(self._cells[base.where])))))
-        cells = [batch.column(cell_column(self._cells[cell])) for cell in base.cells]
+            batch = batch.filter(pa.array(holds(self._cell(base, base.where, batch))))
+        cells = [self._cell(base, cell, batch) for cell in base.cells]
         tuples = base.tuples(np.asarray(batch.column("time")), cells)
         places = base.places(tuples, len(self._job.bucket_ids))
         yield from self._by_bucket(base.number, tuples, places)
+        if isinstance(base, OrderBase):
+            counts = pack(base.counts(tuples))
+            yield from ((bucket, base.number, counts) for bucket in self._job.bucket_ids)
+
+    def _cell(self, base: TupleBase, cell: Expression, batch: pa.RecordBatch) -> pa.Array:
+        """What is computed of each event: by Spark already, or here if queries come and go."""
+        if self._is_projected:
+            return batch.column(cell_column(self._cells[cell]))
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        columns[base.stream.timestamp] = batch.column("time")
+        return evaluate(cell, columns, base.stream.attributes, length=batch.num_rows)
 
     def _attribute(self, base: RowBase, name: str, batch: pa.RecordBatch) -> pa.Array:
         """The column of an attribute that a row base needs."""

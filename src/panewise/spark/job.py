@@ -8,7 +8,8 @@ same answers as the first time.
 A new query joins a tree that holds all it needs, or opens a tree on a base that does. Both start from the partials that
 the base's log still has. When the plan costs more than a fresh one by more than the tolerance, trees are woven anew
 from the same log. Other new queries are planned together onto new bases, which begin with the next batch.
-Queries over PARTITION BY ... ROWS have row bases of their own, and row queries have tuple bases.
+Queries over ROWS that are looked up have row bases of their own. Row queries have tuple bases, and so have queries that
+report each substream.
 """
 
 from __future__ import annotations
@@ -20,12 +21,20 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from panewise.engine.answers import FIXED_COLUMNS, INTERVAL_COLUMNS, AnswerColumns, answers_schema, public_type
+from panewise.engine.answers import (
+    FIXED_COLUMNS,
+    FURTHER_COLUMNS,
+    ITEMS,
+    AnswerColumns,
+    answers_schema,
+    is_list,
+    public_type,
+)
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply, changed
-from panewise.language.row_queries import SortedQuery, TopKQuery
+from panewise.language.row_queries import RowQuery, SortedQuery
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
 from panewise.planning.drift import is_beyond, is_due
@@ -34,13 +43,21 @@ from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
 from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
+from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery
 from panewise.spark.quotas import Quotas, added_queries
 from panewise.spark.replanning import cost_of_bases, sliding_queries, woven_anew
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
-from panewise.spark.row_merges import Merge, SortedMerge, TopKMerge
-from panewise.spark.stand_ins import StandIn, in_place_of, no_total_order, plan_with_stand_ins, slot_length
-from panewise.spark.tuple_bases import HeadBase, TuplePlan, check_row_query
-from panewise.windows import RowWindow
+from panewise.spark.row_merges import AnyMerge, LaterRows, merges_of
+from panewise.spark.stand_ins import (
+    StandIn,
+    check_lookups,
+    in_place_of,
+    plan_with_stand_ins,
+    slot_length,
+)
+from panewise.spark.tuple_bases import OrderBase
+from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query, over_stream
+from panewise.windows import RowWindow, TimeWindow, reports_by_substream
 from panewise.windows.slots import spans_of
 
 
@@ -91,9 +108,7 @@ class Job:
     row_bases: Mapping[int, RowBase] = field(default_factory=dict)
     """By numbers that no base has."""
     tuples: TuplePlan = field(default_factory=TuplePlan)
-    """The row queries, and their bases by numbers that no other base has."""
-    most_rows: int | None = None
-    """The most rows that a window of an ORDER BY without LIMIT may have."""
+    """The row queries and those that report substreams, and their bases by numbers that no other base has."""
     is_live: bool = False
     is_batch: bool = False
     changed_only: bool = False
@@ -134,7 +149,7 @@ class Job:
             others = LongLayout(schema) if is_live else None
             layout = WideLayout.of(workload, wide_by, changed_only=changed_only, others=others)
         prices = Prices(rate, groups=dict(groups or {}), in_bulk=True, method=method, tolerance=tolerance)
-        by_slots = {name: query for name, query in workload.queries.items() if not is_over_rows(query)}
+        by_slots = {name: query for name, query in workload.queries.items() if not isinstance(query.window, RowWindow)}
         plan, stand_ins = plan_with_stand_ins(Workload(workload.streams, by_slots), prices)
         bases = {
             base.number: FedBase(
@@ -159,14 +174,15 @@ class Job:
             is_batch=is_batch,
             changed_only=changed_only,
             quotas=quotas or Quotas(),
-            most_rows=most_rows,
         )
         for stream in workload.streams.values():
             over_rows = [query for query in workload.queries_of(stream.name) if is_over_rows(query)]
             for query in over_rows:
                 check_structure(stream, query, prices)
             job = job._with_row_bases(stream, over_rows, None)
-        tuples = TuplePlan.of(workload.row_queries, workload.streams, job.next_base)
+        tuples = TuplePlan.of(workload.row_queries, workload.streams, job.next_base, _reports(workload))
+        homes = {name: layout.table_of(query) for name, query in tuples.reports.items() if _is_over_stream(query)}
+        tuples = replace(tuples, tables=workload.row_queries, most_rows=most_rows, homes=homes)
         return replace(job, tuples=tuples, next_base=job.next_base + len(tuples.bases))
 
     def for_combining(self) -> Job:
@@ -192,26 +208,35 @@ class Job:
     @property
     def schemas(self) -> dict[str, pa.Schema]:
         """The columns of every table: those of the layout, and one for each row query."""
-        rows = {name: schema_of(query, self.workload.streams) for name, query in self.tuples.queries.items()}
+        rows = {name: schema_of(query, self.workload.streams) for name, query in self.tuples.tables.items()}
         reports = any(query.window.is_sliding for query in self.workload.queries.values())
         answers = self.layout.schemas if self.is_live or reports or not rows else {}
         clash = sorted(rows.keys() & answers.keys())
+        if self.takes_rows:
+            clash += [LATER_ROWS] if LATER_ROWS in {**answers, **rows} else []
+            rows[LATER_ROWS] = LaterRows().schema
         if clash:
             raise NamesClashError(f"query {clash[0]} has the name of another table of the answers; rename it")
         return {**answers, **rows}
 
     @property
-    def merges(self) -> dict[str, Merge]:
+    def takes_rows(self) -> bool:
+        """Whether row queries may come while it runs: a job that began with some has a place for rows."""
+        return self.is_live and bool(self.tuples.tables)
+
+    @property
+    def merges(self) -> dict[str, AnyMerge]:
         """How the rows of a window are merged from all buckets, for each table where they must be."""
-        found: dict[str, Merge] = {}
-        for name, query in self.tuples.queries.items():
-            if isinstance(query, TopKQuery):
-                found[name] = TopKMerge(query, self.workload.streams[query.stream])
-            elif isinstance(query, SortedQuery):
-                (stream,) = self.tuples.over_tuples[name].streams
-                base = next(base for base in self.tuples.bases.values() if base.name == stream)
-                assert isinstance(base, HeadBase)
-                found[name] = SortedMerge(query, base, None if query.limit is not None else self.most_rows)
+        found: dict[str, AnyMerge] = {**merges_of(self.tuples, is_live=self.takes_rows)}
+        for table in set(self.tuples.homes.values()):
+            queries = {name: self.tuples.reports[name] for name, home in self.tuples.homes.items() if home == table}
+            bases = {name: self.tuples.bases[self.tuples.reads[name][0]] for name in queries}
+            ordered = {name: base for name, base in bases.items() if isinstance(base, OrderBase)}
+            found[table] = OrderedMerge(table, self.layout, queries, ordered)
+        for name, query in over_stream(self.tuples.tables).items():
+            base = self.tuples.bases[self.tuples.reads[name][0]]
+            assert isinstance(base, OrderBase)
+            found[name] = OrderedRowQuery(query, base)
         return found
 
     def plans_of(self, stream: str) -> list[tuple[StreamPlan, list[Base]]]:
@@ -248,7 +273,7 @@ class Job:
         workload, columns = self.workload, AnswerColumns.of(self.workload)
         for statement in change.statements:
             try:
-                after, columns_after = _applied(workload, statement.text, self.prices, columns)
+                after, columns_after = self._applied(workload, statement.text, columns)
                 self.quotas.check(workload, after)
                 if self.quotas.slots is not None and added_queries(workload, after):
                     accepted = [one for one in judged if one.error is None]
@@ -317,12 +342,14 @@ class Job:
         for stream in workload.streams.values():
             fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
             over_rows = [query for query in fresh if is_over_rows(query)]
-            asked = [query for query in fresh if not query.window.is_sliding and query not in over_rows]
-            sliding = [query for query in fresh if query.window.is_sliding]
+            by_slots = [query for query in fresh if isinstance(query.window, TimeWindow)]
+            asked = [query for query in by_slots if not query.window.is_sliding]
+            sliding = [query for query in by_slots if query.window.is_sliding]
             counts[stream.name] += len(sliding)
             job = job._with_queries(stream, sliding, change)
             job = job._with_lookups(stream, asked, change)
             job = job._with_row_queries(stream, over_rows, gone, change)
+        job = job._with_tuples(self.workload, change)
         # Only now, so that a query that replaces another starts with what that one held.
         needed = {number: live.pruned() for number, live in job.bases.items()}
         return replace(
@@ -356,6 +383,38 @@ class Job:
                 bases[base.number] = FedBase(fresh, base, trees, held_us, held_us, self.changed_only)
             next_base += len(fresh.bases)
         return replace(self, bases=bases, next_base=next_base)
+
+    def _with_tuples(self, before: Workload, change: Change) -> Job:
+        """The job with the row queries and the reports of substreams that its workload has now."""
+        was = {**before.row_queries, **_reports(before)}
+        is_now = {**self.workload.row_queries, **_reports(self.workload)}
+        gone = [name for name, query in was.items() if is_now.get(name) is not query]
+        since_us = {name: change.since_us(name) for name in self.workload.streams}
+        rows = {name: query for name, query in self.workload.row_queries.items() if was.get(name) is not query}
+        reports = {name: query for name, query in _reports(self.workload).items() if was.get(name) is not query}
+        fresh = TuplePlan.of(rows, self.workload.streams, self.next_base, reports, since_us)
+        return replace(self, tuples=self.tuples.after(gone, fresh), next_base=self.next_base + len(fresh.bases))
+
+    def _applied(self, before: Workload, text: str, columns: AnswerColumns) -> tuple[Workload, AnswerColumns]:
+        """The workload after some statements, and the columns of its answers; raises if this job cannot take them."""
+        workload, named = changed(before, text)
+        if workload.streams.keys() != before.streams.keys():
+            raise NotOnSparkError("a running job reads the streams that it began with; CREATE STREAM needs a new job")
+        for name in named:
+            row_query, query = workload.row_queries.get(name), workload.queries.get(name)
+            if row_query is not None and before.row_queries.get(name) is not row_query:
+                if not self.takes_rows:
+                    raise NotOnSparkError(
+                        f"query {name} answers with rows, and this job has no place for them: start a job with a row "
+                        f"query, and it takes others while it runs"
+                    )
+                if over_stream({name: row_query}):
+                    raise from_the_beginning(name)
+                check_rows(row_query, self.tuples.most_rows)
+            elif query is not None and before.queries.get(name) is not query:
+                check_changed_only([query], changed_only=self.changed_only)
+                check_live_query(workload, query, self.prices, self.answers_schema)
+        return workload, columns.after(before, workload, named)
 
     def _with_lookups(self, stream: Stream, queries: list[Query], change: Change) -> Job:
         """The job with further queries of one stream that are only looked up. Bases hold what they need."""
@@ -403,7 +462,7 @@ def live_schema(workload: Workload) -> pa.Schema:
     attributes: dict[str, pa.DataType] = {}
     for stream in workload.streams.values():
         for name, kind in stream.attributes.items():
-            if name in FIXED_COLUMNS or name in INTERVAL_COLUMNS:
+            if name in FIXED_COLUMNS or name in FURTHER_COLUMNS:
                 continue
             if attributes.setdefault(name, public_type(kind)) != public_type(kind):
                 raise NamesClashError(
@@ -414,7 +473,10 @@ def live_schema(workload: Workload) -> pa.Schema:
     fields = [*fixed][: fixed.get_field_index("aggregate")]
     fields += [pa.field(name, kind) for name, kind in attributes.items()]
     fields += [fixed.field(name) for name in ("aggregate", "value", "exact")]
-    return pa.schema([*fields, *(pa.field(name, pa.float64()) for name in INTERVAL_COLUMNS)])
+    # Not every sink takes lists, so they have a column only if a query of the start needs it.
+    has_lists = ITEMS in AnswerColumns.of(workload).further
+    further = {name: kind for name, kind in FURTHER_COLUMNS.items() if has_lists or name != ITEMS}
+    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in further.items())])
 
 
 def check_workload(
@@ -434,14 +496,51 @@ def check_workload(
     if not workload.queries and not workload.row_queries:
         raise ArgumentError("the workload has no query; add a CREATE QUERY statement")
     for row_query in workload.row_queries.values():
-        check_row_query(row_query)
-        if isinstance(row_query, SortedQuery) and row_query.limit is None and most_rows is None:
-            raise NotOnSparkError(
-                f"query {row_query.name}: ORDER BY without LIMIT brings all rows of a window to one place on Spark; "
-                f"write LIMIT, or give most_rows=, the most rows that a window may have"
-            )
+        check_rows(row_query, most_rows)
     for query in workload.queries.values():
         check_query(query, lookups=lookups)
+
+
+def check_rows(query: RowQuery, most_rows: int | None) -> None:
+    """Raise if Spark cannot answer a row query, which without LIMIT may bring `most_rows` of a window."""
+    check_row_query(query)
+    is_unbounded = isinstance(query, SortedQuery) and query.limit is None and isinstance(query.window, TimeWindow)
+    if is_unbounded and most_rows is None:
+        raise NotOnSparkError(
+            f"query {query.name}: ORDER BY without LIMIT brings all rows of a window to one place on Spark; "
+            f"write LIMIT, or give most_rows=, the most rows that a window may have"
+        )
+
+
+def check_changed_only(queries: Iterable[Query], *, changed_only: bool) -> None:
+    """Raise if changes are asked for where no window is before another for all groups."""
+    sliding = (query for query in queries if query.window.is_sliding)
+    name = next((query.name for query in sliding if isinstance(query.window, RowWindow)), None)
+    if changed_only and name is not None:
+        raise NotOnSparkError(
+            f"query {name} reports when there are its next rows, and not as time passes: leave out changed_only, or "
+            f"give the query a job of its own"
+        )
+
+
+def from_the_beginning(query: str) -> NotOnSparkError:
+    """The error for a query over the rows of a whole stream that comes while the job runs."""
+    return NotOnSparkError(
+        f"query {query}: a window over the rows of a whole stream counts them from the beginning, so such a query must "
+        f"be there when the job starts; use a RANGE, [PARTITION BY a ROWS n SLIDE m], or a new job"
+    )
+
+
+def _reports(workload: Workload) -> dict[str, Query]:
+    """The queries over rows that slide."""
+    queries = workload.queries.items()
+    return {name: query for name, query in queries if reports_by_substream(query.window) or _is_over_stream(query)}
+
+
+def _is_over_stream(query: Query) -> bool:
+    """Whether a query slides over the rows of a whole stream."""
+    window = query.window
+    return isinstance(window, RowWindow) and window.is_sliding and not window.partition_by
 
 
 def check_query(query: Query, *, lookups: bool = False) -> None:
@@ -449,12 +548,12 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
     if is_over_rows(query):
         if not lookups:
             raise NotOnSparkError(
-                f"query {query.name}: a window over PARTITION BY ... ROWS is answered by lookups; give folder= (in a "
+                f"query {query.name}: a window over ROWS without SLIDE is answered by lookups; give folder= (in a "
                 f"job file: [lookups]) and look it up from there, or look it up with panewise.Engine"
             )
         return
     if isinstance(query.window, RowWindow):
-        raise no_total_order(query)
+        return
     if not query.window.is_sliding and not lookups:
         raise NotOnSparkError(
             f"query {query.name}: its window is evaluated on demand, and on Spark windows report as they close; "
@@ -463,11 +562,22 @@ def check_query(query: Query, *, lookups: bool = False) -> None:
         )
 
 
-def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
-    """Raise if a running job cannot take a query of the workload."""
+def check_live_query(workload: Workload, query: Query, prices: Prices, schema: pa.Schema) -> None:
+    """Raise if a running job, whose answers have these columns, cannot take a query of the workload."""
     check_query(query, lookups=True)
+    if _is_over_stream(query):
+        raise from_the_beginning(query.name)
     stream = workload.streams[query.stream]
-    clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(INTERVAL_COLUMNS)))
+    if (
+        query.window.is_sliding
+        and ITEMS not in schema.names
+        and any(is_list(item.expression) for item in query.answers)
+    ):
+        raise NotOnSparkError(
+            f"query {query.name} answers with lists, for which the job's answers have no column: no query had lists "
+            f"when it started; start it with one that has, look the query up without SLIDE, or use LAST"
+        )
+    clash = sorted(set(query.group_by) & (FIXED_COLUMNS | set(FURTHER_COLUMNS)))
     if clash:
         raise NamesClashError(
             f"query {query.name} groups by {clash[0]!r}, which is the name of a column of every answers table; rename "
@@ -475,8 +585,10 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
         )
     if is_over_rows(query):
         check_structure(stream, query, prices)
+    elif reports_by_substream(query.window):
+        return
     elif not query.window.is_sliding:
-        in_place_of(query, stream, slot_length(stream, workload.queries_of(stream.name)))
+        check_lookups(query, stream, slot_length(stream, workload.queries_of(stream.name)), prices)
     elif stream.granularity_us is not None and any(
         length % stream.granularity_us for span in spans_of(query.window) for length in span
     ):
@@ -484,22 +596,6 @@ def check_live_query(workload: Workload, query: Query, prices: Prices) -> None:
             f"query {query.name}: its range, slide and offset must be multiples of the stream's GRANULARITY, which is "
             f"{stream.granularity_us} microseconds"
         )
-
-
-def _applied(before: Workload, text: str, prices: Prices, columns: AnswerColumns) -> tuple[Workload, AnswerColumns]:
-    """The workload after some statements, and the columns of its answers; raises if a running job cannot take them."""
-    workload, named = changed(before, text)
-    if workload.streams.keys() != before.streams.keys():
-        raise NotOnSparkError("a running job reads the streams that it began with; CREATE STREAM needs a new job")
-    if workload.row_queries:
-        raise NotOnSparkError(
-            "row queries do not come through a control stream; give them a job of their own, or use panewise.Engine"
-        )
-    for name in named:
-        query = workload.queries.get(name)
-        if query is not None and before.queries.get(name) is not query:
-            check_live_query(workload, query, prices)
-    return workload, columns.after(before, workload, named)
 
 
 def _looked_up(live: FedBase, asked: Mapping[str, Query]) -> FedBase:

@@ -23,6 +23,7 @@ from panewise.engine.wide_tables import Closed, family_table, query_table
 from panewise.errors import ArgumentError, NamesClashError
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
+from panewise.spark.tuple_plan import LATER_ROWS
 
 By = Literal["family", "query"]
 """What has a wide table of its own."""
@@ -54,6 +55,10 @@ class Layout(ABC):
     @abstractmethod
     def schemas(self) -> Mapping[str, pa.Schema]:
         """The columns of each table, by its name."""
+
+    def table_of(self, query: Query) -> str:
+        """The table of a query's answers."""
+        return LONG
 
     @property
     def families(self) -> Iterable[Family]:
@@ -155,10 +160,11 @@ class WideLayout(Layout):
     def _by_table(self, parts: Iterable[QueryAnswers]) -> dict[str, list[QueryAnswers]]:
         found: dict[str, list[QueryAnswers]] = {}
         for part in parts:
-            found.setdefault(self._table_of(part.query), []).append(part)
+            found.setdefault(self.table_of(part.query), []).append(part)
         return found
 
-    def _table_of(self, query: Query) -> str:
+    def table_of(self, query: Query) -> str:
+        """The table of a query's answers."""
         name, known = self._homes.get(query.name, (LONG, query))
         return name if known == query else LONG
 
@@ -174,7 +180,8 @@ def table_names(workload: Workload, by: AnyBy, *, is_live: bool = False) -> list
         shown = [LONG] if is_live or _sliding(workload) else []
     else:
         shown = [*_shown(workload, by), *([LONG] if is_live else [])]
-    return [*shown, *workload.row_queries]
+    rows = [*workload.row_queries]
+    return [*shown, *rows, *([LATER_ROWS] if is_live and rows else [])]
 
 
 def check_by(by: str, *, is_live: bool) -> None:

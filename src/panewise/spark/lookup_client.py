@@ -21,15 +21,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
-from panewise.engine.closed_windows import ClosedWindows
+from panewise.engine.families import WINDOW_END
+from panewise.engine.lookup import arrays_of, nothing, of_intervals, over_nothing, structure_arrays
 from panewise.engine.names import refuse_sessions
+from panewise.engine.on_demand.coverage import Coverage
 from panewise.engine.on_demand.keys import asked_times, key_columns
-from panewise.engine.on_demand.served import labelled_aggregates
+from panewise.engine.on_demand.one_group import FoundOne
+from panewise.engine.on_demand.scalars import Answer
+from panewise.engine.on_demand.served import Keys, labelled_aggregates
+from panewise.engine.one_row import PlainRow
 from panewise.engine.overflows import Overflows
 from panewise.engine.tables import KeyTable
+from panewise.engine.wide_columns import WINDOW_START
 from panewise.engine.wide_tables import lookup_table
 from panewise.errors import (
     FolderError,
@@ -39,18 +44,19 @@ from panewise.errors import (
     QueryKindError,
     UnknownNameError,
 )
-from panewise.language.expressions import AggregateCall, Expression
-from panewise.language.model import Query
-from panewise.language.printer import label_of
+from panewise.language.expressions import Expression
+from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
+from panewise.planning.structure_choice import within_plan
 from panewise.spark.client_log import ClientLog
 from panewise.spark.lookup_folder import FolderJobs
 from panewise.spark.lookup_plan import Covered, Lookup
 from panewise.spark.lookup_state import LookupState
-from panewise.spark.lookup_together import PlainRow, Together
-from panewise.spark.single_lookups import SingleStoreLookups
 from panewise.spark.slot_file import NO_BATCH
+from panewise.spark.slot_intervals import SlotIntervals
 from panewise.spark.slot_reader import FellBehindError
+from panewise.spark.slot_structures import AskedStructures, LookupStructures, moment_of
+from panewise.spark.stand_ins import slot_rates
 from panewise.windows.clock import show_time, to_microseconds
 
 Time = int | datetime | str
@@ -94,9 +100,10 @@ class LookupClient:
         self._refresh_every_s = refresh_every_s
         self._jobs = FolderJobs(self._folder)
         self._state = LookupState(self._folder, self._jobs.current())
-        self._singles: dict[str, SingleStoreLookups] = {}
+        self._structures = LookupStructures(self._state)
+        self._intervals: dict[str, SlotIntervals | None] = {}
+        """What answers queries with WITHIN; None for one that is answered exactly."""
         self._overflows = Overflows()
-        self._together = Together(self._state, self._overflows)
         self._asked_newest: dict[str, tuple[Lookup, Covered | None]] = {}
         """What lookups of queries without a time cover, until something new is read."""
         self._rebuilds = 0
@@ -106,15 +113,26 @@ class LookupClient:
 
     @classmethod
     def over(cls, folder: Path, state: LookupState, earlier: LookupClient | None, rebuilds: int) -> LookupClient:
-        """A client over what another one has read. It does not read on; what an earlier one counted is kept."""
+        """A client over what another one has read. It does not read on.
+
+        What an earlier one counted is kept, and its structures go over to the new one.
+        """
         client = cls.__new__(cls)
         client._folder, client._refresh_every_s, client._log = folder, None, None
-        client._state, client._singles, client._asked_newest = state, {}, {}
+        client._state, client._asked_newest = state, {}
         client._overflows = Overflows() if earlier is None else earlier._overflows
-        client._together = Together(state, client._overflows) if earlier is None else earlier._together.over(state)
+        client._structures, client._intervals = LookupStructures(state), {}
+        if earlier is not None and earlier._state.lookups is state.lookups:
+            # From now on they follow the later state; the earlier client would begin with its own.
+            client._structures, client._intervals = earlier._structures, earlier._intervals
+            earlier._structures, earlier._intervals = LookupStructures(earlier._state), {}
         # Those of queries over rows are counted by the state.
         client._rebuilds, client._next_check_s = rebuilds - state.over_rows.rebuilds, 0.0
         return client
+
+    def follow(self) -> None:
+        """Bring structures up to date, so that no lookup does it. Cost: O(new partials), and a look at all of them."""
+        self._structures.follow(self._state)
 
     @property
     def state(self) -> LookupState:
@@ -134,7 +152,7 @@ class LookupClient:
         if self._log is not None:
             self._log.close()
         self._state = LookupState(self._folder, self._state.job)
-        self._together = Together(self._state, self._overflows)
+        self._structures, self._intervals = LookupStructures(self._state), {}
         self._asked_newest = {}
         self._refresh_every_s = None
 
@@ -191,28 +209,35 @@ class LookupClient:
             self._log.table(self._state, query, keys, at, covered, table)
         return table
 
-    def _table(self, query: str, keys: object, at: Time | None) -> tuple[pa.Table, Covered | None]:
-        """What `lookup` answers, and what it covers."""
+    def _table(
+        self, query: str, keys: object, at: Time | None, *, is_exact: bool = False
+    ) -> tuple[pa.Table, Covered | None]:
+        """What `lookup` answers, and what it covers; exact answers also to WITHIN if asked for."""
         engine = self._state.over_rows.engine(query)
         if engine is not None:
             return engine.lookup(query, self._time_over_rows(query, at), keys), None
         lookup, covered = self._asked(query, at)
         stream = self._state.job.workload.streams[lookup.query.stream]
         if covered is None:
-            is_empty = lookup.is_sliding
-            nothing = _no_answers(lookup) if is_empty else _over_nothing(lookup, NO_TIME, NO_TIME)
+            nothing = _no_answers(lookup) if lookup.is_sliding else over_nothing(stream, lookup.query, NO_TIME, NO_TIME)
             return lookup_table(stream, nothing), covered
-        if keys is None:
-            return lookup_table(stream, self._every_group(lookup, covered)), covered
-        single = self._single(lookup)
-        key = single.key_of(keys)
-        if key is None:
-            return lookup_table(stream, self._groups(lookup, covered, keys)[0]), covered
-        number = single.number(self._state.store(lookup.family), key)
-        if number is None:
-            return lookup_table(stream, _no_answers(lookup)), covered
-        answers = self._answers(lookup, covered, self._folded(lookup, covered, number))
-        return single.table(key, covered, answers), covered
+        asked = self._structured(lookup, covered, None if keys is None else 1)
+        one = keys if isinstance(keys, dict) else keys[0] if isinstance(keys, list) and len(keys) == 1 else None
+        single = self._structures.single(lookup)
+        key = None if one is None else single.key_of(one)
+        if key and asked is not None and single.has_table:
+            found = single.find(asked.moment, asked.at, None, key)
+            if found is not None:
+                self._overflows.add(lookup.query, found.overflows)
+                return single.table(found, key), covered
+        columns = None if keys is None else key_columns(stream, lookup.query, keys)
+        # To fold one group takes less than to prepare arrays for what kernels do not answer.
+        intervals = None if is_exact else self._intervals_of(lookup)
+        looked = None if intervals is None else intervals.lookup(moment_of(self._state, lookup, covered))
+        if looked is not None:
+            return lookup_table(stream, of_intervals(lookup.query, looked, covered.start_us, covered.end_us)), covered
+        answers = self._answers(lookup, covered, columns, None if key else asked)
+        return single.table_of(answers, key) if key else lookup_table(stream, answers), covered
 
     def lookup_many(self, query: str, keys: object, at: Time | None = None) -> Arrays:
         """Answer many groups of a query as arrays.
@@ -286,7 +311,7 @@ class LookupClient:
 
     def _one_row(self, query: Query, at: Time) -> tuple[Arrays, Covered | None]:
         """The answer of a query without GROUP BY, as arrays with one element."""
-        table, covered = self._table(query.name, None, at)
+        table, covered = self._table(query.name, None, at, is_exact=True)
         return {label: _masked(table.column(label)) for label, _ in labelled_aggregates(query)}, covered
 
     def _arrays(self, query: str, keys: object, at: Time | None) -> tuple[Arrays, Covered | None]:
@@ -295,26 +320,27 @@ class LookupClient:
         if engine is not None:
             return engine.lookup_many(query, keys, self._time_over_rows(query, at)), None
         lookup, covered = self._asked(query, at)
+        columns = key_columns(self._state.job.workload.streams[lookup.query.stream], lookup.query, keys)
         if covered is None:
-            columns = key_columns(self._state.job.workload.streams[lookup.query.stream], lookup.query, keys)
-            size = len(columns[lookup.query.group_by[0]])
-            answers, numbers = _no_answers(lookup), np.full(size, -1)
-        else:
-            answers, numbers = self._groups(lookup, covered, keys)
-        arrays = {
-            label_of(item): _in_order(answers, answers.lowered[item.expression], numbers)
-            for item in lookup.query.answers
-        }
-        return arrays, covered
+            return arrays_of(_no_answers(lookup), columns), covered
+        asked = self._structured(lookup, covered, len(columns[lookup.query.group_by[0]]))
+        if asked is not None:
+            found = structure_arrays(asked.structures, lookup.query, asked.moment, asked.at, None, columns)
+            if found is not None:
+                self._overflows.add(lookup.query, found[1])
+                return found[0], covered
+        return arrays_of(self._answers(lookup, covered, columns, None), columns), covered
 
     def can_share(self, query: str) -> bool:
         """Whether `lookup_rows` answers a query: one with GROUP BY, without HAVING, whose answers are plain numbers."""
-        return self._together.takes(query)
+        lookup = self._state.lookups.get(query)
+        is_grouped = lookup is not None and bool(lookup.query.group_by) and not lookup.query.has_own_windows
+        return is_grouped and lookup is not None and self._structures.single(lookup).has_plain_row
 
     def lookup_rows(
         self, queries: Sequence[str], key: Mapping[str, object], at: Time | None = None
     ) -> list[PlainRow | None]:
-        """Answer one group of several queries as plain values: what the queries share is read and folded once.
+        """Answer one group of several queries as plain values.
 
         Args:
             queries: The names of queries for which `can_share` is true.
@@ -328,7 +354,7 @@ class LookupClient:
         Raises:
             PanewiseError: As for `lookup`.
 
-        Cost: as one lookup for each store and WHERE, and O(values) for each query.
+        Cost: a call of a kernel for queries with the same aggregates, and O(values) for each query.
         """
         self._look_if_due()
         unfit = next((query for query in queries if not self.can_share(query)), None)
@@ -336,7 +362,7 @@ class LookupClient:
             self._asked(unfit, at)
             raise QueryKindError(f"query {unfit} is not answered together with others; use lookup")
         asked = [self._asked(query, at) for query in queries]
-        rows = self._together.rows(asked, key)
+        rows = self._plain_rows(asked, key)
         if self._log is not None:
             for (lookup, covered), row in zip(asked, rows, strict=True):
                 self._log.row(self._state, lookup.query, key, at, covered, row)
@@ -354,6 +380,8 @@ class LookupClient:
         self._asked_newest = {}
         try:
             changed = self._catch_up()
+            if changed:
+                self.follow()
         finally:
             ended_s = monotonic()
             pause_s = max(self._refresh_every_s or 0.0, SHARE_OF_CHECKS * (ended_s - began_s))
@@ -395,8 +423,9 @@ class LookupClient:
         `rebuilds` (how often a log was read from the start), `lag_s` (the age of the last file when it was read),
         `age_s` (how long ago the newest batch that was read was written; it grows while the job publishes none),
         `index_lookups` (lookups of all groups whose HAVING went through an index) and `index_groups` (the groups that
-        these folded), `unread_files` (files in the folder that cannot be read, and that nobody needs), `is_behind`
-        (whether a worker could not write for some batches: lookups are then answered at the watermark),
+        these gave), `structures` (as in `Engine.statistics`), `unread_files` (files in the folder that cannot be read,
+        and that nobody needs), `is_behind` (whether a worker could not write for some batches: lookups are then
+        answered at the watermark),
         `overflown_answers` (by query, answers that were NULL because a sum does not fit in a BIGINT).
         """
         state = self._state
@@ -406,14 +435,15 @@ class LookupClient:
             "seen_us": dict(state.seen_us),
             "rows": state.rows,
             "events": state.over_rows.rows,
-            "bytes": state.bytes_held,
+            "bytes": state.bytes_held + self._structures.nbytes,
             "files_read": state.files_read,
             "bytes_read": state.bytes_read,
             "lag_s": state.reader.lag_s,
             "age_s": None if state.reader.written_s is None else max(0.0, now_s() - state.reader.written_s),
             "rebuilds": self._rebuilds + state.over_rows.rebuilds,
-            "index_lookups": state.having.lookups,
-            "index_groups": state.having.groups,
+            "index_lookups": sum(index.lookups for index in self._structures.indexes),
+            "index_groups": sum(index.candidates for index in self._structures.indexes),
+            "structures": self._structures.statistics(),
             "unread_files": state.unread,
             "is_behind": state.is_behind,
             "overflown_answers": self._overflows.counts | state.over_rows.overflown,
@@ -422,6 +452,7 @@ class LookupClient:
     def check_invariants(self) -> None:
         """Assert what must hold between two calls."""
         self._state.check_invariants()
+        self._structures.check_invariants()
 
     def _catch_up(self) -> bool:
         job = self._jobs.current()
@@ -451,8 +482,7 @@ class LookupClient:
                         f"{self._folder}: the job merges files faster than this process reads; is the disk slow?"
                     ) from None
                 continue
-            self._state, self._singles = state, {}
-            self._together = Together(state, self._overflows)
+            self._state, self._structures, self._intervals = state, LookupStructures(state), {}
             self._rebuilds += 1
             break
         return True
@@ -474,6 +504,11 @@ class LookupClient:
     def _found(self, query: str, at: Time | None) -> tuple[Lookup, Covered | None]:
         state = self._state
         lookup = state.lookups.get(query)
+        if lookup is None and query in state.job.workload.queries:
+            raise NotOnSparkError(
+                f"query {query} reports as rows come, and its rows are not kept for lookups; read its answers from the "
+                f"job, or leave out SLIDE"
+            )
         if lookup is None:
             names = [*state.lookups, *state.over_rows.queries]
             near = get_close_matches(query, names, 1)
@@ -504,77 +539,113 @@ class LookupClient:
         assert at_us is not None
         return state.over_rows.final_us(query, at_us + 1) - 1 if asked_us is None else at_us
 
-    def _every_group(self, lookup: Lookup, covered: Covered) -> QueryAnswers:
-        """The answers of all groups. A query without SLIDE and GROUP BY has an answer even without any event."""
-        state = self._state
-        wanted = state.having.candidates(lookup, covered, state.store(lookup.family), state.watermark_us)
-        closed = self._folded(lookup, covered, wanted)
-        if len(closed) or lookup.is_sliding:
-            return self._answers(lookup, covered, closed)
-        return _over_nothing(lookup, covered.start_us, covered.end_us)
+    def _structured(self, lookup: Lookup, covered: Covered, groups: int | None) -> AskedStructures | None:
+        """The structures that answer a lookup of some groups or of all; None if partials are read."""
+        return self._structures.asked(self._state, lookup, covered, groups)
 
-    def _groups(self, lookup: Lookup, covered: Covered, keys: object) -> tuple[QueryAnswers, Ints]:
-        """The answers of some groups, and the number of each group that was asked for; -1 if it does not exist."""
-        store = self._state.store(lookup.family)
-        columns = key_columns(lookup.family.fed.plan.stream, lookup.query, keys)
-        size = len(columns[lookup.query.group_by[0]])
-        numbers = store.find([columns[name] for name in store.tree.group_by], size)
-        closed = self._folded(lookup, covered, np.unique(numbers[numbers >= 0]))
-        return self._answers(lookup, covered, closed), numbers
-
-    def _answers(self, lookup: Lookup, covered: Covered, closed: ClosedWindows) -> QueryAnswers:
-        size = len(closed)
-        if not size:
-            return _no_answers(lookup)
-        answers = closed.answers(np.full(size, covered.start_us), np.full(size, covered.end_us))
+    def _answers(
+        self, lookup: Lookup, covered: Covered, keys: Keys | None, asked: AskedStructures | None
+    ) -> QueryAnswers:
+        """The answers of some groups or of all. A query without SLIDE and GROUP BY has one even without any event."""
+        answers = None
+        if asked is not None and (lookup.query.group_by or asked.served.has_elements(asked.moment)):
+            answers = asked.structures.lookup(lookup.query, asked.moment, asked.at, None, keys)
+        if answers is None:
+            answers = self._read(lookup, covered, keys)
         self._overflows.add(lookup.query, answers.overflows)
         return answers
 
-    def _folded(self, lookup: Lookup, covered: Covered, wanted: Ints | None) -> ClosedWindows:
-        """The window of the groups with these rising numbers, or of all. A group without events has none."""
-        store = self._state.store(lookup.family)
-        return store.fold(lookup.planned, wanted, covered.from_slot, covered.to_slot, covered.instance)
+    def _intervals_of(self, lookup: Lookup) -> SlotIntervals | None:
+        """What answers a query with WITHIN by intervals; None if it is answered exactly."""
+        query = lookup.query
+        if query.within is None:
+            return None
+        if query.name not in self._intervals:
+            rates = slot_rates(query, lookup.family.fed.base.granularity, self._state.job.prices)
+            plan = within_plan(_stream(lookup), query, rates.updates_per_s)
+            can = plan is not None and plan.buckets is not None
+            self._intervals[query.name] = SlotIntervals(lookup, plan) if plan is not None and can else None
+        return self._intervals[query.name]
 
-    def _single(self, lookup: Lookup) -> SingleStoreLookups:
-        name = lookup.query.name
-        if name not in self._singles:
-            self._singles[name] = SingleStoreLookups(lookup.family.fed.plan.stream, lookup.query)
-        return self._singles[name]
+    def _read(self, lookup: Lookup, covered: Covered, keys: Keys | None) -> QueryAnswers:
+        """The answers from the partials of the window."""
+        store, wanted = self._state.store(lookup.family), None
+        if keys is not None:
+            names = store.tree.group_by
+            numbers = store.find([keys[name] for name in names], len(keys[names[0]]))
+            wanted = np.unique(numbers[numbers >= 0])
+        closed = store.fold(lookup.planned, wanted, covered.from_slot, covered.to_slot, covered.instance)
+        size = len(closed)
+        if size:
+            return closed.answers(np.full(size, covered.start_us), np.full(size, covered.end_us))
+        if lookup.is_sliding:
+            return _no_answers(lookup)
+        return over_nothing(_stream(lookup), lookup.query, covered.start_us, covered.end_us)
+
+    def _plain_rows(
+        self, asked: Sequence[tuple[Lookup, Covered | None]], given: Mapping[str, object]
+    ) -> list[PlainRow | None]:
+        """The answers of one group; those of queries with the same aggregates are folded together."""
+        rows: list[PlainRow | None] = [None] * len(asked)
+        alike: dict[tuple[object, tuple[object, ...]], list[tuple[int, AskedStructures]]] = {}
+        keys: dict[tuple[str, ...], tuple[object, ...] | None] = {}
+        for place, (lookup, covered) in enumerate(asked):
+            structured = None if covered is None else self._structured(lookup, covered, 1)
+            names = lookup.query.group_by
+            if names not in keys:
+                keys[names] = self._structures.single(lookup).key_of({name: given[name] for name in names})
+            key = keys[names]
+            if structured is not None and key is not None:
+                alike.setdefault((structured.served.made_of, key), []).append((place, structured))
+            elif covered is not None:
+                rows[place] = self._row_of_table(lookup, covered, given, structured)
+        for (_, key), members in alike.items():
+            found = self._found_together([one for _, one in members], key)
+            for number, (place, one) in enumerate(members):
+                lookup, covered = asked[place][0], one.moment.covered
+                if found is None:
+                    rows[place] = self._row_of_table(lookup, covered, given, one)
+                else:
+                    answers = FoundOne(covered.start_us, covered.end_us, found[number])
+                    rows[place] = self._structures.single(lookup).plain_row(answers, key)
+        return rows
+
+    def _found_together(
+        self, members: list[AskedStructures], key: tuple[object, ...]
+    ) -> list[list[Answer] | None] | None:
+        """The answers of one group by queries with the same aggregates; None if a kernel cannot give them."""
+        first = members[0]
+        by_kernel = first.structures.by_kernel(first.served)
+        if by_kernel is None:
+            return None
+        pending = first.served.prepare(first.moment)
+        code = self._structures.single(self._state.lookups[first.served.query.name]).code(first.served, key)
+        if code < 0:
+            return [None] * len(members)
+        windows = [one.moment.covered for one in members]
+        bounds = [(one.from_slot, one.to_slot, one.start_us, one.end_us) for one in windows]
+        return by_kernel.each(pending, code, Coverage(*np.array(bounds, np.int64).T.copy()))
+
+    def _row_of_table(
+        self, lookup: Lookup, covered: Covered, given: Mapping[str, object], asked: AskedStructures | None
+    ) -> PlainRow | None:
+        """The answers of one group by one query."""
+        columns = key_columns(_stream(lookup), lookup.query, {name: given[name] for name in lookup.query.group_by})
+        table = lookup_table(_stream(lookup), self._answers(lookup, covered, columns, asked))
+        times = {WINDOW_START: covered.start_us, WINDOW_END: covered.end_us}
+        return {**table.to_pylist()[0], **times} if table.num_rows else None
+
+
+def _stream(lookup: Lookup) -> Stream:
+    return lookup.family.fed.plan.stream
 
 
 def _no_answers(lookup: Lookup) -> QueryAnswers:
     """No row at all."""
     none = np.empty(0, np.int64)
-    lowered: dict[Expression, Lowered] = {call: _nothing(call, 0) for call in lookup.query.aggregates}
+    lowered: dict[Expression, Lowered] = {call: nothing(call, 0) for call in lookup.query.aggregates}
     answers = QueryAnswers(lookup.query, none, none, none, Groups((), KeyTable([])), lowered)
-    return answers.with_computed(lookup.family.fed.plan.stream)
-
-
-def _over_nothing(lookup: Lookup, start_us: int, end_us: int) -> QueryAnswers:
-    """One row of counts 0 and NULLs for an ungrouped query, no row for a grouped one."""
-    if lookup.query.group_by:
-        return _no_answers(lookup)
-    lowered: dict[Expression, Lowered] = {call: _nothing(call, 1) for call in lookup.query.aggregates}
-    times = np.array([start_us]), np.array([end_us])
-    answers = QueryAnswers(lookup.query, *times, np.zeros(1, np.int64), Groups((), KeyTable([])), lowered)
-    stream = lookup.family.fed.plan.stream
-    return answers.having(stream).with_computed(stream)
-
-
-def _nothing(call: AggregateCall, size: int) -> Lowered:
-    counts = CATALOGUE[call.function].fewest == 0
-    return Lowered(np.zeros(size), np.zeros(size, np.int64) if counts else None, np.full(size, counts))
-
-
-def _in_order(answers: QueryAnswers, lowered: Lowered, numbers: Ints) -> np.ma.MaskedArray[Any, Any]:
-    """An aggregate's answers for the groups with these numbers, in their order; missing ones are masked."""
-    values = lowered.values if lowered.exact is None else lowered.exact
-    if not len(answers):
-        return np.ma.MaskedArray(np.zeros(len(numbers), values.dtype), True)
-    # The answers' keys rise.
-    rows = np.minimum(np.searchsorted(answers.keys, numbers), len(answers) - 1)
-    is_there = answers.keys[rows] == numbers
-    return np.ma.MaskedArray(np.where(is_there, values[rows], values.dtype.type(0)), ~(is_there & lowered.valid[rows]))
+    return answers.with_computed(_stream(lookup))
 
 
 def _masked(column: pa.ChunkedArray) -> np.ma.MaskedArray[Any, Any]:
@@ -582,4 +653,7 @@ def _masked(column: pa.ChunkedArray) -> np.ma.MaskedArray[Any, Any]:
     plain = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
     value = plain[0].as_py() if len(plain) else None
     kind = np.float64 if pa.types.is_floating(plain.type) else plain.type.to_pandas_dtype()
-    return np.ma.MaskedArray(np.array([0 if value is None else value], kind), [value is None])
+    array = np.zeros(1, kind)
+    if value is not None:
+        array[0] = value
+    return np.ma.MaskedArray(array, [value is None])

@@ -13,7 +13,6 @@ from pathlib import Path
 from panewise.engine.rows import Rows
 from panewise.errors import HistoryError
 from panewise.spark.job import Job
-from panewise.spark.lookup_having import LookupIndexes
 from panewise.spark.lookup_plan import Covered, Lookup, StoreQueries, lookups_of
 from panewise.spark.lookup_store import LookupStore
 from panewise.spark.packing import unpack_parts
@@ -32,7 +31,6 @@ class LookupState:
     def __init__(self, folder: Path, job: Job, over_rows: RowState | None = None) -> None:
         self.job = job
         self.lookups = lookups_of(job)
-        self.having = LookupIndexes(self.lookups.values(), job.prices.rate)
         self.reader = SlotReader(folder, job.bucket_ids, may_skip_batches=not job.bases)
         self.over_rows = RowState(folder, job) if over_rows is None else over_rows
         self.watermark_us: int | None = None
@@ -138,16 +136,15 @@ class LookupState:
 
     @property
     def bytes_held(self) -> int:
-        """The memory of the partials, of the indexes over them, and of the rows of queries over rows."""
+        """The memory of the partials, and of the rows of queries over rows."""
         partials = sum(store.bytes_held for stores in self._stores.values() for store in stores.values())
-        return partials + self.having.nbytes + self.over_rows.bytes_held
+        return partials + self.over_rows.bytes_held
 
     def check_invariants(self) -> None:
         """Every store is in order."""
         for stores in self._stores.values():
             for store in stores.values():
                 store.check_invariants()
-        self.having.check_invariants()
         self.over_rows.check_invariants()
 
     def _take(self, head: Head, content: bytes) -> None:

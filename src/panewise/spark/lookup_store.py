@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,8 @@ class LookupStore:
         """Slots before this one are forgotten."""
         self.version = 0
         """A new number whenever partials have come."""
+        self.numbering = token_hex(8)
+        """Another text once keys have other numbers."""
 
     @property
     def live_rows(self) -> int:
@@ -88,7 +92,10 @@ class LookupStore:
         self._runs.append(run)
         if len(self._runs) == 1:
             self.forgotten = max(self.forgotten, oldest)
+            before = self.key_table
             self._runs[0] = self._numbering.renumbered(run.take(np.flatnonzero(run.slots >= oldest)))
+            if self.key_table is not before:
+                self.numbering = token_hex(8)
 
     def replace_runs(self, replaced: Callable[[Rows], Rows]) -> None:
         """Hold other runs with the same rows, such as runs whose arrays are shared with other processes."""
@@ -106,14 +113,9 @@ class LookupStore:
         Keys without rows drop out. Call `settle` before, if there is anything new.
         """
         found = self.rows(planned.predicate, self._components_of(planned), wanted, from_slot, to_slot)
-        if found:
-            rows = found[0]
-            for more in found[1:]:
-                rows = rows.joined(more)
-            if len(found) > 1 and (wanted is None or len(wanted) > 1):
-                rows = rows.take(np.argsort(rows.keys, kind="stable"))
-        else:
-            rows = self._numbering.rows_of([])
+        rows = self.joined(found)
+        if len(found) > 1 and (wanted is None or len(wanted) > 1):
+            rows = rows.take(np.argsort(rows.keys, kind="stable"))
         view = PlainView(rows, is_one_key=wanted is not None and len(wanted) == 1)
         starts, ends = view.segments[:-1], view.segments[1:]
         groups = Groups(self.tree.group_by, self.key_table)
@@ -126,6 +128,12 @@ class LookupStore:
         """The rows of some keys, or of all, that a window covers and a predicate lets through, run by run."""
         found = ((run, self._places(run, predicate, wanted, from_slot, to_slot)) for run in self._runs)
         return [self._picked(run, components, places) for run, places in found if len(places)]
+
+    def joined(self, found: list[Rows]) -> Rows:
+        """Rows of several runs, one after the other."""
+        if not found:
+            return self._numbering.rows_of([])
+        return reduce(Rows.joined, found)
 
     def check_invariants(self) -> None:
         """Runs are sorted by (key, slot, shard), none twice, and each is much longer than the next."""

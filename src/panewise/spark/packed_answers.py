@@ -1,7 +1,7 @@
-"""Packed answers: all answers of a label as one value, so that they travel on as one column and not as a hundred.
+"""Packed answers: the numbers and times that answer a label as one value, so that they travel on as one column.
 
-Spark moves each cell of a column between rows and Arrow by itself. A label with the answers of one GROUP BY goes
-through the shuffle of the next one, and its answers are not looked at there.
+Spark moves each cell of a column between rows and Arrow by itself. A label with the answers of one GROUP BY, a hundred
+columns perhaps, goes through the shuffle of the next one, and nobody looks at them there.
 
 A value has a word for each answer, and then a bit for each: whether it is there.
 """
@@ -20,8 +20,13 @@ PIECE_ROWS = 1 << 13
 WORD_BYTES = 8
 
 
+def is_word(kind: pa.DataType) -> bool:
+    """Whether answers of a type can be packed; strings and lists travel beside."""
+    return kind in (pa.int64(), pa.float64(), pa.bool_()) or bool(pa.types.is_timestamp(kind))
+
+
 def pack_answers(columns: Sequence[pa.Array]) -> pa.ChunkedArray:
-    """The answers of each row as one binary value; columns are integers, doubles, times or booleans.
+    """The answers of each row as one binary value; columns are words, and there is at least one.
 
     >>> packed = pack_answers([pa.array([1, None]), pa.array([0.5, 1.5])])
     >>> [column.to_pylist() for column in unpack_answers(packed, [pa.int64(), pa.float64()])]
@@ -68,5 +73,4 @@ def _sizes(columns: int) -> tuple[int, int]:
 def _typed(words: Ints, is_missing: Bools, kind: pa.DataType) -> pa.Array:
     if pa.types.is_floating(kind):
         return pa.array(words.view(np.float64), mask=is_missing)
-    array = pa.array(words, mask=is_missing)
-    return array.cast(kind)
+    return pa.array(words, mask=is_missing).cast(kind)

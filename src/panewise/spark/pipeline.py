@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from os import PathLike
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from panewise.errors import ArgumentError, NotOnSparkError, SparkSetupError
+from panewise.errors import ArgumentError, SparkSetupError
 from panewise.language.model import Stream
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE
@@ -33,13 +34,14 @@ from panewise.spark.combine import PACKED, combine_partitions
 from panewise.spark.cost_accumulator import costs_of
 from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
 from panewise.spark.identity import identity_of
-from panewise.spark.job import Job, check_workload
+from panewise.spark.job import Job, check_changed_only, check_workload
 from panewise.spark.layouts import By
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import PackedPart, pack_table
 from panewise.spark.processor import CONTROL, BucketProcessor
 from panewise.spark.projection import project, whole
 from panewise.spark.quotas import Quotas
+from panewise.spark.row_merges import AnyMerge, merge_partitions
 from panewise.spark.settings import STATE_STORE
 from panewise.spark.slot_log import write_job
 from panewise.spark.tuple_bucket import arrived_tuples
@@ -100,8 +102,16 @@ def answers(
     """
     asked = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas)
     packed, job = packed_answers(events, workload, asked)
-    (schema,) = job.schemas.values()
-    return packed.mapInArrow(unpack_partitions(schema), answers_type(schema))
+    ((table, schema),) = job.schemas.items()
+    return unpacked(packed, schema, job.merges.get(table))
+
+
+def unpacked(packed: DataFrame, schema: pa.Schema, merge: AnyMerge | None) -> DataFrame:
+    """The rows of one table, given its packed rows; those that are merged meet where their part says."""
+    if merge is not None:
+        together = packed.where("content IS NOT NULL").select("part", "content").repartition("part")
+        return together.mapInArrow(merge_partitions(merge), answers_type(schema))
+    return packed.select("content").mapInArrow(unpack_partitions(schema), answers_type(schema))
 
 
 @dataclass(frozen=True)
@@ -131,11 +141,7 @@ def packed_answers(
     """A DataFrame of packed answers, in the columns of `OUTPUT`, and the job that has the tables of them."""
     control, folder = asked.control, asked.folder
     check_workload(workload, lookups=folder is not None, rows=asked.rows, most_rows=asked.most_rows)
-    if control is not None and workload.row_queries:
-        raise NotOnSparkError(
-            f"query {next(iter(workload.row_queries))} answers with rows, and a job with a control stream answers "
-            f"aggregates only; give the row queries a job of their own"
-        )
+    check_changed_only(workload.queries.values(), changed_only=asked.changed_only)
     frames = by_stream(events, workload, every=control is not None)
     any_frame = next(iter(frames.values()))
     session = any_frame.sparkSession
@@ -279,8 +285,9 @@ def answer_bucket(
         job = packed.open()
         bucket = Bucket(job)
         log = None if folder is None else BatchLog(folder, job)
-        counts = dict.fromkeys(COUNTS, 0)
+        counts, place = dict.fromkeys(COUNTS, 0), 0
         for batch in batches:
+            place = job.bucket_ids.index(batch.column("bucket")[0].as_py())
             parts = [
                 PackedPart.of(base, content)
                 for base, content in zip(batch.column("base").to_pylist(), batch.column("partials").to_pylist())
@@ -294,11 +301,9 @@ def answer_bucket(
                 log.append(batch.column("bucket")[0].as_py(), others)
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())
-        for closed in bucket.closing(until_us):
-            made = output_rows(map(pack_table, job.layout.rows(closed)), {})
+        for closed in chain(bucket.closing(until_us), bucket.closing_tuples(until_us)):
+            made = output_rows(map(pack_table, bucket.rows_of(closed, place)), {})
             yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
-        for rows in bucket.tuples.closing(until_us):
-            yield pa.RecordBatch.from_pylist(output_rows([pack_table(rows)], {}), OUTPUT_ARROW)
         counts["overflown_answers"] = sum(bucket.overflown.values())
         if log is not None:
             log.write()

@@ -27,6 +27,7 @@ import logging
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -70,6 +71,9 @@ HELD_BYTES = 256 << 20
 """How much a bucket keeps for a folder that cannot be written, before it lets go of what only lookups need."""
 
 _LOGGER = logging.getLogger(__name__)
+
+MOST_KEPT = 16
+"""After so many batches with rows of substreams, those that no window needs any more are taken out of the log."""
 
 AT_ONCE_MS = 1
 """A timer that goes off in the next batch, once there is a watermark at all."""
@@ -151,6 +155,7 @@ class Notes:
     `newest` and `applied` are of a job with a control stream: the newest event of each stream, and the statements that
     the bucket went by. `slots` and `rows` are the last batches that it wrote to the slot log and the row log, and
     `behind` is what it could not write. `called` is the last batch with rows, and `called_before` the one before it.
+    `final_rows` is how many rows of whole streams are final, by base.
     """
 
     newest: Newest = field(default_factory=Newest)
@@ -160,6 +165,7 @@ class Notes:
     behind: Behind | None = None
     called: int = NO_BATCH
     called_before: int = NO_BATCH
+    final_rows: dict[str, int] = field(default_factory=dict)
 
     def in_batch(self, batch: int, *, has_rows: bool) -> Notes:
         """The notes in a batch. A batch with rows calls every bucket, and may call one once more by a timer."""
@@ -296,7 +302,7 @@ class BucketProcessor(StatefulProcessor):
     def _step(self, bucket_id: int, arrivals: BucketArrivals, timers: TimerValues) -> Iterator[Row]:
         # Imported here: Spark opens the state of every new query in a process that gets no rows and needs none of this.
         from panewise.spark.cost_accumulator import costs_in
-        from panewise.spark.layouts import answers_of
+        from panewise.spark.layouts import TableRows, answers_of
         from panewise.spark.packing import PackedPart, pack_parts, pack_table
         from panewise.spark.row_bases import arrived_rows
         from panewise.spark.slot_log import Entry
@@ -335,24 +341,25 @@ class BucketProcessor(StatefulProcessor):
             next_entry += 1
         if tuples.kept:
             # An entry of its own: lookups read the other one as it is.
-            next_entry = self._keep_tuples(cached, tuples.kept, next_entry)
+            # The last rows of substreams are kept for ever, others until their windows have closed.
+            for is_kept in (False, True):
+                parts = [part for part in tuples.kept if bucket.tuples.is_kept(part.base) is is_kept]
+                next_entry = self._keep_tuples(cached, parts, next_entry) if parts else next_entry
         counts["feed_ns"] = perf_counter_ns() - began
         began = perf_counter_ns()
         packed: list[PackedTable] = [pack_table(rows) for rows in tuples.passed]
         reported = Counter({rows.table: rows.answers for rows in tuples.passed})
-        for closed in () if watermark_us is None else bucket.closing(watermark_us):
-            reported += answers_of(closed.reported)
-            made = list(job.layout.rows(closed))
+        for closed in (
+            () if watermark_us is None else chain(bucket.closing(watermark_us), bucket.closing_tuples(watermark_us))
+        ):
+            if isinstance(closed, TableRows):
+                reported[closed.table] += closed.answers
+            else:
+                reported += answers_of(closed.reported)
+            made = bucket.rows_of(closed, job.bucket_ids.index(bucket_id))
             counts["close_ns"] += perf_counter_ns() - began
             began = perf_counter_ns()
             packed += map(pack_table, made)
-            counts["pack_ns"] += perf_counter_ns() - began
-            began = perf_counter_ns()
-        for made_rows in () if watermark_us is None else bucket.tuples.closing(watermark_us):
-            reported[made_rows.table] += made_rows.answers
-            counts["close_ns"] += perf_counter_ns() - began
-            began = perf_counter_ns()
-            packed.append(pack_table(made_rows))
             counts["pack_ns"] += perf_counter_ns() - began
             began = perf_counter_ns()
         # Statements of this batch hold in the next one, and may close windows earlier than today's queries.
@@ -361,7 +368,8 @@ class BucketProcessor(StatefulProcessor):
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
         if arrivals.statements and bucket_id == job.bucket_ids[0]:
             self._take_statements(job, batch, arrivals, newest.up_to_us, watermark_us)
-        notes = replace(notes, newest=newest).in_batch(batch, has_rows=arrivals.has_rows)
+        notes = replace(notes, newest=newest, final_rows=bucket.tuples.final_rows)
+        notes = notes.in_batch(batch, has_rows=arrivals.has_rows)
         if self._folder is not None:
             entry = Entry.of(arrived.kept, watermark_us, bucket.closed_us, content, job.changes)
             entry = replace(entry, after=notes.after(batch))
@@ -370,6 +378,7 @@ class BucketProcessor(StatefulProcessor):
                 job, bucket_id, batch, entry, rows, notes, cached, first_entry, next_entry
             )
         self._forget(cached, notes.behind)
+        next_entry = self._shorten(cached, next_entry)
         cached.version = uuid4().hex
         self._progress.update(
             Progress(cached.version, self._packed.identity, next_entry, closed_us, timer_ms, str(notes))
@@ -428,7 +437,8 @@ class BucketProcessor(StatefulProcessor):
                 content = self._entry(key)
                 cached.append(key, content, unpack_parts(content))
             cached.entries = {key: cached.entries[key] for key in log}
-            cached.bucket.resume(None if progress.closed_us == NEVER else progress.closed_us)
+            closed_us = None if progress.closed_us == NEVER else progress.closed_us
+            cached.bucket.resume(closed_us, Notes.of(progress.notes).final_rows)
         return cached
 
     def _keep(self, bucket_id: int, cached: CachedBucket) -> None:
@@ -457,6 +467,30 @@ class BucketProcessor(StatefulProcessor):
             self._log.removeKey(key)
             local_entries.drop(key.token)
             del cached.entries[key]
+
+    def _shorten(self, cached: CachedBucket, number: int) -> int:
+        """Write what is needed of the last rows of substreams anew, in place of many entries.
+
+        Each time when there is twice as much as then: so a row is written again a few times only.
+        """
+        from panewise.spark.packing import pack_parts
+
+        tuples = cached.bucket.tuples
+        keys = sorted(key for key, entry in cached.entries.items() if any(map(tuples.is_kept, entry.newest_us)))
+        sizes = [cached.entries[key].bytes for key in keys]
+        if len(keys) < MOST_KEPT or sum(sizes) < 2 * sizes[0]:
+            return number
+        parts = tuples.kept_parts()
+        key, content = EntryKey(number, uuid4().hex), pack_parts(parts)
+        self._log.updateValue(key, (content,))
+        local_entries.put(key.token, content)
+        newest_us = cached.bucket.newest_us(parts)
+        for old in keys:
+            self._log.removeKey(old)
+            local_entries.drop(old.token)
+            del cached.entries[old]
+        cached.entries[key] = LogEntry(len(content), newest_us)
+        return number + 1
 
     def _take_statements(
         self, job: Job, batch: int, arrivals: BucketArrivals, newest_us: dict[str, int], watermark_us: int | None

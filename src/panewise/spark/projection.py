@@ -18,8 +18,8 @@ from panewise.language.typecheck import type_of
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan
 from panewise.spark.columns import SPARK_TYPES, named, to_column, to_condition
 from panewise.spark.counts import TOO_FAR_AHEAD_US
-from panewise.spark.tuple_bases import cell_column
-from panewise.windows.clock import LAST_US, UNITS_US
+from panewise.spark.tuple_bases import PassBase, cell_column
+from panewise.windows.clock import FIRST_US, LAST_US, UNITS_US
 
 DEFAULT_FUTURE_BOUND_US = 3_600_000_000
 """FUTURE BOUND of a stream that declares none and is read live: more than clocks differ, and far less than a time in
@@ -64,6 +64,22 @@ def project(
             value = value.cast(SPARK_TYPES[column.type])
         columns.append(value.alias(f"input_{place}"))
     return timed.select(*columns)
+
+
+def select(events: DataFrame, base: PassBase) -> DataFrame:
+    """The rows of a selection over a batch of events, where none can be late: no Python worker is needed."""
+    stream, query = base.stream, base.query
+    wheres = [] if query.where is None else [query.where]
+    cells = [*base.cells, *wheres]
+    projected = project(events, stream, None, cells=cells)
+    passing = F.col("time").between(F.lit(FIRST_US), F.lit(LAST_US))
+    if wheres:
+        passing &= F.col(cell_column(len(base.cells)))
+    shown = [F.timestamp_micros(F.col("time")).alias("time")]
+    for place, (name, kind) in enumerate(base.columns.items()):
+        cell = F.col(cell_column(place))
+        shown.append((F.timestamp_micros(cell) if kind is Type.TIMESTAMP else cell).alias(name))
+    return projected.where(passing).select(*shown)
 
 
 def _cell(cell: Expression, stream: Stream) -> Column:

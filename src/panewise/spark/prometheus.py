@@ -48,7 +48,7 @@ _COUNTERS = {
     "malformed_events": "Messages that could not be decoded; they are among those without a time.",
     "corrected_events": "Events behind the watermark that corrected answers.",
     "rejected_statements": "Statements of the control stream that were refused.",
-    "overflown_answers": "Answers that are NULL because a sum does not fit in a BIGINT.",
+    "overflown_answers": "Answers that are NULL because a sum does not fit in a BIGINT or a list in its bound.",
     "lifted": "Events put into partials, once for each base.",
     "fed": "Partials put into execution trees.",
     "folded": "Fragments visited and answers made of them.",
@@ -154,7 +154,7 @@ class BatchCollector(Collector):
         )
         yield _counter(
             "query_overflown_answers",
-            "Answers that are NULL because a sum does not fit in a BIGINT, by query.",
+            "Answers that are NULL because a sum does not fit in a BIGINT or a list in its bound, by query.",
             {(job, name): count for job, seen in each for name, count in seen.overflown.items()},
             QUERY,
         )

@@ -1,9 +1,10 @@
-"""Row bases: which rows of a stream the queries over PARTITION BY ... ROWS need, and what keeps them together.
+"""Row bases: which rows of a stream lookups over ROWS need, and what keeps them together.
 
 Partials of slots do not tell rows apart. So the rows themselves travel to the bucket of their key, with the attributes
 that some query reads, and from there into the row log. A row base is a set of such queries whose rows lie together: its
 `together_by` is part of every query's PARTITION BY. So all rows of a substream are in one bucket, and the bucket knows
-which rows are a substream's last.
+which rows are a substream's last. The rows of windows without PARTITION BY are kept together by nothing: time spreads
+them, and each bucket keeps as many last rows as the window has, so that all buckets together have those of the stream.
 
 Spark has no order of arrival. Rows of equal time are ordered by their values: see `content_order`.
 """
@@ -93,7 +94,7 @@ class RowBase:
         """Whether its rows have what a query reads, and lie together for it."""
         return (
             query.stream == self.stream.name
-            and set(self.together_by) <= set(window_of(query).partition_by)
+            and _fits(self.together_by, _partition(query))
             and set(needed_by(query)) <= self.stream.attributes.keys()
         )
 
@@ -133,13 +134,13 @@ class RowBase:
 def plan_row_bases(
     stream: Stream, queries: Sequence[Query], slot_us: int, first: int, since_us: int | None = None
 ) -> list[RowBase]:
-    """The row bases of a stream's queries over PARTITION BY ... ROWS, numbered from `first` on.
+    """The row bases of a stream's lookups over ROWS, numbered from `first` on.
 
     Bases with the fewest attributes come first, so that PARTITION BY a, b can use the base of PARTITION BY a.
     """
     bases: list[list[Query]] = []
     for query in sorted(queries, key=lambda query: (len(_partition(query)), _partition(query))):
-        home = next((some for some in bases if set(_partition(some[0])) <= set(_partition(query))), None)
+        home = next((some for some in bases if _fits(_partition(some[0]), _partition(query))), None)
         if home is None:
             bases.append([query])
         else:
@@ -169,8 +170,8 @@ def arrived_rows(
 
 
 def is_over_rows(query: Query) -> bool:
-    """Whether a query is over the rows of substreams."""
-    return isinstance(query.window, RowWindow) and bool(query.window.partition_by)
+    """Whether a query is answered by lookups over rows."""
+    return isinstance(query.window, RowWindow) and not query.window.is_sliding
 
 
 def window_of(query: Query) -> RowWindow:
@@ -184,6 +185,11 @@ def needed_by(query: Query) -> list[str]:
     expressions = (query.where, *(call.argument for call in query.aggregates))
     read = [name for expression in expressions for name in attributes_of(expression)]
     return list(dict.fromkeys([*window_of(query).partition_by, *query.group_by, *read]))
+
+
+def _fits(together_by: tuple[str, ...], partition: tuple[str, ...]) -> bool:
+    """Whether rows that lie together by some attributes do so for a query; those of a whole stream are apart."""
+    return set(together_by) <= set(partition) and bool(together_by) == bool(partition)
 
 
 def _partition(query: Query) -> tuple[str, ...]:

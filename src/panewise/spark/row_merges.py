@@ -6,8 +6,13 @@ state. Rows are brought together by the part that their window belongs to.
 
 from __future__ import annotations
 
+import json
+import math
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +27,11 @@ from panewise.language.evaluate import evaluate
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import SortedQuery, TopKQuery
+from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery, sent_for
 from panewise.spark.packing import unpack
 from panewise.spark.row_order import in_order
 from panewise.spark.tuple_bases import HeadBase
+from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan
 from panewise.windows.clock import show_time
 
 Ints = npt.NDArray[np.int64]
@@ -103,19 +110,85 @@ class SortedMerge:
             )
 
 
-Merge = TopKMerge | SortedMerge
+@dataclass(frozen=True)
+class LaterRows:
+    """The rows of queries that came while the job ran. Nobody knew their columns before, so a row is a text."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return pa.schema([pa.field("query", pa.string(), nullable=False), pa.field("row", pa.string(), nullable=False)])
+
+    def merged(self, rows: pa.Table) -> pa.Table:
+        """The rows of one query, with those of each window merged where they must be."""
+        told = rows.schema.metadata
+        if told[_MERGE]:
+            merge: TopKMerge | SortedMerge = pickle.loads(told[_MERGE])
+            rows = merge.merged(rows.replace_schema_metadata(None))
+        texts = [json.dumps({name: _as_json(value) for name, value in row.items()}) for row in rows.to_pylist()]
+        return pa.table([pa.array([told[_QUERY].decode()] * len(texts), pa.string()), texts], schema=self.schema)
 
 
-def merge_partitions(merge: Merge) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+Merge = TopKMerge | SortedMerge | LaterRows
+
+_QUERY, _MERGE = b"query", b"merge"
+"""What rows of a later query say of themselves: its name, and how they are merged, pickled by a worker of the job."""
+
+
+def merge_of(plan: TuplePlan, name: str) -> TopKMerge | SortedMerge | None:
+    """How the rows of a query's windows are merged from all buckets; None if they need not be."""
+    query = plan.queries[name]
+    if not isinstance(query, TopKQuery | SortedQuery):
+        return None
+    base = plan.bases[plan.reads[name][0]]
+    if isinstance(query, TopKQuery):
+        return TopKMerge(query, base.stream)
+    assert isinstance(base, HeadBase)
+    return SortedMerge(query, base, None if query.limit is not None else plan.most_rows)
+
+
+def merges_of(plan: TuplePlan, *, is_live: bool) -> dict[str, Merge]:
+    """The same for each table whose rows are merged."""
+    found: dict[str, Merge] = {LATER_ROWS: LaterRows()} if is_live else {}
+    by_time = [name for name in plan.tables if name in plan.over_tuples]
+    found |= {name: merge for name in by_time if (merge := merge_of(plan, name)) is not None}
+    return found
+
+
+def for_later(plan: TuplePlan, name: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of a query that came while the job ran, as `LaterRows` takes them."""
+    merge = merge_of(plan, name)
+    told = {_QUERY: name.encode(), _MERGE: b"" if merge is None else pickle.dumps(merge)}
+    return rows.replace_schema_metadata(told)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+AnyMerge = Merge | OrderedMerge | OrderedRowQuery
+
+
+def merge_partitions(merge: AnyMerge) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that `mapInArrow` applies to each partition of packed rows, which has its windows as a whole."""
 
     def merge_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        by_part: dict[int, list[pa.RecordBatch]] = {}
+        by_part: dict[tuple[int, bytes], list[pa.RecordBatch]] = {}
         for batch in batches:
             for part, content in zip(batch.column("part").to_pylist(), batch.column("content")):
-                by_part.setdefault(part, []).append(unpack(content.as_buffer()))
+                rows = unpack(content.as_buffer())
+                query = sent_for(rows) or (rows.schema.metadata or {}).get(_QUERY, b"")
+                if isinstance(merge, OrderedMerge) and not query:
+                    yield rows.cast(merge.schema)
+                    continue
+                by_part.setdefault((part, query), []).append(rows)
         for some in by_part.values():
-            yield from merge.merged(pa.Table.from_batches(some).combine_chunks()).to_batches()
+            if isinstance(merge, OrderedMerge | OrderedRowQuery):
+                yield from merge.answers(some)
+                continue
+            yield from merge.merged(pa.Table.from_batches(some, some[0].schema).combine_chunks()).to_batches()
 
     return merge_rows
 

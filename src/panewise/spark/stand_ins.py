@@ -17,6 +17,7 @@ from panewise.language.workload import Workload
 from panewise.planning.cost import Prices
 from panewise.planning.optimize import optimize, plan_stream
 from panewise.planning.plan import Plan
+from panewise.planning.structure_choice import Rates, choose_structure
 from panewise.planning.trees import PlannedQuery, PlanShape, StreamPlan
 from panewise.windows import TimeWindow
 from panewise.windows.slots import granularity_of
@@ -84,6 +85,8 @@ def _plan_stream(
     """One stream's plan: the trees of its sliding queries as planned, and bases that also serve its other queries."""
     slot_us = slot_length(stream, queries)
     asked = {query.name: query for query in queries if not query.window.is_sliding}
+    for query in asked.values():
+        check_lookups(query, stream, slot_us, prices)
     every = [in_place_of(query, stream, slot_us) if query.name in asked else query for query in queries]
     bases = plan_stream(stream, every, prices).shape.bases
     trees = () if sliding is None else sliding.shape.trees
@@ -94,6 +97,19 @@ def _plan_stream(
             stand_ins.setdefault(tree.base, []).append(StandIn(asked[planned.query.name], planned))
     numbered = (replace(tree, number=first_tree + place) for place, tree in enumerate(made.trees[: len(trees)]))
     return replace(made, trees=tuple(numbered))
+
+
+def slot_rates(query: Query, slot_us: int, prices: Prices) -> Rates:
+    """How often partials of slots come, and how often somebody looks them up."""
+    groups = prices.groups_of(query.group_by)
+    return Rates.assumed(min(prices.rate, groups * 1e6 / slot_us), groups)
+
+
+def check_lookups(query: Query, stream: Stream, slot_us: int, prices: Prices) -> None:
+    """Raise if lookups of a query cannot be answered from slots as it asks, before anything runs."""
+    in_place_of(query, stream, slot_us)
+    if query.using is not None:
+        choose_structure(stream, query, slot_rates(query, slot_us, prices), over_slots=True)
 
 
 def in_place_of(query: Query, stream: Stream, slot_us: int) -> Query:
@@ -114,7 +130,8 @@ def no_total_order(query: Query) -> NotOnSparkError:
     """The error for a query over the rows of a whole stream on Spark."""
     return NotOnSparkError(
         f"query {query.name}: a window over ROWS needs the stream's total order, which Spark does not keep; "
-        f"write [PARTITION BY a ROWS n] with a in GROUP BY and look it up, use a RANGE window, or panewise.Engine"
+        f"write [PARTITION BY a ROWS n SLIDE m] with a in GROUP BY, leave out SLIDE and look it up, use a RANGE "
+        f"window, or panewise.Engine"
     )
 
 

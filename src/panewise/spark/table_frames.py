@@ -28,10 +28,11 @@ from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.job import Job
 from panewise.spark.layouts import AnyBy, check_by, table_names
-from panewise.spark.pipeline import AnswerOptions, packed_answers
+from panewise.spark.pipeline import AnswerOptions, by_stream, packed_answers, unpacked
+from panewise.spark.projection import select
 from panewise.spark.quotas import Quotas
-from panewise.spark.row_merges import Merge, merge_partitions
-from panewise.spark.unpack import answers_type, unpack_partitions
+from panewise.spark.row_merges import AnyMerge
+from panewise.spark.tuple_bases import PassBase
 from panewise.windows.clock import END_OF_STREAM, to_microseconds
 
 BATCH_COLUMN = "panewise_batch"
@@ -126,7 +127,8 @@ def tables(
         tolerance: As for `answers`.
         changed_only: As for `answers`.
         control: As for `answers`; only with `by="query"`. The queries of the workload have a table each. Answers of
-            queries that come later, or come back changed, are in the table `long`, as `answers` has them.
+            queries that come later, or come back changed, are in the table `long`, as `answers` has them. If the
+            workload has row queries, others may come too: their rows are in `later_rows`, as for `rows`.
         folder: As for `answers`.
         buckets: As for `answers`.
         quotas: As for `answers`.
@@ -151,13 +153,15 @@ def tables(
     packed, job = packed_answers(events, workload, asked, None if by == "long" else by)
     if until is not None and packed.isStreaming:
         raise ArgumentError("until is for a batch; a stream answers windows when its watermark closes them")
-    return _tables(packed, job)
+    return _tables(packed, job, {} if packed.isStreaming else _selected(events, workload, job))
 
 
 def rows(
     events: DataFrame | Mapping[str, DataFrame],
     workload: Workload,
     *,
+    control: DataFrame | None = None,
+    folder: str | PathLike[str] | None = None,
     buckets: int | None = None,
     until: int | datetime | date | str | None = None,
     most_rows: int | None = None,
@@ -170,6 +174,9 @@ def rows(
     Args:
         events: As for `answers`.
         workload: The streams and row queries; queries of aggregates are left to `answers` and `tables`.
+        control: As for `answers`. The rows of queries that come later, or come back changed, are in the table
+            `later_rows`, with the columns `query` and `row`: a JSON object each.
+        folder: As for `answers`.
         buckets: As for `answers`.
         until: As for `tables`.
         most_rows: The most rows that a window of an ORDER BY without LIMIT may have. Such a query needs it, as all rows
@@ -180,7 +187,7 @@ def rows(
         `Tables.write_stream` by one streaming query.
 
     Raises:
-        PanewiseError: As for `answers`; or there is no row query, a window counts the rows of a whole stream, a query
+        PanewiseError: As for `answers`; or there is no row query, a window of two streams counts rows, a query
             holds its rows INTO a window, or `most_rows` is missing.
 
     Cost: one pass over the events for all queries, and a shuffle of one tuple per slot, value and task for HISTOGRAM,
@@ -192,13 +199,30 @@ def rows(
     if most_rows is not None and most_rows < 1:
         raise ArgumentError(f"most_rows must be at least 1, got {most_rows}")
     only_rows = Workload(workload.streams, row_queries=workload.row_queries)
-    return tables(events, only_rows, buckets=buckets, until=until, most_rows=most_rows)
+    by: AnyBy = "family" if control is None else "query"
+    return tables(
+        events,
+        only_rows,
+        by=by,
+        control=control,
+        folder=folder,
+        buckets=buckets,
+        until=until,
+        most_rows=most_rows,
+    )
 
 
-def _tables(packed: DataFrame, job: Job) -> Tables:
+def _selected(events: DataFrame | Mapping[str, DataFrame], workload: Workload, job: Job) -> dict[str, DataFrame]:
+    """The selections of a batch, which Spark makes by itself."""
+    frames = by_stream(events, workload, every=False)
+    bases = [base for base in job.tuples.bases.values() if isinstance(base, PassBase)]
+    return {base.query.name: select(frames[base.stream.name], base) for base in bases}
+
+
+def _tables(packed: DataFrame, job: Job, selected: Mapping[str, DataFrame]) -> Tables:
     for table, schema in job.schemas.items():
         check_case(packed.sparkSession, f"table {table}", schema.names)
-    return Tables(packed, job.schemas, job.merges)
+    return Tables(packed, job.schemas, job.merges, selected)
 
 
 def check_case(spark: SparkSession, table: str, names: Sequence[str]) -> None:
@@ -226,16 +250,23 @@ class Tables(Mapping[str, DataFrame]):
     """
 
     def __init__(
-        self, packed: DataFrame, schemas: Mapping[str, pa.Schema], merges: Mapping[str, Merge] | None = None
+        self,
+        packed: DataFrame,
+        schemas: Mapping[str, pa.Schema],
+        merges: Mapping[str, AnyMerge] | None = None,
+        selected: Mapping[str, DataFrame] | None = None,
     ) -> None:
         self._schemas = dict(schemas)
         self._merges = dict(merges or {})
+        self._selected = dict(selected or {})
         self._is_streaming = packed.isStreaming
         self._packed = packed if self._is_streaming else packed.persist()
 
     def __getitem__(self, name: str) -> DataFrame:
         """A table; of a stream, for a query of its own."""
         self._check(name)
+        if name in self._selected:
+            return self._selected[name]
         return _unpacked(self._packed, name, self._schemas[name], self._merges.get(name))
 
     def __iter__(self) -> Iterator[str]:
@@ -317,10 +348,5 @@ def _check_writer(writer: Any, what: str) -> None:
         raise ArgumentError(f"{what} is a function of a TableBatch, a FileSink or a DeltaSink, not {writer!r}")
 
 
-def _unpacked(packed: DataFrame, table: str, schema: pa.Schema, merge: Merge | None) -> DataFrame:
-    mine = packed.where(F.col("table_name") == table)
-    if merge is not None:
-        together = mine.select("part", "content").repartition("part")
-        return together.mapInArrow(merge_partitions(merge), answers_type(schema))
-    content = mine.select("content")
-    return content.mapInArrow(unpack_partitions(schema), answers_type(schema))
+def _unpacked(packed: DataFrame, table: str, schema: pa.Schema, merge: AnyMerge | None) -> DataFrame:
+    return unpacked(packed.where(F.col("table_name") == table), schema, merge)

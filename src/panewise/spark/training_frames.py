@@ -25,23 +25,23 @@ from panewise.engine.content_order import content_order
 from panewise.engine.event_log import one_batch
 from panewise.engine.overflows import Overflows
 from panewise.engine.wide_columns import AggregateColumn
-from panewise.errors import EventsError, LabelsError, NamesClashError, SparkSetupError
+from panewise.errors import EventsError, LabelsError, NamesClashError, NotOnSparkError, SparkSetupError
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
 from panewise.spark.columns import named
-from panewise.spark.packed_answers import pack_answers, unpack_answers
+from panewise.spark.packed_answers import is_word, pack_answers, unpack_answers
 from panewise.spark.pipeline import by_stream
 from panewise.spark.projection import typed_column
 from panewise.spark.stand_ins import no_total_order
 from panewise.spark.table_frames import check_case
 from panewise.spark.training_places import FRACTIONS, Places, bucket_count, slices_wanted, time_cuts
+from panewise.spark.unpack import spark_type
 from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.places import attributes_read, by_group, needed_from, together_by
 from panewise.training.training_set import Edge, check_edge
-from panewise.windows import RowWindow, TimeWindow
+from panewise.windows import RowWindow, TimeWindow, reports_by_substream
 from panewise.windows.slots import spans_of
 
-_TYPES = {pa.int64(): T.LongType(), pa.float64(): T.DoubleType(), pa.bool_(): T.BooleanType()}
 LABEL, TIME, BUCKET = "panewise_label", "panewise_time", "panewise_bucket"
 STAGE, PLACE, PACKED = "panewise_stage", "panewise_place", "panewise_packed"
 
@@ -81,6 +81,11 @@ def training_set(
     for query in chosen:
         if isinstance(query.window, RowWindow) and not query.window.partition_by:
             raise no_total_order(query)
+        if reports_by_substream(query.window):
+            raise NotOnSparkError(
+                f"query {query.name}: which window a label sees, the watermark of the whole stream tells; leave out "
+                f"SLIDE for the last rows at each label, or use panewise.training_set"
+            )
     columns = list(answer_columns(workload, chosen))
     clash = next((column.name for _, column in columns if column.name in labels.columns), None)
     if clash is not None:
@@ -220,7 +225,7 @@ class _Stage:
         time = _timed(labels, stream, counted.time)
         left = labels.select(
             F.struct(*(named(name) for name in carried.label_names)).alias(LABEL),
-            *carried.packed_names,
+            *map(named, carried.names),
             time.alias(TIME),
             places.of_label(self.bucket_of_label(labels, partitions), time).alias(PLACE),
             *(column.alias(f"key_{name}") for name, column in self._keys(labels).items()),
@@ -327,28 +332,45 @@ class Carried:
     is_last: bool
 
     @property
-    def packed_names(self) -> list[str]:
-        """The columns with the packed answers of each earlier stage."""
-        return [f"{PACKED}_{number}" for number in range(len(self.earlier))]
+    def names(self) -> list[str]:
+        """The columns that labels bring beside their own."""
+        return [field.name for number, some in enumerate(self.earlier) for field in _packed_fields(number, some)]
 
     def fields(self, mine: Sequence[AggregateColumn]) -> list[T.StructField]:
         """The columns beside the label when a stage has answered."""
-        if not self.is_last:
-            names = [*self.packed_names, f"{PACKED}_{len(self.earlier)}"]
-            return [T.StructField(name, T.BinaryType()) for name in names]
-        columns = [column for some in (*self.earlier, mine) for column in some]
-        return [T.StructField(column.name, _TYPES.get(column.kind, T.TimestampType())) for column in columns]
+        every = [*self.earlier, mine]
+        if self.is_last:
+            return [_field(column) for some in every for column in some]
+        return [field for number, some in enumerate(every) for field in _packed_fields(number, some)]
 
-    def with_answers(self, labels: pa.Table, answers: Mapping[str, pa.Array]) -> dict[str, pa.ChunkedArray | pa.Array]:
+    def with_answers(self, labels: pa.Table, mine: Mapping[AggregateColumn, pa.Array]) -> dict[str, pa.ChunkedArray]:
         """What stands in these columns."""
-        packed = {name: labels.column(name) for name in self.packed_names}
+        found = {name: labels.column(name) for name in self.names}
+        words = [column for column in mine if is_word(column.kind)]
         if not self.is_last:
-            return {**packed, f"{PACKED}_{len(self.earlier)}": pack_answers(list(answers.values()))}
-        found: dict[str, pa.ChunkedArray | pa.Array] = {}
-        for some, column in zip(self.earlier, packed.values(), strict=True):
-            kinds = [one.kind for one in some]
-            found |= zip((one.name for one in some), unpack_answers(column, kinds), strict=True)
-        return {**found, **answers}
+            if words:
+                found[_packed_name(len(self.earlier))] = pack_answers([mine[column] for column in words])
+            return found | {column.name: answers for column, answers in mine.items() if column not in words}
+        for number, some in enumerate(self.earlier):
+            words = [column for column in some if is_word(column.kind)]
+            if words:
+                columns = unpack_answers(found.pop(_packed_name(number)), [column.kind for column in words])
+                found |= zip((column.name for column in words), columns, strict=True)
+        return found | {column.name: answers for column, answers in mine.items()}
+
+
+def _packed_fields(number: int, columns: Sequence[AggregateColumn]) -> list[T.StructField]:
+    """One column for all answers of a stage that are words, and one for each other."""
+    others = [_field(column) for column in columns if not is_word(column.kind)]
+    return others if len(others) == len(columns) else [T.StructField(_packed_name(number), T.BinaryType()), *others]
+
+
+def _packed_name(number: int) -> str:
+    return f"{PACKED}_{number}"
+
+
+def _field(column: AggregateColumn) -> T.StructField:
+    return T.StructField(column.name, spark_type(column.kind))
 
 
 def answer_group(
@@ -361,7 +383,7 @@ def answer_group(
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     """The function that `applyInArrow` applies to the labels and the events of a group."""
     schema = pa.schema([(name, arrow_type(kind)) for name, kind in stream.attributes.items()])
-    no_answers = {column.name: pa.array([], column.kind) for _, column in columns}
+    no_answers = {column: pa.array([], column.kind) for _, column in columns}
 
     def answer(labels: pa.Table, events: pa.Table) -> pa.Table:
         batch = one_batch(events.select(schema.names).cast(schema))
@@ -382,7 +404,7 @@ def answer_group(
         found = {one.query.name: one for one in answers_at(stream, queries, batch, times, keys, 1, closing)}
         for one in found.values():
             Overflows().add(one.query, one.overflows)
-        answered = {column.name: filled(found[query.name], column) for query, column in columns}
+        answered = {column: filled(found[query.name], column) for query, column in columns}
         return pa.table({LABEL: label, **carried.with_answers(labels, answered)})
 
     return answer

@@ -1,6 +1,6 @@
 """Places: where labels and events meet on Spark.
 
-A key is hashed to a bucket. A bucket with many labels is cut by time into slices with about as many labels each. A
+A key is hashed to a bucket. A bucket with many labels is cut by time into slices, each with about as many labels. A
 label goes to the slice of its time, and an event to every slice with labels that may see it. So one key with many
 labels is answered in several places, at the price of events that go to more than one. A place is a bucket's slice; its
 id is chosen so that Spark spreads places evenly over partitions.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from pyspark.sql import Column
@@ -20,8 +21,10 @@ from panewise.engine.columns import Floats, Ints
 from panewise.spark.buckets import bucket_ids
 
 PLACES_PER_PARTITION = 4
-MOST_OVERLAP = 2.0
+MOST_OVERLAP = 1.0
 """A bucket is cut while its events go to no more than this many places beside their own, on average."""
+MOST_SHARES = 2
+"""How many times the labels of an even share a place may have. More slices would only copy more events."""
 BY_CHANCE = 16
 """A bucket with fewer labels may have twice the share of others by chance, and is not cut."""
 FRACTIONS: Floats = np.linspace(0.0, 1.0, 257)
@@ -37,14 +40,16 @@ def bucket_count(partitions: int, *, has_keys: bool) -> int:
 
 
 def slices_wanted(labels: Mapping[int, int], partitions: int) -> dict[int, int]:
-    """Into how many slices each bucket with many labels should be cut, so that all places have about as many.
+    """Into how many slices each bucket with many labels should be cut, so that no place has many more than others.
 
     >>> slices_wanted({0: 700, 1: 100, 2: 100, 3: 100}, partitions=2)
-    {0: 5}
+    {0: 3}
     """
-    fair = sum(labels.values()) / (PLACES_PER_PARTITION * partitions)
-    least = max(2 * fair, BY_CHANCE if len(labels) > 1 else 2)
-    return {bucket: min(count, int(count // fair)) for bucket, count in labels.items() if count >= least}
+    most = MOST_SHARES * sum(labels.values()) / (PLACES_PER_PARTITION * partitions)
+    least = BY_CHANCE if len(labels) > 1 else 2
+    return {
+        bucket: min(count, ceil(count / most)) for bucket, count in labels.items() if count > most and count >= least
+    }
 
 
 def time_cuts(quantiles: Ints, slices: int, needed: Needed) -> Ints:
@@ -108,4 +113,6 @@ def _by_bucket(lists: Sequence[Sequence[int]], kind: str) -> Column:
 
 def _reached(times: Sequence[Sequence[int]], bucket: Column, time: Column) -> Column:
     """How many of the bucket's times are not behind a time."""
-    return F.size(F.filter(_by_bucket(times, "bigint")[bucket], lambda one: one <= time))
+    reached = F.size(F.filter(_by_bucket(times, "bigint")[bucket], lambda one: one <= time))
+    # Spark calls the function for each time by itself, and most rows are in buckets that are not cut.
+    return F.when(bucket.isin(*(number for number, some in enumerate(times) if some)), reached).otherwise(0)

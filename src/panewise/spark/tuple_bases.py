@@ -9,6 +9,8 @@ need the same tuples share a base, so that these travel once. A bucket then is a
 | `HeadBase` | ORDER BY | an event; with LIMIT k only the first k of a slot | time and key |
 | `KeyBase` | JOIN | an event with a key | the key |
 | `PassBase` | selections | the columns selected | time |
+| `OrderBase` | windows over the rows of a whole stream that slide | an event; how many a slot has | the slot |
+| `SubstreamBase` | windows over PARTITION BY ... ROWS that slide | an event | what makes the substreams |
 
 A tuple is late if its slot is wholly behind the watermark; slots of joins and selections are a microsecond long.
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any, Self
 
@@ -29,32 +31,19 @@ from panewise.aggregates.types import Type
 from panewise.engine.columns import arrow_type, canonical
 from panewise.engine.windowed.grouped_values import group_ranks
 from panewise.engine.windowed.histogram import COUNT, VALUE
-from panewise.engine.windowed.output import selected_types
 from panewise.engine.windowed.positions import positions
 from panewise.engine.windowed.values import indexed, plain
-from panewise.errors import NotOnSparkError
 from panewise.indexes.values import Width, codes_of
-from panewise.language.expressions import Attribute, Expression, QualifiedAttribute, attributes_of, bare_attributes
+from panewise.language.expressions import Attribute, Expression
 from panewise.language.model import Stream
-from panewise.language.printer import print_window
 from panewise.language.row_queries import (
-    HistogramQuery,
-    IntersectionQuery,
-    JoinQuery,
-    JoinSide,
-    RowColumn,
-    RowQuery,
     SelectionQuery,
-    SortedQuery,
-    ValueQuery,
 )
 from panewise.language.typecheck import type_of
-from panewise.planning.windowed import index_type, join_key_types
+from panewise.planning.windowed import index_type
 from panewise.spark.buckets import places_of
 from panewise.spark.row_order import in_order
-from panewise.windows import TimeWindow, Window
 from panewise.windows.clock import END_OF_STREAM
-from panewise.windows.slots import lengths_of
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -65,13 +54,15 @@ _TOGETHER = -1
 
 @dataclass(frozen=True, kw_only=True)
 class TupleBase(ABC):
-    """The tuples that some row queries share. `kept_us` is how long after its slot began some window needs a tuple."""
+    """The tuples that some queries share. `kept_us` is how long after its slot began some window needs a tuple."""
 
     stream: Stream
     number: int = -1
     where: Expression | None = None
     slot_us: int = 1
     kept_us: int = 0
+    since_us: int | None = None
+    """Of a base that came while the job ran, the time from which on it has every event; others are left out."""
 
     @property
     def name(self) -> str:
@@ -320,6 +311,98 @@ class KeyBase(TupleBase):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SubstreamBase(TupleBase):
+    """Events by the substream whose rows they are. The last ones of a substream are kept for ever.
+
+    What travels passes no WHERE: a window takes its rows first.
+    """
+
+    partition_by: tuple[str, ...]
+    read: tuple[str, ...]
+    """The attributes that queries read, in the order of the declaration."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes the substreams."""
+        return SubstreamBase, self.stream.name, self.partition_by
+
+    @property
+    def cells(self) -> tuple[Expression, ...]:
+        """The attributes."""
+        return tuple(Attribute(name) for name in self.read if name != self.stream.timestamp)
+
+    @property
+    def attributes(self) -> Mapping[str, Type]:
+        """Those that are read."""
+        return {name: self.stream.attributes[name] for name in self.read}
+
+    def joined(self, other: Self) -> Self:
+        """One base with the attributes of both."""
+        read = {*self.read, *other.read}
+        return replace(super().joined(other), read=tuple(name for name in self.stream.attributes if name in read))
+
+    def tuples(self, times: Ints, cells: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The events."""
+        return self._row(times, cells)
+
+    def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
+        """By what makes the substreams."""
+        keys = [(tuples.column(name), self.attributes[name]) for name in self.partition_by]
+        return places_of(self.number, keys, tuples.num_rows, buckets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderBase(TupleBase):
+    """Events by the slot that they lie in, and for every bucket how many events each slot has."""
+
+    read: tuple[str, ...]
+    """The attributes that queries read, in the order of the declaration."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The stream."""
+        return OrderBase, self.stream.name
+
+    @property
+    def cells(self) -> tuple[Expression, ...]:
+        """The attributes."""
+        return tuple(Attribute(name) for name in self.read if name != self.stream.timestamp)
+
+    @property
+    def attributes(self) -> Mapping[str, Type]:
+        """Those that are read."""
+        return {name: self.stream.attributes[name] for name in self.read}
+
+    def joined(self, other: Self) -> Self:
+        """One base with the attributes of both."""
+        read = {*self.read, *other.read}
+        return replace(super().joined(other), read=tuple(name for name in self.stream.attributes if name in read))
+
+    def tuples(self, times: Ints, cells: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The events."""
+        return self._row(times, cells)
+
+    def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
+        """By slot, so that one bucket can put the events of a slot in order."""
+        slots = pa.array(self.times(tuples) // self.slot_us)
+        return places_of(self.number, [(slots, Type.BIGINT)], tuples.num_rows, buckets)
+
+    def counts(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
+        """How many of some events lie in each slot."""
+        slots, counts = np.unique(self.times(tuples) // self.slot_us, return_counts=True)
+        return pa.record_batch({self.stream.timestamp: pa.array(slots * self.slot_us), COUNT: pa.array(counts)})
+
+    def count(self, tuples: pa.RecordBatch) -> int:
+        """How many events they are; counts that every bucket gets are none."""
+        return 0 if is_counts(tuples) else int(tuples.num_rows)
+
+
+def is_counts(tuples: pa.RecordBatch) -> bool:
+    """Whether tuples of an `OrderBase` are the counts of slots."""
+    return COUNT in tuples.schema.names
+
+
+@dataclass(frozen=True, kw_only=True)
 class PassBase(TupleBase):
     """The rows of a selection. A bucket only drops those that are late."""
 
@@ -357,109 +440,9 @@ class PassBase(TupleBase):
         return places_of(self.number, [(tuples.column("time"), Type.TIMESTAMP)], tuples.num_rows, buckets)
 
 
-@dataclass(frozen=True)
-class TuplePlan:
-    """The tuple bases of a job by number, and its row queries over them. `over_tuples` has each query as a bucket
-    answers it: over the streams of its bases. A selection has none."""
-
-    bases: Mapping[int, TupleBase] = field(default_factory=dict)
-    queries: Mapping[str, RowQuery] = field(default_factory=dict)
-    over_tuples: Mapping[str, RowQuery] = field(default_factory=dict)
-
-    @staticmethod
-    def of(queries: Mapping[str, RowQuery], streams: Mapping[str, Stream], first: int) -> TuplePlan:
-        """The plan of some queries, with bases numbered from `first` on."""
-        found: dict[tuple[Any, ...], TupleBase] = {}
-        needed = {name: _bases_of(query, streams) for name, query in queries.items()}
-        for base in (base for some in needed.values() for base in some):
-            known = found.get(base.key)
-            found[base.key] = replace(base, number=first + len(found)) if known is None else known.joined(base)
-        over = {name: _over(query, [found[base.key] for base in needed[name]]) for name, query in queries.items()}
-        return TuplePlan(
-            {base.number: base for base in found.values()},
-            dict(queries),
-            {name: query for name, query in over.items() if query is not None},
-        )
-
-    def bases_of(self, stream: str) -> list[TupleBase]:
-        """The bases of a stream."""
-        return [base for base in self.bases.values() if base.stream.name == stream]
-
-    def cells_of(self, stream: str) -> list[Expression]:
-        """What is computed of each event of a stream, each expression once."""
-        bases = self.bases_of(stream)
-        wheres = [base.where for base in bases if base.where is not None]
-        return list(dict.fromkeys([*(cell for base in bases for cell in base.cells), *wheres]))
-
-
 def cell_column(place: int) -> str:
     """The name of the column that has a cell."""
     return f"cell_{place}"
-
-
-def check_row_query(query: RowQuery) -> None:
-    """Raise if Spark cannot answer a row query."""
-    if query.into is not None:
-        raise NotOnSparkError(
-            f"query {query.name}: INTO holds rows for lookups, and on Spark rows go to a table; leave out INTO, or "
-            f"look it up with panewise.Engine"
-        )
-    for window in windows_of(query):
-        if not isinstance(window, TimeWindow):
-            raise NotOnSparkError(
-                f"query {query.name}: {print_window(window)} needs the stream's total order, which Spark does not "
-                f"keep; use a RANGE window, or panewise.Engine"
-            )
-
-
-def windows_of(query: RowQuery) -> list[Window]:
-    """The windows that a query reads."""
-    match query:
-        case ValueQuery() | SortedQuery():
-            return [query.window]
-        case IntersectionQuery() | JoinQuery():
-            return [query.left.window, query.right.window]
-        case _:
-            return []
-
-
-def _slot_us(query: RowQuery, streams: Mapping[str, Stream]) -> int:
-    """The longest slot that every window of a query begins and ends with."""
-    lengths = [length for window in windows_of(query) for length in lengths_of(window)]
-    declared = (streams[name].granularity_us for name in query.streams)
-    return gcd(*lengths, *(length for length in declared if length is not None))
-
-
-def _bases_of(query: RowQuery, streams: Mapping[str, Stream]) -> list[TupleBase]:
-    """The bases that a query needs, one for each of its inputs; not numbered yet."""
-    match query:
-        case ValueQuery():
-            return [_grouped_base(query, streams)]
-        case IntersectionQuery(left=left, right=right, width=width):
-            return [
-                _value_base(query, streams, side.stream, side.window, side.argument, side.where, width)
-                for side in (left, right)
-            ]
-        case SortedQuery():
-            return [_head_base(query, streams)]
-        case JoinQuery():
-            return [_key_base(query, side, streams) for side in (query.left, query.right)]
-        case SelectionQuery():
-            columns = selected_types(query, streams)
-            return [PassBase(stream=streams[query.stream], where=query.where, query=query, columns=columns)]
-        case _:
-            raise TypeError(f"unknown kind of row query: {query!r}")
-
-
-def _grouped_base(query: ValueQuery, streams: Mapping[str, Stream]) -> ValueBase:
-    width = query.width if isinstance(query, HistogramQuery) else None
-    if streams[query.stream].timestamp in query.group_by:
-        raise NotOnSparkError(
-            f"query {query.name}: on Spark rows are not grouped by the time of an event; declare another attribute "
-            f"that has it, or use panewise.Engine"
-        )
-    base = _value_base(query, streams, query.stream, query.window, query.argument, query.where, width)
-    return replace(base, group_by=query.group_by)
 
 
 def _codes_of_groups(column: pa.Array, kind: Type) -> Ints:
@@ -468,78 +451,3 @@ def _codes_of_groups(column: pa.Array, kind: Type) -> Ints:
         doubles = canonical(np.asarray(column.fill_null(0.0)))
         column = pa.array(doubles.view(np.int64), mask=np.asarray(column.is_null()))
     return np.asarray(column.dictionary_encode().indices.fill_null(-1)).astype(np.int64)
-
-
-def _value_base(
-    query: RowQuery,
-    streams: Mapping[str, Stream],
-    stream: str,
-    window: Window,
-    argument: Expression,
-    where: Expression | None,
-    width: Width | None,
-) -> ValueBase:
-    return ValueBase(
-        stream=streams[stream],
-        where=where,
-        slot_us=_slot_us(query, streams),
-        kept_us=lengths_of(window)[0],
-        argument=argument,
-        width=width,
-    )
-
-
-def _head_base(query: SortedQuery, streams: Mapping[str, Stream]) -> HeadBase:
-    stream = streams[query.stream]
-    shown = {name for column in query.columns for name in attributes_of(column.expression)}
-    needed = shown | {query.by, stream.timestamp, *query.group_by}
-    return HeadBase(
-        stream=stream,
-        where=query.where,
-        slot_us=_slot_us(query, streams),
-        kept_us=lengths_of(query.window)[0],
-        by=query.by,
-        descending=query.descending,
-        read=tuple(name for name in stream.attributes if name in needed),
-        limit=query.limit,
-        group_by=query.group_by,
-    )
-
-
-def _key_base(query: JoinQuery, side: JoinSide, streams: Mapping[str, Stream]) -> KeyBase:
-    assert isinstance(side.window, TimeWindow)
-    keys = {query.left.name: query.left_keys, query.right.name: query.right_keys}
-    read = [column.expression for column in query.columns] + ([] if query.where is None else [query.where])
-    names = {
-        attribute.attribute
-        for expression in read
-        for attribute in bare_attributes(expression)
-        if isinstance(attribute, QualifiedAttribute) and attribute.side == side.name
-    }
-    return KeyBase(
-        stream=streams[side.stream],
-        kept_us=side.window.left_us,
-        by=tuple(key.attribute for key in keys[side.name]),
-        kinds=join_key_types(query, streams),
-        read=frozenset(names),
-    )
-
-
-def _over(query: RowQuery, bases: Sequence[TupleBase]) -> RowQuery | None:
-    """A query over the streams of its bases."""
-    names = [base.name for base in bases]
-    value = Attribute(VALUE)
-    match query:
-        case ValueQuery():
-            return replace(query, stream=names[0], where=None, argument=value)
-        case IntersectionQuery(left=left, right=right):
-            sides = [replace(side, stream=name, where=None, argument=value) for side, name in zip((left, right), names)]
-            return replace(query, left=sides[0], right=sides[1])
-        case SortedQuery():
-            # What is shown of a row is computed when the rows of all buckets are in order.
-            columns = tuple(RowColumn(Attribute(name), str(place)) for place, name in enumerate(bases[0].attributes))
-            return replace(query, stream=names[0], where=None, columns=columns)
-        case JoinQuery(left=left, right=right):
-            return replace(query, left=replace(left, stream=names[0]), right=replace(right, stream=names[1]))
-        case _:
-            return None

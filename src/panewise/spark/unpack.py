@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     DataType,
     DoubleType,
@@ -29,7 +30,14 @@ _SPARK: dict[pa.DataType, DataType] = {
 
 def answers_type(schema: pa.Schema) -> StructType:
     """The columns of answers as Spark types."""
-    return StructType([StructField(field.name, _SPARK[field.type], field.nullable) for field in schema])
+    return StructType([StructField(field.name, spark_type(field.type), field.nullable) for field in schema])
+
+
+def spark_type(kind: pa.DataType) -> DataType:
+    """The type of a column in Spark."""
+    if pa.types.is_list(kind):
+        return ArrayType(spark_type(kind.value_type))
+    return answers_type(pa.schema(kind.fields)) if pa.types.is_struct(kind) else _SPARK[kind]
 
 
 def unpack_partitions(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

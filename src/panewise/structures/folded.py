@@ -20,6 +20,10 @@ from panewise.structures.lifting import in_words
 Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
 
 
+class MustReadError(Exception):
+    """Structures cannot answer this lookup: what its window covers must be read."""
+
+
 class FoldedColumns(ABC):
     """The folded columns of some ranges, as an aggregate's lowering reads them."""
 
@@ -27,6 +31,8 @@ class FoldedColumns(ABC):
     """Whether the values are doubles."""
     is_boolean = False
     """A condition is held as 0 or 1."""
+    is_string = False
+    """No structure holds strings."""
 
     @property
     @abstractmethod

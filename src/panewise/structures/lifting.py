@@ -1,7 +1,8 @@
-"""Lifting: values as a user gives them into the elements of each column."""
+"""Lifting: values as a user gives them, or partials of many values each, into the elements of each column."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,15 @@ class LiftedValues:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether the number of elements is not that of values."""
+        return self.valid is not None
+
+    def take(self, rows: npt.NDArray[np.int64]) -> LiftedValues:
+        """Some of the values."""
+        return LiftedValues(self.values[rows], None if self.valid is None else self.valid[rows], self.type)
 
     def validity(self) -> Bools:
         """Which values are not NULL."""
@@ -62,6 +72,67 @@ class LiftedValues:
             case _:
                 return [values]
 
+
+@dataclass(frozen=True)
+class LiftedPartials:
+    """Partials, such as those of slots: the columns of each component, and how many values each partial is of."""
+
+    columns: Mapping[Kind, tuple[npt.NDArray[Any], ...]]
+    counts: npt.NDArray[np.int64]
+
+    has_nulls = True
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> LiftedPartials:
+        """Some of the partials."""
+        columns = {kind: tuple(column[rows] for column in several) for kind, several in self.columns.items()}
+        return LiftedPartials(columns, self.counts[rows])
+
+    def nulls(self) -> npt.NDArray[np.int64]:
+        """What the number of elements has too many of for the number of values; below 0 where it has too few."""
+        return 1 - self.counts
+
+    def greatest(self) -> float:
+        """An upper bound of |sum|, and of the root of the sum of squares, of integers."""
+        found = 0.0
+        for kind in self.columns.keys() & WORDS.keys():
+            words = np.abs(np.array([column.astype(np.float64) for column in self.columns[kind]]))
+            scales = [2.0**32, 1.0] if kind is Kind.SUM_INT else [1.0, 2.0**32, 2.0**64, 2.0**96]
+            greatest = float((np.array(scales)[:, None] * words).sum(axis=0).max(initial=0.0))
+            found = max(found, greatest if kind is Kind.SUM_INT else greatest**0.5)
+        return found
+
+    def elements(self, kind: Kind | None, operation: Operation, *, words: int) -> list[npt.NDArray[Any]]:
+        """The elements of a component's columns."""
+        assert kind is not None
+        columns = self.columns[kind]
+        match kind:
+            case Kind.SUM_INT if words == 1:
+                return [(columns[0] << 32) + columns[1]]
+            case Kind.SQUARES_INT if words == 1:
+                return [columns[0] + (columns[1] << 32)]
+            case Kind.SUM_FLOAT:
+                return [_pairs(*columns)]
+            case Kind.SQUARES:
+                squares, rests = _pairs(*columns[:2]), _pairs(*columns[2:])
+                # Such a sum is of squares that are scaled, and is not added to others without them.
+                squares[np.abs(squares.imag) > np.abs(squares.real)] = np.inf
+                return [squares, rests]
+            case _:
+                return list(columns)
+
+
+def _pairs(high: npt.NDArray[np.float64], low: npt.NDArray[np.float64]) -> npt.NDArray[np.complex128]:
+    """Pairs as complex numbers."""
+    pairs = np.empty(len(high), np.complex128)
+    pairs.real, pairs.imag = high, low
+    return pairs
+
+
+Lifted = LiftedValues | LiftedPartials
+"""What elements are made from."""
 
 WORDS = {Kind.SUM_INT: 2, Kind.SQUARES_INT: 4}
 """How many words an integer component takes where one is too narrow."""

@@ -1,5 +1,9 @@
 """OrderedSharing (TR1536, section 6): MAX or MIN over many windows, whose answers are in the order of their sizes.
 
+Invariant: windows of neighbouring sizes with one answer are a run, and runs are in the order of sizes and of answers.
+Cost: update log2 windows, lookup log2 windows (W / 64 where an answer is calculated again), space Nmax + windows.
+Needs: MAX or MIN, and no NULLs. Source: TR1536, section 6.
+
 A larger window's maximum is never below a smaller one's (property (2) of the report is <=, not <). So windows with
 equal answers are neighbours, and a new element changes a run of the smallest ones. The report's search tree is an array
 here: a stack of runs, each with its answer and the position or time of the element that holds it. An answer is valid
@@ -27,7 +31,7 @@ from panewise.kernels.ordered_sharing import BLOCK, ELEMENTS_READ, HEIGHT, RECAL
 from panewise.kernels.time_index import positions_after
 from panewise.structures.column import Windows
 from panewise.structures.lifting import lift_values
-from panewise.structures.sheet import Cost, DataSheet, Lookups, Shape
+from panewise.structures.sheet import Cost, DataSheet, Described, Lookups, Shape
 from panewise.structures.snapshot import pack, unpack
 
 Ints = npt.NDArray[np.int64]
@@ -54,7 +58,7 @@ class ExtremesSheet(DataSheet):
         return super().why_not(aggregate, type)
 
 
-class OrderedSharing:
+class OrderedSharing(Described):
     """MAX or MIN over windows of the newest elements, or (`timed`) of the newest microseconds.
 
     An update and the lookup of a valid answer take O(log windows). A window that was not added gets its answer from the
@@ -106,16 +110,6 @@ class OrderedSharing:
         self._state = np.zeros(3, np.int64)
         if type is not None:
             self._open(type)
-
-    @property
-    def name(self) -> str:
-        """The name on its data sheet."""
-        return self.sheet.name
-
-    @property
-    def type(self) -> Type | None:
-        """The type of the values; None until it is given or the first values come."""
-        return self._type
 
     @property
     def windows(self) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
 from panewise.aggregates.catalogue import CATALOGUE, Making, Reading
 from panewise.aggregates.components import Kind
@@ -140,3 +141,20 @@ def sheets_table(sheets: Iterable[DataSheet]) -> str:
             f"{sheet.update.formula} | {sheet.lookup.formula} | {sheet.space.formula} |"
         )
     return "\n".join(rows)
+
+
+class Described:
+    """What a structure says of itself."""
+
+    sheet: ClassVar[DataSheet]
+    _type: Type | None
+
+    @property
+    def name(self) -> str:
+        """The name under which `build` finds it."""
+        return self.sheet.name
+
+    @property
+    def type(self) -> Type | None:
+        """The type of the values; None until it is given or the first values come."""
+        return self._type

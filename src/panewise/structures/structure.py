@@ -25,11 +25,11 @@ from panewise.errors import HistoryError, SnapshotError, StructureError, Unknown
 from panewise.kernels.every_event import fold_at_every_event
 from panewise.kernels.pool import window_ranges
 from panewise.structures.column import Column, Elements, Ints, Operation, ValuesColumn, Windows
-from panewise.structures.folded import Answers, FoldedColumns, lower, masked
-from panewise.structures.lifting import WORDS, LiftedValues, in_words, lift_values
+from panewise.structures.folded import Answers, FoldedColumns, MustReadError, lower, masked
+from panewise.structures.lifting import WORDS, Lifted, LiftedPartials, LiftedValues, in_words, lift_values
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.running_column import RunningColumn
-from panewise.structures.sheet import DataSheet
+from panewise.structures.sheet import DataSheet, Described
 from panewise.structures.snapshot import Packed, pack
 
 NARROW_LIMIT = 2.0**62
@@ -37,7 +37,7 @@ NARROW_LIMIT = 2.0**62
 squares it is the square of the largest |value|."""
 
 
-class Structure(ABC):
+class Structure(Described, ABC):
     """One aggregate over all windows of one stream, or of each of its keys.
 
     `update(values)` appends elements; `lookup(left, right)` answers windows [left, right] counted back from the end:
@@ -70,22 +70,14 @@ class Structure(ABC):
         self._values: ValuesColumn | None = None
         self._nulls: Column | None = None
         self._greatest = 0.0
+        self._of_partials = False
+        """Whether its elements are partials, of which it does not know the values."""
         self._shares_pool = pool is not None
         self._pool = Pool(self._windows.largest) if pool is None else pool
         # Fresh memory for the positions of every batch of lookups would cost more than some structures take.
         self._scratch = np.empty((2, 0), np.int64)
         if self._type is not None:
             self._open(self._type)
-
-    @property
-    def name(self) -> str:
-        """The name under which `build` finds it."""
-        return self.sheet.name
-
-    @property
-    def type(self) -> Type | None:
-        """The type of the values; None until it is given or the first values come."""
-        return self._type
 
     @property
     def windows(self) -> list[tuple[int, int]]:
@@ -143,12 +135,13 @@ class Structure(ABC):
             if moves is not None:
                 column.relocate(moves)
 
-    def append_batch(self, batch: Batch, order: Ints | None, values: npt.ArrayLike | pa.Array) -> None:
-        """Append values that a shared pool has grouped and made room for, but does not count yet.
+    def append_batch(self, batch: Batch, order: Ints | None, values: npt.ArrayLike | pa.Array | LiftedPartials) -> None:
+        """Append values, or partials, that a shared pool has grouped and made room for, but does not count yet.
 
         The owner of the pool calls `follow_pool` before, and counts the batch when all have it.
         """
-        self._append_lifted(batch, order, self._lifted(values))
+        lifted = values if isinstance(values, LiftedPartials) else self._lifted(values)
+        self._append_lifted(batch, order, lifted)
 
     def lookup(
         self,
@@ -366,13 +359,13 @@ class Structure(ABC):
         self._append_lifted(batch, order, lifted)
         self._pool.advance(batch)
 
-    def _append_lifted(self, batch: Batch, order: Ints | None, lifted: LiftedValues) -> None:
+    def _append_lifted(self, batch: Batch, order: Ints | None, lifted: Lifted) -> None:
         if order is not None:
-            valid = None if lifted.valid is None else lifted.valid[order]
-            lifted = LiftedValues(lifted.values[order], valid, lifted.type)
+            lifted = lifted.take(order)
         self._widen_for(lifted)
-        if self._nulls is None and lifted.valid is not None:
+        if self._nulls is None and lifted.has_nulls:
             self._nulls = self._null_column()
+        self._of_partials = isinstance(lifted, LiftedPartials)
         self._take_in(
             batch,
             lambda kind, columns: lifted.elements(kind, columns[0].operation, words=len(columns)),
@@ -380,7 +373,7 @@ class Structure(ABC):
         )
 
     def _take_in(
-        self, batch: Batch, elements_of: Callable[[Kind | None, list[Column]], list[Elements]], lifted: LiftedValues
+        self, batch: Batch, elements_of: Callable[[Kind | None, list[Column]], list[Elements]], lifted: Lifted
     ) -> None:
         """Append a batch to every column; the pool has room for it but does not count it yet."""
         for kind, columns in self._columns.items():
@@ -389,6 +382,7 @@ class Structure(ABC):
         if self._nulls is not None:
             self._nulls.append(batch, lifted.nulls())
         if self._values is not None:
+            assert isinstance(lifted, LiftedValues), "a partial is of many values, and no structure holds these"
             self._values.append(batch, lifted.values, lifted.validity())
 
     def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -419,7 +413,7 @@ class Structure(ABC):
         """A column for each word of an integer sum."""
         return [self._column(Operation.add(np.int64)) for _ in range(WORDS[kind])]
 
-    def _widen_for(self, lifted: LiftedValues | None) -> None:
+    def _widen_for(self, lifted: Lifted | None) -> None:
         """Hold integer sums in several words before some window's sum might not fit in one."""
         held = [kind for kind in WORDS if kind in self._columns]
         if held and lifted is not None:
@@ -540,6 +534,8 @@ class FoldedRanges(FoldedColumns):
         return tuple(column.fold(self._keys, self._low, self._high) for column in self._structure._columns[kind])
 
     def values_of(self, place: int) -> npt.NDArray[np.float64]:
+        if self._structure._of_partials:
+            raise MustReadError
         (column,) = self._structure._columns[Kind.SUM_FLOAT]
         positions = np.arange(self._low[place], self._high[place])
         keys = None if self._keys is None else np.full(len(positions), self._keys[place])

@@ -1,9 +1,13 @@
 """TimeGram (TR1536, section 3): bounds of an aggregate, from a histogram of the elements over time.
 
-Of every element in the largest window, only its value bucket is known. Counting the elements of each bucket in a window
-takes O(K), and MAX, MIN, COUNT, SUM and AVG follow as [low, high] that always contain the exact answer. AVG divides by
-the count in the window looked up; the report divides by all elements held. The buckets follow the data
-(`panewise.structures.timegram_elements`), or the user chooses them.
+Invariant: the bucket of each held element is known, and for each block of elements how many of each bucket lie before.
+Cost: update 1 amortised, lookup K (the number of buckets), space Nmax.
+Needs: finite numbers, and MAX, MIN, COUNT, SUM or AVG. Source: TR1536, section 3.
+
+Of an element only its bucket is known. From how many elements of each bucket a window has, MAX, MIN, COUNT, SUM and AVG
+follow as [low, high] that always contain the exact answer. AVG divides by the count in the window looked up; the report
+divides by all elements held. The buckets follow the data (`panewise.structures.timegram_elements`), or the user chooses
+them.
 """
 
 from __future__ import annotations

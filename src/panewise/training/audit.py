@@ -30,7 +30,7 @@ from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.columns import Bools, Ints
 from panewise.engine.content_order import content_order
 from panewise.engine.ingest import to_batch
-from panewise.engine.lookup_log import LogLine, read_statements
+from panewise.engine.lookup_log import LogLine, plain_column, read_statements
 from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.wide_columns import AggregateColumn, group_columns
 from panewise.errors import ArgumentError, EventsError
@@ -371,8 +371,7 @@ class _Replay:
         found = training_set(pa.table(labels), events, self._alone, time=TIME, edge="at")
         columns = {}
         for label, column in self._columns.items():
-            values = found.column(column.name)
-            columns[label] = (values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values).to_pylist()
+            columns[label] = plain_column(found.column(column.name))
         if self._reports_events:
             counts = found.column(f"{self._events_name}__{_COUNTED.alias}").to_pylist()
             columns = {
@@ -425,8 +424,12 @@ class _Replay:
         return answer[item], value
 
     def _same(self, asked: AskedGroup, item: str, served: Any, replayed: Any) -> bool:
-        if isinstance(served, str) and item in self._columns and pa.types.is_floating(self._columns[item].kind):
+        kind = self._columns[item].kind if item in self._columns else pa.null()
+        if isinstance(served, str) and pa.types.is_floating(kind):
             served = float(served)
+        if isinstance(served, list) and pa.types.is_list(kind) and pa.types.is_floating(kind.value_type):
+            # As text NaN equals itself.
+            return repr([float(value) for value in served]) == repr(replayed)
         if served is None or replayed is None or not isinstance(replayed, float):
             return bool(served == replayed)
         served = float(served)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from panewise.engine.answers import array_of_objects, objects_or_none
 from panewise.engine.as_of.answers import AnswersAt
 from panewise.engine.families import free_name
 from panewise.engine.names import aggregate_query, refuse_sessions
@@ -47,6 +48,8 @@ def answer_columns(workload: Workload, queries: Sequence[Query]) -> Iterator[tup
 def filled(answers: AnswersAt, column: AggregateColumn) -> pa.Array:
     """The answers of a column in its type."""
     found = answers.columns[column.call]
+    if found.values.dtype == np.object_:
+        return array_of_objects(objects_or_none(found.values, found.valid), column.kind)
     values = found.values.astype(np.float64, copy=False) if pa.types.is_floating(column.kind) else found.values
     array = pa.array(values, mask=None if found.valid.all() else ~found.valid)
     return array.view(column.kind) if pa.types.is_timestamp(column.kind) else array.cast(column.kind)

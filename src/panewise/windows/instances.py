@@ -110,7 +110,7 @@ def oldest_slot_needed(windows: Iterable[Window], granularity: int, closed: int)
     return min(starts, default=closed) // granularity
 
 
-def same_ends(window: Window) -> tuple[str, int, int, str | None]:
+def same_ends(window: Window) -> tuple[str | tuple[str, ...], int, int, str | None]:
     """What two windows have in common whose instances end at the same instants (or positions).
 
     It is what they count, their slide, by how much they end after a multiple of it, and their time zone.
@@ -122,7 +122,7 @@ def same_ends(window: Window) -> tuple[str, int, int, str | None]:
         return "sessions", window.gap_us, window.max_us, None
     length, slide = lengths_of(window)
     if not isinstance(window, TimeWindow):
-        return "rows", slide, length % slide, None
+        return tuple(sorted(window.partition_by)) or "rows", slide, length % slide, None
     phase = (window.offset_us if window.grows else window.offset_us + length) % slide
     return "time", slide, phase, window.zone
 

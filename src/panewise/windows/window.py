@@ -67,7 +67,8 @@ class RowWindow:
     """A window over positions of the stream, or of each substream when `partition_by` names attributes.
 
     Looking back from position m (1-based, the number of rows so far) it covers max(m - left + 1, 1) .. m - right.
-    With `slide`, it is evaluated after each row count that is congruent to `left` modulo `slide`.
+    With `slide`, it is evaluated after each row count that is congruent to `left` modulo `slide`, in each substream by
+    itself.
     """
 
     left: int
@@ -80,8 +81,6 @@ class RowWindow:
             raise ArgumentError(f"a window needs 0 <= right < left, got {self.left} and {self.right}")
         if self.slide is not None and (self.slide <= 0 or self.right != 0):
             raise ArgumentError(f"a sliding window needs a positive slide and right = 0, got {self}")
-        if self.slide is not None and self.partition_by:
-            raise ArgumentError(f"a window over the rows of each substream is evaluated on demand, got {self}")
 
     @property
     def rows(self) -> int:
@@ -130,3 +129,8 @@ class SessionWindow:
 
 
 Window = TimeWindow | RowWindow | SessionWindow
+
+
+def reports_by_substream(window: Window) -> bool:
+    """Whether a window slides over the rows of each substream, so that no instant closes it for all of them."""
+    return isinstance(window, RowWindow) and window.is_sliding and bool(window.partition_by)

@@ -202,7 +202,7 @@ def test_lookups_agree_with_the_oracle(using, data) -> None:
     first = data.draw(st.lists(queries(using), min_size=1, max_size=4))
     fewest = data.draw(st.sampled_from([1, 256]))
     with (
-        patch("panewise.engine.on_demand.sequence.MOST_BEHIND", data.draw(st.sampled_from([1, 4096]))),
+        patch("panewise.engine.on_demand.event_sequence.MOST_BEHIND", data.draw(st.sampled_from([1, 4096]))),
         patch("panewise.engine.on_demand.shared_structures.FEWEST_TOGETHER", fewest),
         patch("panewise.engine.on_demand.kernel_answers.FEWEST_TOGETHER", fewest),
         patch("panewise.engine.on_demand.adaptation.FEWEST_USES", 8),

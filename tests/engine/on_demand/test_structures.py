@@ -138,7 +138,7 @@ def test_a_query_over_rows_that_came_later_covers_the_rows_since_then() -> None:
 
 def test_structures_let_go_of_what_the_log_lets_go_of() -> None:
     engine = engine_of("k, SUM(n), MAX(n) FROM s [RANGE 10 SECONDS] GROUP BY k", "MEDIAN(n) FROM s [RANGE 5 SECONDS]")
-    with patch("panewise.engine.on_demand.sequence.MOST_BEHIND", 1):
+    with patch("panewise.engine.on_demand.event_sequence.MOST_BEHIND", 1):
         for second in range(200):
             push(engine, [second], k=[f"key {second}"], n=[second])
             engine.advance("s", second * US)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
-from panewise.engine.answers import overflows_of, result_type, rows_that_pass, with_computed
+from panewise.engine.answers import is_object, overflows_of, result_type, rows_that_pass, with_computed
 from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.as_of.folds import Folds, exact_form
 from panewise.engine.as_of.ranges import CoveredRows, WindowRanges, watermarks
@@ -84,13 +84,15 @@ def answers_at(
 
 def blank_answers(stream: Stream, query: Query, size: int) -> dict[Expression, ColumnAt]:
     """No answer, as many times."""
-    return {
-        call: ColumnAt(
-            np.zeros(size, np.float64 if result_type(call, stream) is Type.DOUBLE else np.int64),
-            np.zeros(size, np.bool_),
-        )
-        for call in (item.expression for item in query.answers)
-    }
+    calls = (item.expression for item in query.answers)
+    return {call: ColumnAt(np.zeros(size, _dtype(call, stream)), np.zeros(size, np.bool_)) for call in calls}
+
+
+def _dtype(call: Expression, stream: Stream) -> type[np.generic]:
+    """The type of an array of answers."""
+    if is_object(call, stream):
+        return np.object_
+    return np.float64 if result_type(call, stream) is Type.DOUBLE else np.int64
 
 
 def _grouped(queries: Iterable[Query], key: Callable[[Query], Key]) -> Iterator[tuple[Key, list[Query]]]:
@@ -132,7 +134,7 @@ class _Together:
 
     def _answer_part(self, part: KeyGroup, ranges: WindowRanges, places: Ints, queries: Sequence[Query]) -> None:
         """Answer the queries of one GROUP BY and WHERE for some keys."""
-        answered = _AnsweredPart(part, ranges, self._values(part, queries), places, self.answers)
+        answered = _AnsweredPart(part, ranges, input_values(part, queries, self.in_threads), places, self.answers)
         for _ in self.in_threads(answered.answer, list(_grouped(queries, lambda query: query.window))):
             pass
 
@@ -141,23 +143,26 @@ class _Together:
             return substreams
         return Substreams(self.events, self.asked, window.partition_by)
 
-    def _values(self, part: KeyGroup, queries: Sequence[Query]) -> dict[Expression, InputValues]:
-        """The inputs of aggregates, with all that is built for them."""
-        calls = [call for query in queries for call in query.aggregates]
-        inputs = list(dict.fromkeys(call.argument for call in calls if call.argument is not None))
-        columns = [self.events.input(expression) for expression in inputs]
-        made = dict(zip(inputs, self.in_threads(lambda column: InputValues(part, column), columns), strict=True))
-        needed: dict[tuple[Expression, str], None] = {}
-        for call in calls:
-            if call.argument is not None:
-                names = made[call.argument].needed(exact_form(call.function))
-                needed |= dict.fromkeys((call.argument, name) for name in names)
-        # What others are made of comes first, so that no two threads make it.
-        for stage, later in MADE_OF.items():
-            some = list(dict.fromkeys(made[argument] for argument, name in needed if name in later))
-            list(self.in_threads(attrgetter(stage), some))
-        list(self.in_threads(lambda one: getattr(made[one[0]], one[1]), needed))
-        return made
+
+def input_values(
+    part: KeyGroup, queries: Sequence[Query], in_threads: Callable[..., Iterator[Any]]
+) -> dict[Expression, InputValues]:
+    """The inputs of the aggregates of some queries, with all that is built for them."""
+    calls = [call for query in queries for call in query.aggregates]
+    inputs = list(dict.fromkeys(call.argument for call in calls if call.argument is not None))
+    columns = [part.events.input(expression) for expression in inputs]
+    made = dict(zip(inputs, in_threads(lambda column: InputValues(part, column), columns), strict=True))
+    needed: dict[tuple[Expression, str], None] = {}
+    for call in calls:
+        if call.argument is not None:
+            names = made[call.argument].needed(exact_form(call.function))
+            needed |= dict.fromkeys((call.argument, name) for name in names)
+    # What others are made of comes first, so that no two threads make it.
+    for stage, later in MADE_OF.items():
+        some = list(dict.fromkeys(made[argument] for argument, name in needed if name in later))
+        list(in_threads(attrgetter(stage), some))
+    list(in_threads(lambda one: getattr(made[one[0]], one[1]), needed))
+    return made
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from panewise.aggregates.sketches import hashed_words, ordered_words
 from panewise.aggregates.types import Type
 from panewise.engine.columns import Bools, Ints, numbers_of
+from panewise.engine.kept import ranks_of_strings
 from panewise.engine.projection import holds
 from panewise.language.evaluate import PAIR, evaluate
 from panewise.language.expressions import Expression, Pair
@@ -25,15 +26,17 @@ class InputColumn:
 
     kind: Type
     values: npt.NDArray[np.float64] | Ints
-    """Doubles or integers; for a STRING the number of each different one."""
+    """Doubles or integers; for a STRING the rank of each among the different ones."""
     valid: Bools
     """Empty if nothing is NULL."""
     strings: pa.Array | None = None
-    """The different strings, by number."""
+    """The different strings, in the order of their bytes."""
     partners: npt.NDArray[np.float64] | Ints | None = None
     """What stands beside each value, if these are pairs."""
     half_life_us: float = 0.0
     """How long a value takes to count half as much."""
+    most: int = 1
+    """How many values a list has at most."""
 
     @property
     def is_float(self) -> bool:
@@ -82,8 +85,10 @@ class OrderedEvents:
         if expression not in self._inputs:
             kind = type_of(expression, self.stream.attributes) or Type.BIGINT
             values = evaluate(expression, self._columns, self.stream.attributes, length=len(self))
-            half_life_us = expression.half_life_us if isinstance(expression, Pair) else 0.0
-            self._inputs[expression] = replace(_input_column(values, kind), half_life_us=half_life_us)
+            column = _input_column(values, kind)
+            if isinstance(expression, Pair):
+                column = replace(column, half_life_us=expression.half_life_us, most=expression.most)
+            self._inputs[expression] = column
         return self._inputs[expression]
 
     def holds(self, where: Expression) -> Bools:
@@ -100,12 +105,12 @@ class OrderedEvents:
 def _input_column(values: pa.Array, kind: Type) -> InputColumn:
     if pa.types.is_struct(values.type):
         valid = np.asarray(values.is_valid()) if values.null_count else np.empty(0, np.bool_)
-        numbers, partners = (numbers_of(values.field(name))[0] for name in PAIR)
-        return InputColumn(kind, numbers, valid, partners=partners)
+        column = _input_column(values.field(PAIR[0]), kind)
+        return replace(column, valid=valid, partners=numbers_of(values.field(PAIR[1]))[0])
     if kind is Type.STRING:
-        encoded = values.dictionary_encode()
-        numbers, valid = numbers_of(encoded.indices.cast(pa.int64()))
-        return InputColumn(kind, numbers, valid, encoded.dictionary)
+        valid = np.asarray(values.is_valid()) if values.null_count else np.empty(0, np.bool_)
+        ranks, strings = ranks_of_strings(values)
+        return InputColumn(kind, ranks, valid, strings)
     if pa.types.is_null(values.type) or (kind is not Type.DOUBLE and pa.types.is_floating(values.type)):
         values = values.cast(pa.int64())
     numbers, valid = numbers_of(values)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from panewise.aggregates.catalogue import CATALOGUE, Aggregate
 from panewise.aggregates.components import Kind
-from panewise.aggregates.lowering import Lowered
-from panewise.aggregates.sketches import Sketches, doubles_of, lift, lift_counted, lift_strings
+from panewise.aggregates.kept_values import KeptValues, bytes_of_words
+from panewise.aggregates.lowering import Lowered, objects_of
+from panewise.aggregates.sketches import Sketches, doubles_of, lift, lift_counted, lift_strings, ordered_words
 from panewise.aggregates.types import Type
 from panewise.engine.as_of.values import InputValues
 from panewise.engine.columns import Floats, Ints
@@ -26,6 +29,10 @@ from panewise.kernels.wavelets import count_first, select_symbols
 from panewise.language.expressions import AggregateCall, Expression
 
 Column = npt.NDArray[Any]
+
+
+_AT = {Kind.LEAST_VALUES: Kind.AT_LEAST, Kind.GREATEST_VALUES: Kind.AT_GREATEST}
+"""The same for one value."""
 
 
 def exact_form(function: str) -> Aggregate:
@@ -78,6 +85,11 @@ class RowFold:
 
     @property
     def is_boolean(self) -> bool:
+        """There are no values."""
+        return False
+
+    @property
+    def is_string(self) -> bool:
         """There are no values."""
         return False
 
@@ -136,6 +148,11 @@ class ValueFold(RowFold):
         """Whether the input holds conditions."""
         return self._values.column.kind is Type.BOOLEAN
 
+    @property
+    def is_string(self) -> bool:
+        """Whether the input holds strings."""
+        return self._values.column.kind is Type.STRING
+
     def ints(self, kind: Kind) -> tuple[Ints, ...]:
         """The int64 columns of a component."""
         if kind.is_joined:
@@ -188,10 +205,13 @@ class ValueFold(RowFold):
         values = self._values
         ranks, _, different = values.ranked
         symbols = slide_modes(ranks, values.segments, different, self._keys, self._low, self._high)
-        return self._spread(self._of_symbols(symbols))
+        found = self._of_symbols(symbols)
+        return self._spread(objects_of(values.column.texts(found), len(found)) if self.is_string else found)
 
     def sketches(self, kind: Kind) -> Sketches:
         """The sketch of each range. It is made anew for each, since no structure holds it."""
+        if kind.is_kept:
+            return self._kept(kind)
         values, column = self._values.values, self._values.column
         ranges = list(zip(self._begins.tolist(), self._ends.tolist()))
         if kind is Kind.FREQUENT:
@@ -200,6 +220,38 @@ class ValueFold(RowFold):
         if column.strings is not None:
             return column_of([lift_strings(column.texts(values[low:high])) for low, high in ranges])
         return column_of([lift(kind, values[low:high]) for low, high in ranges])
+
+    def _kept(self, kind: Kind) -> Sketches:
+        """The values of each range that a list has, or the best one."""
+        column, most = self._values.column, self._values.column.most
+        if most == 1:
+            pairs = fold_joined(_AT[kind], self._values.joined(_AT[kind]), self._low, self._high)
+            firsts, words = (pairs[0], pairs[1])
+            bounds = [(row, row + 1) for row in range(len(words))]
+        else:
+            firsts, words, bounds = self._listed(kind, most)
+        texts = None if column.strings is None else column.strings.cast(pa.binary()).take(pa.array(words)).to_pylist()
+        kept = bytes_of_words(words) if texts is None else texts
+        if column.partners is not None:
+            kept = [one + other for one, other in zip(bytes_of_words(firsts), kept)]
+        return self._spread(column_of([KeptValues(most, tuple(kept[low:high])) for low, high in bounds]))
+
+    def _listed(self, kind: Kind, most: int) -> tuple[Ints, Ints, list[tuple[int, int]]]:
+        """The pairs of each range that its list has, the best first, and where those of each lie."""
+        firsts, words = ordered_words(self._values.partners), ordered_words(self._values.values)
+        rows: list[Ints] = []
+        for low, high in zip(self._low.tolist(), self._high.tolist()):
+            # Values come in the order of time, so only those as old as the last of the list need to be compared.
+            if kind is Kind.GREATEST_VALUES:
+                low += int(np.searchsorted(firsts[low:high], firsts[max(low, high - most)]))
+                some = np.arange(low, high)
+                rows.append(some[np.lexsort((words[some], firsts[some]))][::-1][:most])
+            else:
+                high = low + int(np.searchsorted(firsts[low:high], firsts[min(high, low + most) - 1], side="right"))
+                some = np.arange(low, high)
+                rows.append(some[np.lexsort((words[some], firsts[some]))][:most])
+        every = np.concatenate([np.empty(0, np.int64), *rows])
+        return firsts[every], words[every], list(pairwise(accumulate(map(len, rows), initial=0)))
 
     @cached_property
     def _sums(self) -> tuple[Floats, ...]:
@@ -232,6 +284,6 @@ class ValueFold(RowFold):
         """Values of the ranges that are not empty, at their places."""
         if self._some is None:
             return column
-        out = np.zeros(self._size, column.dtype)
+        out = np.full(self._size, None if column.dtype == np.object_ else 0, column.dtype)
         out[self._some] = column
         return out

@@ -60,7 +60,7 @@ class CoveredRows:
             reached = places_behind(whole.times, whole.segments, whole.keys, whole.asked_times) - begin
         else:
             # A row counts once the watermark is past it.
-            reached = np.searchsorted(events.times, marks[partition.asked_rows]).astype(np.int64)
+            reached = places_behind(whole.times, whole.segments, whole.keys, marks[partition.asked_rows] - 1) - begin
             reached -= (reached - window.left) % window.slide
         begin, end = begin + np.maximum(reached - window.left, 0), begin + reached - window.right
         first, last = np.full(len(begin), -1), np.full(len(begin), -1)

@@ -24,21 +24,18 @@ from panewise.kernels.squares import sum_squares
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Stream
-from panewise.structures.folded import FoldedColumns
+from panewise.structures.folded import FoldedColumns, MustReadError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-
-class MustReadError(Exception):
-    """Structures cannot answer this lookup: the events that its window covers must be read."""
 
 
 @dataclass(frozen=True)
 class ColumnKey:
     """What aggregates must have in common to share a column."""
 
-    argument: Expression
+    argument: Expression | None
+    """None where partials are counted by the events in them."""
     carrier: str
     """The aggregate that structures are built for: the first that is made of the same components."""
 
@@ -78,6 +75,7 @@ class HeldColumn:
 
     def values(self, stream: Stream, raw: dict[str, pa.Array]) -> pa.Array | np.ma.MaskedArray[Any, Any]:
         """The elements of some events."""
+        assert self.key.argument is not None
         values = evaluate(self.key.argument, raw, stream.attributes).cast(arrow_type(self.type))
         if self.only_counts:
             zeros = np.zeros(len(values), np.int64)

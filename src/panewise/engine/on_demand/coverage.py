@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.engine.event_log import EventLog
-from panewise.engine.on_demand.sequence import Sequence
+from panewise.engine.on_demand.event_sequence import EventSequence
 from panewise.windows import RowWindow, TimeWindow, Window
 
 Ints = npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ def covered_by(window: Window, log: EventLog, at_us: int, since_us: int | None) 
 
 
 def covered_in_partitions(
-    window: RowWindow, log: EventLog, at_us: int, since_us: int | None, rows: Sequence, partitions: Ints
+    window: RowWindow, log: EventLog, at_us: int, since_us: int | None, rows: EventSequence, partitions: Ints
 ) -> Coverage:
     """What a window with PARTITION BY covers in some partitions; `rows` has all events by partition.
 

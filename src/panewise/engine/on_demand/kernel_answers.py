@@ -56,7 +56,7 @@ _FUNCTIONS = {Making.MEAN: AVERAGE, Making.VARIANCE: VARIANCE, Making.DEVIATION:
 class KernelAnswers:
     """One query's answers, by one call of a kernel."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served[Any]) -> None:
         self._served = served
         size = len(served.aggregates)
         self._asked = np.full((size, ASKED_WIDTH), -1, np.int64)
@@ -73,7 +73,7 @@ class KernelAnswers:
         self._doubles = self._values.view(np.float64)
 
     @staticmethod
-    def can_answer(served: Served) -> bool:
+    def can_answer(served: Served[Any]) -> bool:
         """Whether it can answer a query."""
         are_plain = all(one.column is None or one.entry.making is not Making.OTHER for one in served.aggregates)
         return are_plain and served.query.having is None and not served.query.computed
@@ -98,6 +98,29 @@ class KernelAnswers:
             for is_whole, (whole,), (double,), (is_null,) in zip(self._is_whole, *words)
         ]
         return covered, answers, overflows
+
+    def each(self, pending: Part, code: int, coverage: Coverage) -> list[list[Answer] | None] | None:
+        """The answers of one group in several windows, None for a window that covers no element of it.
+
+        None altogether if the kernel cannot give them, or some answer does not fit in 64 bits.
+        """
+        bounds = coverage.from_number, coverage.to_number
+        codes = np.full(len(bounds[0]), code)
+        values, masked = _room(len(self._asked), len(codes))
+        found = self._answer(pending, pending.has(code), codes, *bounds, values, masked)
+        if found is None or found[1]:
+            return None
+        parts = self._served.sequence.final, pending
+        widths = sum(np.subtract(*part.positions(codes, *bounds)[::-1]) for part in parts)
+        words, doubles, nulls = values.tolist(), values.view(np.float64).tolist(), masked.tolist()
+        by_aggregate = [
+            [
+                NULL if is_null else (float(whole), whole) if is_whole else (double, None)
+                for whole, double, is_null in zip(*several)
+            ]
+            for is_whole, *several in zip(self._is_whole, words, doubles, nulls)
+        ]
+        return [list(answers) if width else None for width, answers in zip(np.asarray(widths), zip(*by_aggregate))]
 
     def many(self, pending: Part, codes: Ints, coverage: Coverage) -> tuple[Arrays, int] | None:
         """The answers of groups by their codes (-1: none), by the names of SELECT, and how many do not fit in 64 bits.

@@ -1,4 +1,4 @@
-"""One group: its answers in one window, from final and pending events, without arrays where that is possible.
+"""One group: its answers in one window, from final and pending elements, without arrays where that is possible.
 
 Cost: one call of a kernel where that can answer; otherwise a few calls for each column.
 """
@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from panewise.engine.answers import overflows_of
-from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.parts import Part
 from panewise.engine.on_demand.scalars import Answer, as_scalars
+from panewise.engine.on_demand.sequence import S
 from panewise.engine.on_demand.served import Served
 from panewise.engine.on_demand.shared_structures import PendingRanges, Ranges, SharedStructures
 
 
 class FoundOne(NamedTuple):
-    """The answers of one group in the order of the query's aggregates; None if the window covers no event of it."""
+    """The answers of one group in the order of the query's aggregates; None if the window covers nothing of it."""
 
     start_us: int
     end_us: int
@@ -28,16 +28,16 @@ class FoundOne(NamedTuple):
 
 
 def find_one(
-    structures: SharedStructures,
-    served: Served,
-    log: EventLog,
+    structures: SharedStructures[S],
+    served: Served[S],
+    source: S,
     pending: Part,
-    at_us: int,
+    at: int,
     since_us: int | None,
     code: int,
 ) -> FoundOne | None:
-    """The answers of one existing group, once everything is prepared; None if the window's events must be read."""
-    coverage, (from_number, to_number, start_us, end_us) = served.coverage_of_one(log, at_us, since_us, code)
+    """The answers of one existing group, once everything is prepared; None if what the window covers must be read."""
+    coverage, (from_number, to_number, start_us, end_us) = served.coverage_of_one(source, at, since_us, code)
     by_kernel = structures.by_kernel(served)
     if by_kernel is not None:
         found = by_kernel.one(pending, code, coverage)
@@ -47,7 +47,7 @@ def find_one(
     final = served.sequence.final
     low, high = final.positions_of_one(code, from_number, to_number)
     pending_low = pending_high = 0
-    if to_number > log.final_count and pending.has(code):
+    if to_number > source.final_count and pending.has(code):
         pending_low, pending_high = pending.positions_of_one(code, from_number, to_number)
     width = high - low + pending_high - pending_low
     if not width and served.sequence.group_by:
@@ -57,8 +57,8 @@ def find_one(
 
 
 def _lower(
-    structures: SharedStructures,
-    served: Served,
+    structures: SharedStructures[S],
+    served: Served[S],
     pending: Part,
     code: int,
     low: int,

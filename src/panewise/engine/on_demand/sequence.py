@@ -1,58 +1,48 @@
-"""A sequence: the events that pass one WHERE, by the groups of one GROUP BY, in structures for all queries over them.
+"""A sequence: the elements that pass one WHERE, by the groups of one GROUP BY, in structures for all queries over them.
 
-Invariant: the final part has every final event of the log that passes WHERE, up to the number fed, and possibly older
-ones. The pending part has the log's pending events; it is made again when they change.
-Cost: an event is fed to each structure once, and again each time the log has dropped half of its events.
+Elements are events, or partials of slots. The final part has those before which nothing comes any more, in the
+structures that were chosen. The pending part has the others, and is made again when they change. What the elements are
+made of is their *source*: the log of an engine, or the slot log of a job on Spark as far as it was read.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Generic, Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.candidates import CandidateIndex, IndexKey, Needs
 from panewise.engine.on_demand.columns import ColumnKey, HeldColumn
 from panewise.engine.on_demand.parts import Part
-from panewise.engine.projection import holds
 from panewise.engine.tables import KeyTable
-from panewise.language.evaluate import evaluate
-from panewise.language.expressions import Expression, attributes_of
+from panewise.language.expressions import Expression
 from panewise.language.model import Stream
 from panewise.structures.recompute import Recompute
 
-Ints = npt.NDArray[np.int64]
-
-MOST_BEHIND = 4096
-"""While no lookup comes, up to this many events wait so that they are fed together."""
-
-
 PENDING_STRUCTURE = Recompute.sheet.name
-"""What holds pending events: they are few, and made anew with every push."""
-
-MOST_MARKS = 127
-"""With more marks than this (the number is then even), each pair becomes one."""
+"""What holds pending elements: they are few, and made anew whenever they change."""
 
 
-class Sequence:
-    """Final and pending events of one WHERE and GROUP BY."""
+class Source(Protocol):
+    """What elements are made of."""
+
+    @property
+    def final_count(self) -> int:
+        """Elements whose number is less are final."""
+        ...
+
+
+S = TypeVar("S", bound=Source)
+
+
+class Sequence(ABC, Generic[S]):
+    """Final and pending elements of one WHERE and GROUP BY."""
 
     table: KeyTable
     known_keys: dict[tuple[object, ...], int]
     """The codes of keys that were looked up one at a time."""
     final: Part
     _pending: Part
-    _pending_of: pa.Table | None
-    """The log's events when the pending part was made, and where its pending ones began."""
-    _pending_from: int
-    _fed: int
-    """The number that comes next."""
-    _marks: list[tuple[int, int]]
-    """For each feeding, the number that it reached, and how many of its events passed."""
 
     def __init__(self, stream: Stream, where: Expression | None, group_by: tuple[str, ...]) -> None:
         self.stream = stream
@@ -75,7 +65,7 @@ class Sequence:
         return None
 
     def change(self, columns: Iterable[HeldColumn]) -> None:
-        """Change the columns; structures are built from the log when they are next needed."""
+        """Change the columns; structures are built from the source when they are next needed."""
         self.columns = list(columns)
         self._is_stale = True
 
@@ -86,10 +76,10 @@ class Sequence:
         self._pending.drop(column)
 
     def add_index(self, key: IndexKey, name: str, needs: Needs) -> None:
-        """Let a collective index serve one more query; it is built from the log when it is next needed."""
+        """Let a collective index serve one more query; it is built from the source when it is next needed."""
         index = self.indexes.get(key)
         if index is None:
-            index = self.indexes[key] = CandidateIndex(self.stream, key)
+            index = self.indexes[key] = self._new_index(key)
         index.queries[name] = needs
         self._is_stale |= not index.serves(needs)
 
@@ -103,56 +93,17 @@ class Sequence:
         """Rebuild all structures when they are next needed."""
         self._is_stale = True
 
-    def append(self, log: EventLog) -> None:
-        """Take in events that became final: at once while lookups come, otherwise when there are many."""
-        if self.was_asked or log.final_count - self._fed >= MOST_BEHIND:
-            self.was_asked = False
-            self.catch_up(log)
+    @abstractmethod
+    def append(self, source: S) -> None:
+        """Take in elements that became final, at once or later."""
 
-    def catch_up(self, log: EventLog) -> None:
-        """Take in all final events of the log that are new here."""
-        if self._is_stale:
-            self.rebuilds += self._fed > 0
-            self._clear()
-        if self._fed < log.final_count:
-            start = int(np.searchsorted(log.numbers, self._fed))
-            before = self.final.elements
-            self._feed(self.final, log.events.slice(start, log.final_held - start), log.numbers[start:])
-            self._fed = log.final_count
-            added = self.final.elements - before
-            self._marks.append((self._fed, added))
-            if len(self._marks) > MOST_MARKS:
-                pairs = zip(self._marks[::2], self._marks[1::2])
-                self._marks = [(end, one + other) for (_, one), (end, other) in pairs]
-            for column in self.columns:
-                column.updates += added
+    @abstractmethod
+    def prepare(self, source: S) -> Part:
+        """Bring everything up to date for a lookup; returns the pending elements."""
 
-    def prepare(self, log: EventLog) -> Part:
-        """Bring everything up to date for a lookup; returns the pending events."""
-        self.was_asked = True
-        if self._is_stale or self._fed < log.final_count:
-            self.catch_up(log)
-        return self.pending(log)
-
-    def pending(self, log: EventLog) -> Part:
-        """The pending events of the log."""
-        events = log.events
-        if self._pending_of is not events or self._pending_from != log.final_held:
-            self._pending = self._new_part(PENDING_STRUCTURE)
-            rest = events.slice(log.final_held)
-            if rest.num_rows:
-                self._feed(self._pending, rest, log.final_count + np.arange(rest.num_rows))
-            self._pending_of, self._pending_from = events, log.final_held
-        return self._pending
-
-    def let_go(self, log: EventLog) -> None:
-        """Rebuild the structures if most of what they hold has left the log."""
-        oldest = int(log.numbers[0]) if log.final_held else log.final_count
-        gone = sum(count for end, count in self._marks if end <= oldest)
-        if 2 * gone > self.final.elements or self.final.elements > 2 * log.final_held + MOST_BEHIND:
-            self._is_stale = True
-            if self.was_asked:
-                self.catch_up(log)
+    @abstractmethod
+    def let_go(self, source: S) -> None:
+        """Rebuild the structures if most of what they hold has left the source."""
 
     def nbytes(self, column: HeldColumn) -> int:
         """The memory of a column's final part."""
@@ -160,7 +111,7 @@ class Sequence:
 
     @property
     def index_nbytes(self) -> int:
-        """The memory of the numbers of final events."""
+        """The memory of the numbers of final elements."""
         return self.final.index_nbytes
 
     def check_invariants(self) -> None:
@@ -171,52 +122,19 @@ class Sequence:
             for index in self.indexes.values():
                 index.check_invariants()
 
+    @abstractmethod
+    def _new_index(self, key: IndexKey) -> CandidateIndex:
+        """A collective index over its groups."""
+
+    @abstractmethod
+    def _new_table(self) -> KeyTable:
+        """The codes of groups, from the beginning."""
+
     def _clear(self) -> None:
-        self.table = KeyTable([self.stream.attributes[name] for name in self.group_by])
+        self.table = self._new_table()
         self.known_keys = {}
-        self.final = self._new_part()
+        self.final = Part(self.columns)
         for index in self.indexes.values():
             index.clear()
-        self._pending = self._new_part(PENDING_STRUCTURE)
-        self._pending_of = None
-        self._pending_from = 0
-        self._fed = 0
-        self._marks = []
+        self._pending = Part(self.columns, PENDING_STRUCTURE)
         self._is_stale = False
-
-    def _new_part(self, structure: str | None = None) -> Part:
-        return Part(self.columns, structure)
-
-    def _feed(self, part: Part, events: pa.Table, numbers: Ints) -> None:
-        attributes = self.stream.attributes
-        raw = {name: _one(events.column(name)) for name in self._read_after_where()}
-        if self.where is not None:
-            names = self._names(attributes_of(self.where))
-            tested = {name: raw[name] if name in raw else _one(events.column(name)) for name in names}
-            passing = holds(evaluate(self.where, tested, attributes))
-            numbers = numbers[passing]
-            mask = pa.array(passing)
-            raw = {name: column.filter(mask) for name, column in raw.items()}
-        if not len(numbers):
-            return
-        codes = self.table.ids([raw[name] for name in self.group_by], len(numbers))
-        values: dict[HeldColumn, Any] = {column: column.values(self.stream, raw) for column in self.columns}
-        part.append(numbers, codes if self.group_by else None, values)
-        if part is self.final:
-            for index in self.indexes.values():
-                index.append(raw, codes)
-
-    def _read_after_where(self) -> list[str]:
-        """The attributes that keys and columns are made from; there is no need to copy the others."""
-        arguments = [column.key.argument for column in self.columns]
-        arguments += [key.argument for key in self.indexes if key.argument is not None]
-        return self._names([*self.group_by, *(name for argument in arguments for name in attributes_of(argument))])
-
-    def _names(self, names: Iterable[str]) -> list[str]:
-        """The different attributes and the time: at least one column always tells the number of events."""
-        return list(dict.fromkeys([self.stream.timestamp, *names]))
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) and combined.num_chunks == 1 else combined

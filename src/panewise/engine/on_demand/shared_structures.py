@@ -7,9 +7,10 @@ and asks each column once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,21 +25,22 @@ from panewise.engine.on_demand.columns import (
     ColumnKey,
     FoldedParts,
     HeldColumn,
-    MustReadError,
     Widths,
 )
 from panewise.engine.on_demand.coverage import same_for_all
+from panewise.engine.on_demand.event_sequence import EventSequence
 from panewise.engine.on_demand.kernel_answers import FEWEST_TOGETHER, Arrays, KernelAnswers
 from panewise.engine.on_demand.parts import NO_KEYS, Part
-from panewise.engine.on_demand.sequence import Sequence
+from panewise.engine.on_demand.sequence import S, Sequence
 from panewise.engine.on_demand.served import Keys as Keys
-from panewise.engine.on_demand.served import Served, ServedAggregate
+from panewise.engine.on_demand.served import Served, ServedAggregate, ServedFromEvents
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
-from panewise.planning.having import HavingPlan
+from panewise.planning.having import HavingPlan, Threshold
 from panewise.planning.structure_choice import StructurePlan, input_type
-from panewise.windows import RowWindow, TimeWindow
+from panewise.structures.folded import MustReadError
+from panewise.windows import RowWindow
 
 Ints = npt.NDArray[np.int64]
 
@@ -114,37 +116,31 @@ class Ranges(NamedTuple):
         return Ranges(self.codes[rows], self.low[rows], self.high[rows], self.widths[rows], of_pending)
 
 
-class SharedStructures:
-    """The sequences of one stream, and the queries that they answer."""
+class SharedStructures(ABC, Generic[S]):
+    """The sequences over one source, and the queries that they answer."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._served: dict[str, Served] = {}
-        self._by_kernel: dict[Served, KernelAnswers] = {}
-        self._sequences: dict[tuple[Expression | None, tuple[str, ...]], Sequence] = {}
+        self._served: dict[str, Served[S]] = {}
+        self._by_kernel: dict[Served[S], KernelAnswers] = {}
+        self._sequences: dict[tuple[Expression | None, tuple[str, ...]], Sequence[S]] = {}
         self._observed: dict[HeldColumn, Observed] = {}
         self._read = 0
 
     def add(self, query: Query, plan: StructurePlan, having: HavingPlan | None) -> None:
-        """Answer one more query, from the events that the log holds, as its plans say."""
+        """Answer one more query, from the elements that the source holds, as its plans say."""
         if plan.reads_log:
             return
-        sequence = self._sequence(query.where, tuple(sorted(query.group_by)), query.name)
-        rows = None
-        if isinstance(query.window, RowWindow) and query.window.partition_by:
-            rows = self._sequence(None, tuple(sorted(query.window.partition_by)), query.name)
+        sequence = self._sequence(query, query.where, query.group_by)
         aggregates = []
         for choice in plan.choices:
             assert choice.structure is not None
-            column = self._column(sequence, query, choice.call, choice.structure, is_forced=plan.is_forced)
-            aggregates.append(ServedAggregate(choice.call, column, CATALOGUE[choice.call.function]))
+            aggregates.append(self._aggregate(sequence, query, choice.call, choice.structure, is_forced=plan.is_forced))
         columns = dict.fromkeys(one.column for one in aggregates if one.column is not None)
         threshold = None if having is None else having.threshold
+        served = self._new_served(query, sequence, tuple(aggregates), tuple(columns), threshold)
         if threshold is not None:
-            assert isinstance(query.window, TimeWindow)
-            needs = Needs(query.window.left_us, threshold.bound)
-            sequence.add_index(IndexKey.of(threshold), query.name, needs)
-        served = Served(query, sequence, rows, tuple(aggregates), tuple(columns), threshold)
+            sequence.add_index(IndexKey.of(threshold), query.name, Needs(served.index_range, threshold.bound))
         self._served[query.name] = served
         if KernelAnswers.can_answer(served):
             self._by_kernel[served] = KernelAnswers(served)
@@ -163,33 +159,32 @@ class SharedStructures:
             if not column.functions:
                 served.sequence.drop(column)
                 self._observed.pop(column, None)
-        for sequence in (served.sequence, served.rows):
-            if sequence is not None:
-                sequence.queries.discard(name)
-                if not sequence.queries:
-                    self._sequences.pop((sequence.where, sequence.group_by), None)
+        for sequence in served.sequences:
+            sequence.queries.discard(name)
+            if not sequence.queries:
+                self._sequences.pop((sequence.where, sequence.group_by), None)
 
-    def append(self, log: EventLog) -> None:
-        """Take in events that became final; now and then choose structures again."""
+    def append(self, source: S) -> None:
+        """Take in elements that became final; now and then choose structures again."""
         for sequence in self._sequences.values():
-            sequence.append(log)
+            sequence.append(source)
             self._adapt(sequence)
 
-    def let_go(self, log: EventLog) -> None:
-        """Follow the log after it has dropped events."""
+    def let_go(self, source: S) -> None:
+        """Follow the source after it has dropped elements."""
         for sequence in self._sequences.values():
-            sequence.let_go(log)
+            sequence.let_go(source)
 
-    def served(self, name: str) -> Served | None:
+    def served(self, name: str) -> Served[S] | None:
         """A query that structures answer; None for the others."""
         return self._served.get(name)
 
-    def by_kernel(self, served: Served) -> KernelAnswers | None:
+    def by_kernel(self, served: Served[S]) -> KernelAnswers | None:
         """How a call of a kernel answers a query; None if it cannot."""
         return self._by_kernel.get(served)
 
     def lookup_arrays(
-        self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys
+        self, query: Query, source: S, at: int, since_us: int | None, keys: Keys
     ) -> tuple[Arrays, int] | None:
         """The answers of the given groups, an element for each, and how many do not fit in 64 bits.
 
@@ -199,60 +194,58 @@ class SharedStructures:
         by_kernel = None if served is None else self._by_kernel.get(served)
         if served is None or by_kernel is None:
             return None
-        pending = served.prepare(log)
+        pending = served.prepare(source)
         codes = served.codes(keys)
-        return by_kernel.many(pending, codes, served.coverage_of_many(log, at_us, since_us, codes))
+        return by_kernel.many(pending, codes, served.coverage_of_many(source, at, since_us, codes))
 
-    def lookup(
-        self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys | None
-    ) -> QueryAnswers | None:
-        """The answers of a query for some groups or for all; None if the window's events must be read."""
+    def lookup(self, query: Query, source: S, at: int, since_us: int | None, keys: Keys | None) -> QueryAnswers | None:
+        """The answers of a query for some groups or for all; None if what the window covers must be read."""
         served = self._served.get(query.name)
         if served is None:
             return None
-        found = self.find(served, log, at_us, since_us, keys, is_many=False)
+        found = self.find(served, source, at, since_us, keys, is_many=False)
         if found is None:
             return None
         return QueryAnswers(
             query, found.starts_us, found.ends_us, found.codes, served.groups, found.lowered, overflows=found.overflows
         )
 
-    def lookup_many(self, query: Query, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Found | None:
+    def lookup_many(self, query: Query, source: S, at: int, since_us: int | None, keys: Keys) -> Found | None:
         """The groups that have an answer, at their places among the given ones; None as in `lookup`."""
         served = self._served.get(query.name)
-        return None if served is None else self._find_many(served, log, at_us, since_us, keys)
+        return None if served is None else self._find_many(served, source, at, since_us, keys)
 
-    def _find_many(self, served: Served, log: EventLog, at_us: int, since_us: int | None, keys: Keys) -> Found | None:
+    def _find_many(self, served: Served[S], source: S, at: int, since_us: int | None, keys: Keys) -> Found | None:
         """The answers for each requested place.
 
         If most groups are requested, all are answered and the requested ones are picked: groups taken in the order of
         memory need half of the time.
         """
-        served.prepare(log)
+        served.prepare(source)
         table = served.sequence.table
         if len(next(iter(keys.values()))) >= max(FEWEST_TOGETHER, len(table) // 2):
-            every = self.find(served, log, at_us, since_us, None, is_many=False)
+            every = self.find(served, source, at, since_us, None, is_many=False)
             if every is None:
                 return None
             if not every.overflows:
                 return every.pick(served.codes(keys), len(table))
             # The groups whose answers do not fit may be others than the requested ones, which alone count.
-        return self.find(served, log, at_us, since_us, keys, is_many=True)
+        return self.find(served, source, at, since_us, keys, is_many=True)
 
     def find(
-        self, served: Served, log: EventLog, at_us: int, since_us: int | None, keys: Keys | None, *, is_many: bool
+        self, served: Served[S], source: S, at: int, since_us: int | None, keys: Keys | None, *, is_many: bool
     ) -> Found | None:
         """The answers of the groups that have events in the window and pass HAVING.
 
         With `is_many` there is one for each requested place. HAVING decides first: for a group that does not pass, the
         aggregates that only SELECT reads are not computed, and are not counted if they overflow.
         """
-        pending = served.prepare(log)
+        pending = served.prepare(source)
         sequence, having = served.sequence, served.query.having
         if not sequence.group_by:
             codes = NO_KEYS
         else:
-            codes = served.candidates(at_us, pending) if keys is None else served.codes(keys)
+            codes = served.candidates(at, pending) if keys is None else served.codes(keys)
         places = np.arange(len(codes))
         if keys is not None:
             if codes.min(initial=0) < 0:
@@ -261,11 +254,11 @@ class SharedStructures:
             if not is_many:
                 codes = np.unique(codes)
                 places = np.arange(len(codes))
-        coverage = served.coverage(log, at_us, since_us, codes)
+        coverage = served.coverage(source, at, since_us, codes)
         low, high = sequence.final.positions(codes, coverage.from_number, coverage.to_number)
         widths = high - low
         of_pending = None
-        if pending.elements and np.any(coverage.to_number > log.final_count):
+        if pending.elements and np.any(coverage.to_number > source.final_count):
             of_pending = PendingRanges.of(*pending.positions(codes, coverage.from_number, coverage.to_number))
         if of_pending is not None:
             widths[of_pending.places] += of_pending.widths
@@ -289,7 +282,7 @@ class SharedStructures:
         return Found(places, ranges.codes, *same_for_all(coverage, len(ranges.codes)), answers, overflows)
 
     def lower_ranges(
-        self, served: Served, aggregates: Iterable[ServedAggregate], pending: Part, ranges: Ranges
+        self, served: Served[S], aggregates: Iterable[ServedAggregate], pending: Part, ranges: Ranges
     ) -> dict[AggregateCall, Lowered] | None:
         """Some aggregates over ranges of positions; None if the values of pending events must be read."""
         codes, low, high, widths, of_pending = ranges
@@ -336,20 +329,48 @@ class SharedStructures:
         for served in self._served.values():
             assert all(column in served.sequence.columns for column in served.columns)
 
-    def _sequence(self, where: Expression | None, group_by: tuple[str, ...], name: str) -> Sequence:
-        key = where, group_by
-        if key not in self._sequences:
-            self._sequences[key] = Sequence(self._stream, where, group_by)
-        self._sequences[key].queries.add(name)
-        return self._sequences[key]
+    @abstractmethod
+    def _new_sequence(self, query: Query, where: Expression | None, group_by: tuple[str, ...]) -> Sequence[S]:
+        """A sequence, the first query of which is given."""
+
+    @abstractmethod
+    def _new_served(
+        self,
+        query: Query,
+        sequence: Sequence[S],
+        aggregates: tuple[ServedAggregate, ...],
+        columns: tuple[HeldColumn, ...],
+        threshold: Threshold | None,
+    ) -> Served[S]:
+        """A query, and what answers it."""
+
+    def _sequence(self, query: Query, where: Expression | None, group_by: tuple[str, ...]) -> Sequence[S]:
+        group_by = tuple(sorted(group_by))
+        if (where, group_by) not in self._sequences:
+            self._sequences[where, group_by] = self._new_sequence(query, where, group_by)
+        sequence = self._sequences[where, group_by]
+        sequence.queries.add(query.name)
+        return sequence
+
+    def _aggregate(
+        self, sequence: Sequence[S], query: Query, call: AggregateCall, structure: str, *, is_forced: bool
+    ) -> ServedAggregate:
+        """An aggregate, with the column that answers it. Events are counted without a column."""
+        key = ColumnKey.of(call)
+        column = None if key is None else self._column(sequence, query, call, key, structure, is_forced=is_forced)
+        return ServedAggregate(call, column, CATALOGUE[call.function])
 
     def _column(
-        self, sequence: Sequence, query: Query, call: AggregateCall, structure: str, *, is_forced: bool
-    ) -> HeldColumn | None:
+        self,
+        sequence: Sequence[S],
+        query: Query,
+        call: AggregateCall,
+        key: ColumnKey,
+        structure: str,
+        *,
+        is_forced: bool,
+    ) -> HeldColumn:
         """The column of an aggregate: an existing one, or a new one."""
-        key = ColumnKey.of(call)
-        if key is None:
-            return None
         column = sequence.column(key, structure if is_forced else None)
         if column is None:
             column = HeldColumn(key, input_type(self._stream, call), structure)
@@ -359,7 +380,7 @@ class SharedStructures:
             column.forced.add(query.name)
         return column
 
-    def _adapt(self, sequence: Sequence) -> None:
+    def _adapt(self, sequence: Sequence[S]) -> None:
         for column in sequence.columns:
             if column.forced:
                 continue
@@ -372,11 +393,11 @@ class SharedStructures:
                 column.switches += 1
                 sequence.rebuild()
 
-    def _describe(self, sequence: Sequence, column: HeldColumn) -> dict[str, Any]:
+    def _describe(self, sequence: Sequence[S], column: HeldColumn) -> dict[str, Any]:
         return {
             "where": None if sequence.where is None else print_expression(sequence.where),
             "group_by": list(sequence.group_by),
-            "input": print_expression(column.key.argument),
+            "input": None if column.key.argument is None else print_expression(column.key.argument),
             "holds": column.key.carrier,
             "structure": column.structure,
             "is_forced": bool(column.forced),
@@ -388,3 +409,25 @@ class SharedStructures:
             "rebuilds": sequence.rebuilds,
             "switches": column.switches,
         }
+
+
+class EventStructures(SharedStructures[EventLog]):
+    """Structures over the events of a log."""
+
+    def _new_sequence(self, query: Query, where: Expression | None, group_by: tuple[str, ...]) -> EventSequence:
+        return EventSequence(self._stream, where, group_by)
+
+    def _new_served(
+        self,
+        query: Query,
+        sequence: Sequence[EventLog],
+        aggregates: tuple[ServedAggregate, ...],
+        columns: tuple[HeldColumn, ...],
+        threshold: Threshold | None,
+    ) -> ServedFromEvents:
+        rows = None
+        if isinstance(query.window, RowWindow) and query.window.partition_by:
+            found = self._sequence(query, None, query.window.partition_by)
+            assert isinstance(found, EventSequence)
+            rows = found
+        return ServedFromEvents(query, sequence, aggregates, columns, threshold, rows=rows)

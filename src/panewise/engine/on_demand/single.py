@@ -6,18 +6,20 @@ What belongs to a key (its code and its columns) is made once a key, while codes
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any, Generic
 
 import numpy as np
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
-from panewise.engine.event_log import EventLog
+from panewise.engine.answers import QueryAnswers
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.on_demand.one_group import FoundOne, find_one
-from panewise.engine.on_demand.scalars import Values
+from panewise.engine.on_demand.scalars import Values, as_scalars
+from panewise.engine.on_demand.sequence import S
 from panewise.engine.on_demand.served import Keys, Served, labelled_aggregates
 from panewise.engine.on_demand.shared_structures import SharedStructures
-from panewise.engine.one_row import OneRow
+from panewise.engine.one_row import OneRow, PlainRow
 from panewise.language.model import Query, Stream
 
 MOST_REMEMBERED = 65_536
@@ -27,10 +29,10 @@ _NOTHING = FoundOne(0, 0, None)
 _PLAIN_TYPES = {Type.BIGINT: int, Type.STRING: str, Type.BOOLEAN: bool}
 
 
-class SingleLookups:
+class SingleLookups(Generic[S]):
     """One query's lookups of one group each."""
 
-    def __init__(self, stream: Stream, query: Query, structures: SharedStructures) -> None:
+    def __init__(self, stream: Stream, query: Query, structures: SharedStructures[S]) -> None:
         self._stream = stream
         self.query = query
         self._structures = structures
@@ -43,6 +45,8 @@ class SingleLookups:
         """Whether structures alone have the answers, with nothing left to do."""
         self.has_table = self.is_plain and not self._row.has_bounds
         """Whether the answers are all that a table shows."""
+        self.has_plain_row = self.has_table and self._row.is_plain
+        """Whether a plain row has all that a table shows."""
         self._key_length = len(query.group_by)
         self._is_ordered = self._order == sorted(self._order)
         self._labels = [(label, self._row.place_of(call)) for label, call in labelled_aggregates(query)]
@@ -69,18 +73,18 @@ class SingleLookups:
                 return None
         return key if len(key) == self._key_length else None
 
-    def find(self, log: EventLog, at_us: int, since_us: int | None, key: tuple[object, ...]) -> FoundOne | None:
-        """The answers of one group; None if the window's events must be read."""
+    def find(self, source: S, at: int, since_us: int | None, key: tuple[object, ...]) -> FoundOne | None:
+        """The answers of one group; None if what the window covers must be read."""
         served = self._structures.served(self.query.name)
         if served is None:
             return None
-        pending = served.prepare(log)
-        code = self._code(served, key)
+        pending = served.prepare(source)
+        code = self.code(served, key)
         if code < 0:
-            # A lookup that needs events that are not held must say so for any key.
-            served.coverage(log, at_us, since_us, np.empty(0, np.int64))
+            # A lookup that needs elements that are not held must say so for any key.
+            served.coverage(source, at, since_us, np.empty(0, np.int64))
             return _NOTHING
-        return find_one(self._structures, served, log, pending, at_us, since_us, code)
+        return find_one(self._structures, served, source, pending, at, since_us, code)
 
     def values(self, found: FoundOne) -> Values | None:
         """Answers by the names of SELECT."""
@@ -98,7 +102,22 @@ class SingleLookups:
             return self._row.nothing
         return self._row.table(self._columns(key), found.start_us, found.end_us, found.answers)
 
-    def _code(self, served: Served, key: tuple[object, ...]) -> int:
+    def plain_row(self, found: FoundOne, key: tuple[object, ...]) -> PlainRow | None:
+        """Answers as plain values; None if the group has none."""
+        if found.answers is None:
+            return None
+        return self._row.plain(self._columns(key), found.start_us, found.end_us, found.answers)
+
+    def table_of(self, answers: QueryAnswers, key: tuple[object, ...]) -> pa.Table:
+        """Answers that were found in another way as a table."""
+        if not len(answers):
+            return self._row.nothing
+        scalars = [as_scalars(answers.lowered[call]) for call in (*self.query.aggregates, *self.query.computed)]
+        bounds = {call: (low.item(0), high.item(0)) for call, (low, high) in answers.bounds.items()}
+        times_us = int(answers.starts_us[0]), int(answers.ends_us[0])
+        return self._row.table(self._columns(key), *times_us, scalars, bounds)
+
+    def code(self, served: Served[Any], key: tuple[object, ...]) -> int:
         """The number of a group, -1 if there is none."""
         if not key:
             return 0

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from panewise.aggregates.types import Type
 from panewise.engine.projection import holds
+from panewise.engine.windowed.bulk_join import BulkJoin
 from panewise.engine.windowed.feed import Events
 from panewise.engine.windowed.operator import Feeds, Keep, Operator, choice_for, differs, names_of
 from panewise.engine.windowed.output import join_attributes
@@ -34,6 +35,10 @@ from panewise.language.row_queries import BasicWindows, JoinQuery
 from panewise.planning.windowed import choose_ring, index_type, join_basic_windows, join_key_types
 
 Ints = npt.NDArray[np.int64]
+
+
+MOST_TURNS = 64
+"""Where arrivals turn the rings more often, they are joined in bulk: building the rings anew takes as many steps."""
 
 
 class _Pairs(NamedTuple):
@@ -58,6 +63,8 @@ class JoinOperator(Operator):
         self._choice = choice_for(query, streams)
         self._arrivals = 0
         self._is_settled = False
+        self._is_skipping = False
+        """Whether the rings were passed over, and must be built anew."""
         self.sides: list[RingSide] = []
         for bound in (query.left, query.right):
             basic = join_basic_windows(bound.window)
@@ -114,6 +121,11 @@ class JoinOperator(Operator):
             return
         self._arrivals += sum(len(arrived) for arrived in arrivals)
         self._answer(list(self._pairs(*arrivals)))
+        if self._is_skipping:
+            self._is_skipping = False
+            for side in self.sides:
+                side.forget()
+            self.replay()
         for side in self.sides:
             side.trim()
         self._settle()
@@ -136,6 +148,9 @@ class JoinOperator(Operator):
             for place, (side, arrived) in enumerate(zip(self.sides, (left, right)))
         ]
         ends = np.flatnonzero((np.diff(numbers[0]) != 0) | (np.diff(numbers[1]) != 0)) + 1
+        if len(ends) > MOST_TURNS:
+            yield from self._pairs_in_bulk((left, right), ranks, before, numbers)
+            return
         for begin, end in zip([0, *ends.tolist()], [*ends.tolist(), len(times)]):
             parts = []
             for place, (side, arrived) in enumerate(zip(self.sides, (left, right))):
@@ -148,6 +163,20 @@ class JoinOperator(Operator):
             for place, arrived in enumerate((left, right)):
                 if parts[place].start < parts[place].stop:
                     yield self._probe(place, arrived, parts[place], ranks[place], before[place])
+
+    def _pairs_in_bulk(
+        self, arrivals: tuple[Arrivals, Arrivals], ranks: list[Ints], before: list[Ints], numbers: list[Ints]
+    ) -> Iterator[_Pairs]:
+        """The same pairs from both sides sorted by key; then the rings are built from what they must hold."""
+        joined = BulkJoin(self.sides, index_type(self._key_type))
+        for place, arrived in enumerate(arrivals):
+            arrival, own, rows = joined.pairs(place, arrived, before[place])
+            arrival = arrived.with_key[arrival]
+            pair = (own, rows) if place == 0 else (rows, own)
+            yield _Pairs(ranks[place][arrival], arrived.times_us[arrival], *pair)
+        for place, side in enumerate(self.sides):
+            side.skip_to(int(numbers[place][0]), int(numbers[place][-1]))
+        self._is_skipping = True
 
     def _probe(self, place: int, arrived: Arrivals, part: slice, ranks: Ints, before: Ints) -> _Pairs:
         """The pairs of some arrivals of one side, each with the events that came before it on the other."""

@@ -108,6 +108,19 @@ class RingSide:
             self.attached += number - self.filling
         self.filling = number if self.filling is None else max(number, self.filling)
 
+    def skip_to(self, first: int, number: int) -> None:
+        """Let a basic window fill without turning the ring; `first` is the one that fills if none does yet."""
+        filling = first if self.filling is None else self.filling
+        self.attached += max(0, number - filling)
+        self.filling = max(number, filling)
+
+    def forget(self) -> None:
+        """Drop tuples of basic windows that the ring does not hold any more."""
+        if self.rows is not None and self.filling is not None:
+            tick = np.asarray(self.rows.column(POSITION if self.counts_rows else TIME))
+            oldest = (self.filling - self.basic.count) * self.basic.length
+            self.rows = self.rows.slice(int(np.searchsorted(tick, oldest))).combine_chunks()
+
     def reaches(self, arrival_us: Ints, before: Ints, rows: Ints) -> Bools:
         """Which rows came before an arrival and lie in the window looked back from it.
 

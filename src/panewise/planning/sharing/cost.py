@@ -20,16 +20,30 @@ class Weights:
     """What an operation costs: adding one event to a partial, and combining one partial into an instance.
 
     The paper counts both as 1. Measured weights depend on the aggregate and on the machine, so the caller gives them
-    (see `panewise.planning.calibration`); `source` says where they come from.
+    (see `panewise.planning.calibration`); `source` says where they come from. Beyond the paper, `edge` is what each
+    edge of a tree costs by itself, whatever its queries: where windows close one by one, that is to close them. The
+    last four are in combines, and say what trees of the engine cost beside theirs (see `panewise.planning.cost`);
+    methods of sharing know them as a part of `edge` and of what a tree is fed.
     """
 
     event: float = 1.0
     combine: float = 1.0
+    edge: float = 0.0
     source: str = field(default="", compare=False)
+    feed: float = 8.0
+    """What feeding a partial to a tree costs: it is sorted in and put together with its fragment."""
+    tree: float = 1_500.0
+    """What a tree costs by itself at each step of the stream, a push and an advance."""
+    closing: float = 15_000.0
+    """What it costs by itself to close windows of a tree, at each edge."""
+    window: float = 2_000.0
+    """What each window costs by itself when it closes."""
 
     def __post_init__(self) -> None:
         if not (self.event > 0 and self.combine > 0):
             raise ArgumentError(f"weights must be positive, got {self.event} and {self.combine}")
+        if min(self.edge, self.feed, self.tree, self.closing, self.window) < 0:
+            raise ArgumentError(f"weights must not be negative, got {self}")
 
 
 UNIT_WEIGHTS = Weights()
@@ -42,7 +56,7 @@ def tree_cost(rate: float, edge_rate: float, factor: float, weights: Weights = U
     >>> round(tree_cost(1.2, 1 / 4, 16 / 4 + 8 / 4), 2)
     2.7
     """
-    return weights.event * rate + weights.combine * edge_rate * factor
+    return weights.event * rate + edge_rate * (weights.combine * factor + weights.edge)
 
 
 def merge_benefit(

@@ -49,6 +49,6 @@ class Exhaustive:
         if options.is_sample:
             # Only what classes share is an estimate.
             rates += is_member @ (space.rates - rates[single])
-        costs = options.event_cost + options.combine * rates * (is_member @ classes.factors)
+        costs = options.event_cost + rates * (options.combine * (is_member @ classes.factors) + options.edge)
         tree_of = kernels.best_partition(costs, size)
         return SharingPlan.of(self.name, queries, tree_of[classes.class_of], rate, weights)

@@ -141,7 +141,7 @@ def _regrouped(best: FactorPlan) -> Iterable[SharingPlan]:
     fine = _candidates([plan.queries.classes])
     for base in dict.fromkeys((*best.bases, *fine)):
         combine = plan.weights.combine
-        grouped = WeaveShare().share(plan.queries, base.edge_rate, Weights(combine, combine))
+        grouped = WeaveShare().share(plan.queries, base.edge_rate, Weights(combine, combine, plan.weights.edge))
         if grouped.tree_of.tolist() != plan.tree_of.tolist():
             yield SharingPlan.of(plan.method, plan.queries, grouped.tree_of, plan.rate, plan.weights, grouped.work)
 

@@ -36,11 +36,13 @@ class _Tree:
         self.count = _count(self.edges)
 
 
-def share_few(windows: Sequence[Sequence[int]], rate: float, visits: Sequence[float] | None = None) -> list[int] | None:
+def share_few(
+    windows: Sequence[Sequence[int]], rate: float, visits: Sequence[float] | None = None, edge: float = 0.0
+) -> list[int] | None:
     """The tree of each window, given by range, slide and maybe offset; None if there are too many.
 
     `rate` is inputs a unit. `visits` tells how many combines a fragment costs each window, range over slide if it is
-    not given.
+    not given; `edge` how many an edge of a tree costs by itself.
 
     >>> share_few([(16, 4), (10, 5), (8, 4)], 1.2)
     [0, 1, 0]
@@ -56,7 +58,7 @@ def share_few(windows: Sequence[Sequence[int]], rate: float, visits: Sequence[fl
     for combines, place in zip(visits, places):
         visits_of[place] += combines
     trees = [_Tree({place}, edges[place], visits_of[place]) for place in range(len(edges))]
-    search = _Search(edges, visits_of, rate * period)
+    search = _Search(edges, visits_of, rate * period, edge)
     search.merge(trees)
     search.move(trees)
     # Numbered by their first windows.
@@ -83,10 +85,12 @@ class _Search:
     visits_of: list[float]
     input: float
     """What feeding a tree costs in one period."""
+    edge: float
+    """What an edge of a tree costs by itself."""
 
     def cost(self, edges: int, visits: float) -> float:
         """The cost of a tree with some number of edges in a period."""
-        return self.input + edges * visits
+        return self.input + edges * (visits + self.edge)
 
     def gain(self, one: _Tree, other: _Tree) -> float:
         apart = self.cost(one.count, one.visits) + self.cost(other.count, other.visits)

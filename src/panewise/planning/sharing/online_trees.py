@@ -44,6 +44,7 @@ class OnlineTrees:
         self.sampled = len(table)
         self._event_cost = weights.event * rate
         self._combine = weights.combine
+        self._edge = weights.edge
         self._words = -(-instants.bits // 64)
         self._unit = instants.bit_rate / instants.grid
         self._scratch = np.zeros(max(instants.bits, 1), np.int32)
@@ -88,8 +89,8 @@ class OnlineTrees:
     @property
     def cost(self) -> float:
         """Operations per unit of all trees."""
-        combines = float(online_bits.total(self._rates, self._factors, self._rows))
-        return self._event_cost * len(self) + self._combine * combines
+        combines, edges = online_bits.totals(self._rates, self._factors, self._rows)
+        return self._event_cost * len(self) + self._combine * float(combines) + self._edge * float(edges)
 
     def add(self, edges: Edges, fold: int) -> None:
         """Weave in a query: into the tree that has its edges, or where it saves most."""
@@ -140,6 +141,7 @@ class OnlineTrees:
                     self._unit,
                     self._event_cost,
                     self._combine,
+                    self._edge,
                     row,
                 )
             )

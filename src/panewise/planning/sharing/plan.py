@@ -63,7 +63,8 @@ class SharingPlan:
     @property
     def tree_costs(self) -> Floats:
         """Operations per unit of each tree."""
-        return self.weights.event * self.rate + self.weights.combine * self.edge_rates * self.factors
+        by_edge = self.weights.combine * self.factors + self.weights.edge
+        return self.weights.event * self.rate + self.edge_rates * by_edge
 
     @cached_property
     def cost(self) -> float:
@@ -76,17 +77,18 @@ class SharingPlan:
         lower = upper = self.cost
         for tree in np.flatnonzero(~self.is_exact).tolist():
             bounds = union_bounds(self._edge_sets(tree))
-            weight = self.weights.combine * self.factors[tree]
+            weight = self.weights.combine * self.factors[tree] + self.weights.edge
             lower -= weight * (self.edge_rates[tree] - float(bounds.lower))
             upper += weight * (float(bounds.upper) - self.edge_rates[tree])
         return float(lower), float(upper)
 
     @property
     def query_costs(self) -> Floats:
-        """Each query's share of the cost: an equal part of its tree's events, and its own combines."""
+        """Each query's share of the cost: an equal part of its tree's events and edges, and its own combines."""
         sizes = np.bincount(self.tree_of, minlength=len(self))
-        events = (self.weights.event * self.rate / sizes)[self.tree_of]
-        return np.asarray(events + self.weights.combine * self.edge_rates[self.tree_of] * self.queries.fold_factors)
+        in_common = self.weights.event * self.rate + self.weights.edge * self.edge_rates
+        combines = self.weights.combine * self.edge_rates[self.tree_of] * self.queries.fold_factors
+        return np.asarray((in_common / sizes)[self.tree_of] + combines)
 
     @cached_property
     def trees(self) -> list[Ints]:

@@ -101,6 +101,7 @@ class Space:
         return tree_weaving.Options(
             event_cost=float(weights.event * rate * self.instants.grid),
             combine=float(weights.combine),
+            edge=float(weights.edge),
             bit_rate=self.instants.bit_rate,
             is_sample=self.instants.is_sample,
             direct_bits=self.instants.direct_bits,
@@ -174,8 +175,8 @@ class Space:
         members = np.argsort(numbers, kind="stable")
         starts = np.concatenate([[0], np.cumsum(sizes)])
         rates = self.instants.union_rates(self.classes, members, starts) * self.instants.grid
-        combines = rates * sums_of(numbers, self.classes.factors, len(sizes))
-        return float(options.event_cost * len(sizes) + options.combine * combines.sum())
+        weights = options.combine * sums_of(numbers, self.classes.factors, len(sizes)) + options.edge
+        return float(options.event_cost * len(sizes) + (rates * weights).sum())
 
     def weave(self, trees: tree_weaving.Trees, options: tree_weaving.Options, *, insert_first: bool = False) -> Work:
         """Merge trees in place; with `insert_first` each is first inserted into the earlier tree that suits it best."""

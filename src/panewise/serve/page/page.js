@@ -417,20 +417,35 @@ $("key-value").addEventListener("change", chartKey);
 
 // The plan
 
+// Thousands of queries make a plan of a hundred thousand lines, which a browser lays out for seconds: it comes in parts.
+function inParts(button, items, size, show) {
+  let shown = 0;
+  const more = () => {
+    show(items.slice(shown, shown + size), shown);
+    shown = Math.min(items.length, shown + size);
+    button.hidden = shown === items.length;
+    button.textContent = `Show more: ${number.format(items.length - shown)} are left`;
+  };
+  button.onclick = more;
+  more();
+}
+const LINES = 500, TREES = 50;
 async function plan() {
   const found = await get("/v1/plan");
   const data = found.plan;
   $("plan-cost").textContent = `${data.trees.length} execution tree${data.trees.length === 1 ? "" : "s"}; ${number.format(Math.round(data.cost_per_s))} ${data.unit} a second, ${number.format(Math.round(data.no_share_per_s))} if each query were alone.`;
-  $("plan-text").textContent = found.text;
+  $("plan-text").replaceChildren();
+  inParts($("plan-more"), found.text.split("\n"), LINES, (lines) => $("plan-text").append(`${lines.join("\n")}\n`));
   $("work-empty").hidden = found.work.length > 0;
   $("work").hidden = !found.work.length;
-  $("work").tBodies[0].replaceChildren(...found.work.map((tree, place) => {
+  $("work").tBodies[0].replaceChildren();
+  inParts($("work-more"), found.work, TREES, (trees, first) => $("work").tBodies[0].append(...trees.map((tree, place) => {
     const line = make("tr");
-    line.append(make("td", `${place}: ${tree.stream} by ${tree.group_by.join(", ") || "nothing"}`));
+    line.append(make("td", `${first + place}: ${tree.stream} by ${tree.group_by.join(", ") || "nothing"}`));
     for (const value of [tree.queries, tree.groups, Math.round(tree.predicted_fed), tree.fed, Math.round(tree.predicted_folded), tree.folded])
       line.append(make("td", shown(value), "number"));
     return line;
-  }));
+  })));
   const picture = await (await ask("/v1/plan.svg")).blob();
   URL.revokeObjectURL($("picture").src);
   $("picture").src = URL.createObjectURL(picture);

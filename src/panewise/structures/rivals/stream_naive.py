@@ -1,7 +1,10 @@
 """The naive approach of STREAM (TR1536, section 2): a queue and an answer for each query, evaluated at every arrival.
 
-Nothing is shared, so it costs at least O(queries) an element and the memory of all windows together. It is the baseline
-for the measurements of TimeGram and OrderedSharing.
+Invariant: each query has a queue of all elements in its window, and its answer over them.
+Cost: update windows (each queue takes the element), lookup 1, space the sum of all windows.
+Needs: a count, sum, mean, minimum or maximum. Source: TR1536, section 2.
+
+Nothing is shared. It is the baseline for the measurements of TimeGram and OrderedSharing.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from panewise.aggregates.types import Type
 from panewise.errors import StructureError, WindowError
 from panewise.kernels.stream_naive import COUNT, MAX, MIN, SUM, arrive, moved
 from panewise.structures.lifting import lift_values
-from panewise.structures.sheet import Cost, DataSheet, Lookups
+from panewise.structures.sheet import Cost, DataSheet, Described, Lookups
 
 Ints = npt.NDArray[np.int64]
 Elements = npt.NDArray[Any]
@@ -33,7 +36,7 @@ _FOLDS = {Kind.ROWS: COUNT, Kind.COUNT: COUNT, Kind.SUM_INT: SUM, Kind.MAX: MAX,
 """What the kernel folds for each component."""
 
 
-class StreamNaive:
+class StreamNaive(Described):
     """COUNT, SUM, AVG, MAX or MIN over windows of the newest elements, or (`timed`) of the newest microseconds.
 
     Each query is one entry of `windows`, equal ones too. A query that is added later begins with an empty queue.
@@ -76,16 +79,6 @@ class StreamNaive:
         self._greatest = 0.0
         if type is not None:
             self._open(type)
-
-    @property
-    def name(self) -> str:
-        """The name on its data sheet."""
-        return self.sheet.name
-
-    @property
-    def type(self) -> Type | None:
-        """The type of the values; None until it is given or the first values come."""
-        return self._type
 
     @property
     def windows(self) -> list[int]:
