@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
+from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.families import WINDOW_END
 from panewise.engine.lookup import arrays_of, nothing, of_intervals, over_nothing, structure_arrays
 from panewise.engine.names import refuse_sessions
@@ -33,6 +34,7 @@ from panewise.engine.on_demand.scalars import Answer
 from panewise.engine.on_demand.served import Keys, labelled_aggregates
 from panewise.engine.one_row import PlainRow
 from panewise.engine.overflows import Overflows
+from panewise.engine.several_windows import SeveralWindows
 from panewise.engine.tables import KeyTable
 from panewise.engine.wide_columns import WINDOW_START
 from panewise.engine.wide_tables import lookup_table
@@ -52,6 +54,7 @@ from panewise.spark.client_log import ClientLog
 from panewise.spark.lookup_folder import FolderJobs
 from panewise.spark.lookup_plan import Covered, Lookup
 from panewise.spark.lookup_state import LookupState
+from panewise.spark.lookup_store import LookupStore
 from panewise.spark.slot_file import NO_BATCH
 from panewise.spark.slot_intervals import SlotIntervals
 from panewise.spark.slot_reader import FellBehindError
@@ -515,11 +518,6 @@ class LookupClient:
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
             raise UnknownNameError(f"{self._folder}: no query named {query!r}; {hint}")
         refuse_sessions(lookup.query)
-        if lookup.query.has_own_windows:
-            raise NotOnSparkError(
-                f"query {query}: lookups on Spark answer one window for all aggregates, and OVER gives them windows of "
-                f"their own; read its answers from the job, or write a query for each window"
-            )
         at_us = None if at is None else to_microseconds(at, "`at`")
         stream = lookup.query.stream
         if not lookup.is_sliding:
@@ -541,7 +539,8 @@ class LookupClient:
 
     def _structured(self, lookup: Lookup, covered: Covered, groups: int | None) -> AskedStructures | None:
         """The structures that answer a lookup of some groups or of all; None if partials are read."""
-        return self._structures.asked(self._state, lookup, covered, groups)
+        # Structures answer one window of a query.
+        return None if lookup.query.has_own_windows else self._structures.asked(self._state, lookup, covered, groups)
 
     def _answers(
         self, lookup: Lookup, covered: Covered, keys: Keys | None, asked: AskedStructures | None
@@ -574,7 +573,7 @@ class LookupClient:
             names = store.tree.group_by
             numbers = store.find([keys[name] for name in names], len(keys[names[0]]))
             wanted = np.unique(numbers[numbers >= 0])
-        closed = store.fold(lookup.planned, wanted, covered.from_slot, covered.to_slot, covered.instance)
+        closed = _folded(store, lookup, covered, wanted)
         size = len(closed)
         if size:
             return closed.answers(np.full(size, covered.start_us), np.full(size, covered.end_us))
@@ -634,6 +633,19 @@ class LookupClient:
         table = lookup_table(_stream(lookup), self._answers(lookup, covered, columns, asked))
         times = {WINDOW_START: covered.start_us, WINDOW_END: covered.end_us}
         return {**table.to_pylist()[0], **times} if table.num_rows else None
+
+
+def _folded(store: LookupStore, lookup: Lookup, covered: Covered, wanted: Ints | None) -> ClosedWindows:
+    """The window of some keys or of all; with windows of single aggregates, all of these, which end together."""
+    closed = store.fold(lookup.planned, wanted, covered.from_slot, covered.to_slot, covered.instance)
+    if not lookup.query.has_own_windows:
+        return closed
+    folds = {lookup.query.window: closed.fold}
+    for window in lookup.planned.windows:
+        other = lookup.ending_with(window, covered)
+        folds[window] = store.fold(lookup.planned, wanted, other.from_slot, other.to_slot, other.instance).fold
+    several = SeveralWindows.of(lookup.planned, {window: fold for window, fold in folds.items() if not fold.is_empty})
+    return closed if several is None else ClosedWindows(lookup.planned, several)
 
 
 def _stream(lookup: Lookup) -> Stream:

@@ -14,7 +14,7 @@ from panewise.planning.optimize import components_of
 from panewise.planning.trees import PlannedQuery, Tree
 from panewise.spark.fed_bases import FedBase
 from panewise.spark.job import Job
-from panewise.windows import TimeWindow
+from panewise.windows import TimeWindow, Window
 from panewise.windows.cuts import EVERY_SLOT, Cuts
 from panewise.windows.instances import ends_of, last_ending, starts_of
 from panewise.windows.slots import spans_in_slots
@@ -82,6 +82,13 @@ class Lookup:
             first, end - window.right_us // slot_us, first, instant - window.left_us, instant - window.right_us
         )
 
+    def ending_with(self, window: Window, covered: Covered) -> Covered:
+        """What another window of a sliding query covers, which ends with the one that is asked for."""
+        slot_us = self.family.fed.base.granularity
+        instance = last_ending(window, covered.end_us)
+        start, end = starts_of(window, instance), ends_of(window, instance)
+        return Covered(start // slot_us, end // slot_us, instance, start, end)
+
 
 def lookups_of(job: Job) -> dict[str, Lookup]:
     """How lookups answer each query, by name."""
@@ -105,7 +112,7 @@ def lookups_of(job: Job) -> dict[str, Lookup]:
 def _tree(fed: FedBase, group_by: tuple[str, ...], queries: Iterable[PlannedQuery]) -> Tree:
     """One tree for all queries of a family."""
     base, queries = fed.base, tuple(queries)
-    windows = {planned.query.window for planned in queries}
+    windows = {window for planned in queries for window in planned.windows}
     spans = [span for window in windows for span in spans_in_slots(window, base.granularity)]
     return Tree(
         number=base.number,

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from panewise.errors import PanewiseError, TooManyQueriesError
 from panewise.planning.sharing import EVERY_METHOD, Caps, Method, Queries, SharingPlan, Weights, merge_benefit, share
+from panewise.planning.sharing.cost import tree_cost
 from panewise.planning.sharing.exhaustive import Exhaustive
+from panewise.planning.sharing.few_windows import share_few
+from panewise.planning.sharing.incremental_weave_share import IncrementalWeaveShare
 from panewise.planning.sharing.insert_then_weave import InsertThenWeave
 from panewise.planning.sharing.instants import Instants
 from panewise.planning.sharing.local_search import LocalSearch
@@ -372,3 +375,25 @@ class TestPlans:
             share("shared", Queries.of([(1, 1)]), 0.0)
         with pytest.raises(ValueError, match="weights must be positive"):
             Weights(combine=0)
+
+
+def test_an_edge_may_cost_something_by_itself() -> None:
+    """Beyond the paper: what closing windows costs at each edge, whatever the queries."""
+    windows = [(16, 4), (10, 5), (8, 4), (12, 9), (6, 3)]
+    queries, weights = Queries.of(windows), Weights(edge=3.0)
+    best = share("exhaustive", queries, 1.2, weights)
+    for method in EVERY_METHOD:
+        plan = method.share(queries, 1.2, weights)
+        trees = zip(plan.edge_rates.tolist(), plan.factors.tolist(), strict=True)
+        assert plan.cost == pytest.approx(sum(tree_cost(1.2, *tree, weights) for tree in trees))
+        assert sum(plan.query_costs.tolist()) == pytest.approx(plan.cost)
+        assert plan.cost >= best.cost * (1 - 1e-9)
+    assert share("weave_share", queries, 1.2, weights).cost == pytest.approx(best.cost)
+    few = np.array(share_few(windows, 1.2, edge=3.0))
+    assert SharingPlan.of("few", queries, few, 1.2, weights).cost == pytest.approx(best.cost)
+    online = IncrementalWeaveShare(1.2, weights, tolerance=np.inf)
+    for name, window in enumerate(windows):
+        online.add(name, window)
+    assert online.cost == pytest.approx(online.plan().cost)
+    # Edges that cost more pull queries together.
+    assert len(share("weave_share", queries, 0.01)) > len(share("weave_share", queries, 0.01, Weights(edge=100.0)))
