@@ -55,6 +55,8 @@ def closed_answers(
     _check(query, is_sliding=True)
     if type(query.window).__name__ == "TimeWindow":
         return _closed_time_windows(query, timestamp, events, watermark, previous)
+    if type(query.window).__name__ == "SessionWindow":
+        return _closed_sessions(query, timestamp, events, watermark, previous)
     return _closed_row_windows(query, timestamp, events, watermark, previous)
 
 
@@ -74,6 +76,37 @@ def _closed_time_windows(
         if closed and not closed_before:
             within = _Within(query.window, timestamp, k)
             answers += _answers_of_window(query, covered[k], start, end, within=within)
+    return answers
+
+
+def _closed_sessions(
+    query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
+) -> list[Answer]:
+    """A session closes when the watermark passes its end; if it is the first of several pieces, when that is known."""
+    gap, longest = query.window.gap_us, query.window.max_us
+    answers = []
+    kept = [
+        event for event in _by_time(events, timestamp) if query.where is None or evaluate(query.where, event) is True
+    ]
+    for group in _split(kept, query.group_by):
+        runs: list[list[Event]] = []
+        for event in group:
+            if not runs or event[timestamp] - runs[-1][-1][timestamp] > gap:
+                runs.append([])
+            runs[-1].append(event)
+        for run in runs:
+            first, end = run[0][timestamp], run[-1][timestamp] + gap
+            known = end if end - first <= longest else first + longest
+            pieces: dict[int, list[Event]] = defaultdict(list)
+            for event in run:
+                pieces[event[timestamp] // longest if end - first > longest else 0].append(event)
+            for cell, piece in pieces.items():
+                piece_end = piece[-1][timestamp] + gap
+                if end - first > longest:
+                    piece_end = min(piece_end, (cell + 1) * longest)
+                sure = max(piece_end, known)
+                if (watermark is None or sure < watermark) and (previous is None or sure >= previous):
+                    answers += _answers_of_window(query, piece, piece[0][timestamp], piece_end)
     return answers
 
 

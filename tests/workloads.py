@@ -36,7 +36,7 @@ from panewise.language.expressions import (
 )
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.workload import Workload
-from panewise.windows.window import RowWindow, TimeWindow, Window
+from panewise.windows.window import RowWindow, SessionWindow, TimeWindow, Window
 
 Value = bool | int | float | str | None
 Event = dict[str, Any]
@@ -47,6 +47,8 @@ ON_DEMAND = ("range", "range between", "rows", "rows between")
 EVERY_WINDOW = (*SLIDING, *ON_DEMAND)
 FORMS = ("offset", "cumulate", "own windows")
 """Forms of sliding windows over time that lookups on Spark and audits do not take, or not all of them."""
+SESSIONS = ("sessions",)
+"""Windows that lookups, training sets and audits do not take."""
 
 UNIT_US = 1_000_000
 """Ranges, slides and the span of events are counted in the stream's granularity, or in this if it has none."""
@@ -291,6 +293,9 @@ def draw_window(dice: Dice, stream: Stream, kind: str, group_by: Sequence[str]) 
         case "offset" | "own windows":
             slide = length(6)
             return TimeWindow(length(12), slide_us=slide, offset_us=dice.integer(0, (slide - 1) // unit) * unit)
+        case "sessions":
+            gap = length(4)
+            return SessionWindow(gap, gap + dice.integer(0, 12) * unit if stream.granularity_us else gap + length(12))
         case "cumulate":
             slide = length(6)
             offset = dice.integer(0, (slide - 1) // unit) * unit
@@ -311,7 +316,9 @@ def draw_window(dice: Dice, stream: Stream, kind: str, group_by: Sequence[str]) 
         case "rows between":
             right_rows = dice.integer(1, 5)
             return RowWindow(right_rows + dice.integer(1, 8), right_rows, partition_by=partition_by)
-    raise ValueError(f"no windows of the kind {kind!r}: choose from {(*EVERY_WINDOW, *FORMS, OF_SUBSTREAMS)}")
+    raise ValueError(
+        f"no windows of the kind {kind!r}: choose from {(*EVERY_WINDOW, *FORMS, OF_SUBSTREAMS, *SESSIONS)}"
+    )
 
 
 def draw_query(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.thoroughness import examples
-from tests.workloads import EVERY_WINDOW, FORMS, OF_SUBSTREAMS, events, workloads
+from tests.workloads import EVERY_WINDOW, FORMS, OF_SUBSTREAMS, SESSIONS, events, workloads
 
 import panewise
 from panewise.engine.columns import arrow_type
@@ -24,7 +24,7 @@ def as_table(stream: Stream, rows: list[dict]) -> pa.Table:
 @st.composite
 def programs(draw):
     """What trees cost, a workload, and steps: ("push", rows), ("advance", watermark) or ("lookup", query, at)."""
-    workload = draw(workloads(windows=(*EVERY_WINDOW, *FORMS, OF_SUBSTREAMS)))
+    workload = draw(workloads(windows=(*EVERY_WINDOW, *FORMS, OF_SUBSTREAMS, *SESSIONS)))
     (stream,) = workload.streams.values()
     rows = draw(events(stream))
     times = [row[stream.timestamp] for row in rows] or [0]

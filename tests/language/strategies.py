@@ -47,7 +47,7 @@ from panewise.language.row_queries import (
 )
 from panewise.language.typecheck import type_of
 from panewise.language.words import INDEXES, RINGS
-from panewise.windows import RowWindow, TimeWindow, Window
+from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window
 from panewise.windows.window import DAY_US
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -180,7 +180,9 @@ def windows(draw: st.DrawFn, granularity_us: int | None = None, keys: Sequence[s
         if form == "sliding":
             slide = draw(st.integers(1, 10**6))
             offset = unit * draw(st.just(0) | st.integers(0, slide - 1))
-            match draw(st.sampled_from(["plain", "plain", "grows", "zone"])):
+            match draw(st.sampled_from(["plain", "plain", "grows", "zone", "sessions"])):
+                case "sessions":
+                    return SessionWindow(unit * slide, unit * draw(st.integers(slide, 10**7)))
                 case "grows":
                     return TimeWindow(unit * slide * 3, slide_us=unit * slide, offset_us=offset, grows=True)
                 case "zone" if 1_800_000_000 % unit == 0:

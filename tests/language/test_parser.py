@@ -31,7 +31,7 @@ from panewise.language.printer import print_name
 from panewise.language.reader import apply, read
 from panewise.language.words import RESERVED, TYPES
 from panewise.language.workload import Workload
-from panewise.windows import RowWindow, TimeWindow, Window
+from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window
 
 SECOND, MINUTE, HOUR = 1_000_000, 60_000_000, 3_600_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, j BIGINT, n BIGINT, x DOUBLE, b BOOLEAN) TIMESTAMP BY t;\n"
@@ -89,6 +89,7 @@ def test_the_example_of_the_design_is_read() -> None:
         ("[RANGE 1 HOUR]", TimeWindow(HOUR)),
         ("[RANGE BETWEEN 1 HOUR PRECEDING AND 60 SECONDS PRECEDING]", TimeWindow(HOUR, MINUTE)),
         ("[RANGE BETWEEN 1 HOUR PRECEDING AND 0 SECONDS PRECEDING]", TimeWindow(HOUR)),
+        ("[SESSION GAP 60 SECONDS MAX 1 HOUR]", SessionWindow(MINUTE, HOUR)),
         ("[range 1.5 seconds slide 250 Milliseconds]", TimeWindow(1_500_000, slide_us=250_000)),
         ("[RANGE 1 WEEK SLIDE 1 DAY]", TimeWindow(168 * HOUR, slide_us=24 * HOUR)),
         ("[RANGE 5e-6 SECONDS]", TimeWindow(5)),

@@ -91,6 +91,7 @@ def test_each_shape_is_parsed_once_and_errors_keep_their_place() -> None:
     "form",
     [
         "SUM(x) FROM s [CUMULATE {} MINUTES SLIDE {} MINUTES]",
+        "SUM(x) FROM s [SESSION GAP {1} MINUTES MAX {0} MINUTES]",
         "SUM(x) FROM s [RANGE {} MINUTES SLIDE {} MINUTES OFFSET {} MINUTES]",
         "SUM(x) FROM s [RANGE {} DAYS SLIDE {} DAYS ALIGN TO TIME ZONE 'Europe/Berlin']",
         "SUM(x), MAX(x) OVER [RANGE {2} MINUTES] FROM s [RANGE {} MINUTES SLIDE {} MINUTES]",

@@ -50,10 +50,16 @@ def test_labels_carry_all_answers_to_the_last_stage() -> None:
     """Also those that are no words, which travel beside, and those of a stage that has no words."""
     columns = {
         name: AggregateColumn(name, kind, Attribute(name), "exact")
-        for name, kind in (("n", pa.int64()), ("name", pa.string()), ("last", pa.string()), ("mean", pa.float64()))
+        for name, kind in (
+            ("n", pa.int64()),
+            ("times", pa.list_(pa.timestamp("us", tz="UTC"))),
+            ("last", pa.string()),
+            ("mean", pa.float64()),
+        )
     }
-    answers = {"n": [1, None], "name": ["a", None], "last": [None, "b"], "mean": [0.5, 1.5]}
-    stages = [["n", "name"], ["last"], ["mean"]]
+    times = pa.array([[0, 1], None], columns["times"].kind).to_pylist()
+    answers = {"n": [1, None], "times": times, "last": [None, "b"], "mean": [0.5, 1.5]}
+    stages = [["n", "times"], ["last"], ["mean"]]
     table = pa.table({"label": [1, 2]})
     for number, names in enumerate(stages):
         earlier = [[columns[name] for name in some] for some in stages[:number]]
@@ -61,5 +67,13 @@ def test_labels_carry_all_answers_to_the_last_stage() -> None:
         mine = {columns[name]: pa.array(answers[name], columns[name].kind) for name in names}
         assert carried.names == table.column_names[1:]
         table = pa.table({"label": table["label"], **carried.with_answers(table, mine)})
+        if number == 0:
+            # Spark gives times in the zone of the session, and takes them in UTC.
+            place = table.schema.get_field_index("times")
+            zoned = table["times"].cast(pa.list_(pa.timestamp("us", tz="Europe/Berlin")))
+            table = table.set_column(place, "times", zoned)
         assert len(carried.fields(list(mine))) == len(table.column_names) - 1
+    assert {name: table.schema.field(name).type for name in columns} == {
+        name: column.kind for name, column in columns.items()
+    }
     assert table.drop_columns("label").to_pydict() == answers

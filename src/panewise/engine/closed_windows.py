@@ -32,6 +32,8 @@ from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_int, f
 from panewise.kernels.multisets import count_distinct, most_frequent, select_ranks
 from panewise.language.expressions import AggregateCall, Expression, aggregates_of
 from panewise.planning.trees import PlannedAggregate, PlannedQuery, StreamPlan
+from panewise.windows import Window
+from panewise.windows.instances import ends_of, starts_of
 
 if TYPE_CHECKING:
     from panewise.engine.packed_rows import PackedRows
@@ -178,6 +180,14 @@ class Folded(Lowering):
         is_wanted = np.zeros(len(self.groups.table), np.bool_)
         is_wanted[keys] = True
         return self.chosen(np.flatnonzero(is_wanted[self.keys]))
+
+    def bounds(self, window: Window) -> tuple[Ints, Ints]:
+        """Where each instance starts and ends."""
+        return starts_of(window, self.instances), ends_of(window, self.instances)
+
+    def needs_from(self, window: Window) -> Ints:
+        """From when on events must be known to be sure of each instance."""
+        return starts_of(window, self.instances)
 
     @abstractmethod
     def chosen(self, rows: Ints) -> Folded:

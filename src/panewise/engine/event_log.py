@@ -199,7 +199,7 @@ class EventLog:
 
     def covered(self, window: Window, at_us: int, since_us: int | None = None) -> Ints:
         """The rows of `events` that an on-demand window covers at a time; the query sees events from `since_us` on."""
-        if isinstance(window, TimeWindow) or not window.partition_by:
+        if not isinstance(window, RowWindow) or not window.partition_by:
             return np.arange(*self.covered_range(window, at_us, since_us))
         begin, count = self.seen_range(at_us, since_us)
         rank = self.rank_from_end(window.partition_by, count)
@@ -208,16 +208,15 @@ class EventLog:
 
     def covered_range(self, window: Window, at_us: int, since_us: int | None = None) -> tuple[int, int]:
         """Where the rows that a window without PARTITION BY covers begin and end."""
-        match window:
-            case TimeWindow():
-                self._need(at_us, at_us - window.left_us + 1, since_us)
-                times = self.times
-                first = int(times.searchsorted(at_us - window.left_us, side="right"))
-                last = int(times.searchsorted(at_us - window.right_us, side="right"))
-                return first, last
-            case RowWindow():
-                begin, count = self.seen_range(at_us, since_us)
-                return max(begin, count - window.left), max(begin, count - window.right)
+        if isinstance(window, RowWindow):
+            begin, count = self.seen_range(at_us, since_us)
+            return max(begin, count - window.left), max(begin, count - window.right)
+        assert isinstance(window, TimeWindow)
+        self._need(at_us, at_us - window.left_us + 1, since_us)
+        times = self.times
+        first = int(times.searchsorted(at_us - window.left_us, side="right"))
+        last = int(times.searchsorted(at_us - window.right_us, side="right"))
+        return first, last
 
     def seen_range(self, at_us: int, since_us: int | None = None) -> tuple[int, int]:
         """Where the rows that a query over rows sees up to a time begin and end."""

@@ -1,7 +1,8 @@
 """Families: queries whose answers fit into one table, a row per window end and group.
 
 Queries belong together if they read the same stream, group by the same attributes and report at the same instants (or
-positions): their slides are equal, and so are the ends of their windows modulo the slide, in the same time zone.
+positions): their slides are equal, and so are the ends of their windows modulo the slide, in the same time zone. Of
+sessions, the gap, MAX and WHERE are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from panewise.language.literals import print_duration
 from panewise.language.model import Query, SelectItem
 from panewise.language.printer import label_of
-from panewise.windows import RowWindow, Window
+from panewise.windows import RowWindow, SessionWindow, Window
 from panewise.windows.instances import same_ends
 from panewise.windows.slots import lengths_of
 
@@ -47,7 +48,9 @@ def families_of(queries: Iterable[Query]) -> dict[str, Family]:
     """The families of some sliding queries, by name, in the order of their first queries."""
     found: dict[object, list[Query]] = {}
     for query in queries:
-        key = query.stream, frozenset(query.group_by), same_ends(query.window)
+        # Which events are in one session depends on WHERE.
+        sessions_of = query.where if isinstance(query.window, SessionWindow) else None
+        key = query.stream, frozenset(query.group_by), same_ends(query.window), sessions_of
         found.setdefault(key, []).append(query)
     families: dict[str, Family] = {}
     for members in found.values():
@@ -65,6 +68,8 @@ def _name_of(query: Query) -> str:
     words = [query.stream]
     if query.group_by:
         words.append("by_" + "_and_".join(query.group_by))
+    if isinstance(query.window, SessionWindow):
+        return re.sub(r"\W", "_", "_".join([*words, "sessions_of", _length_text(query.window, slide)]))
     words.append("every_" + _length_text(query.window, slide))
     if phase:
         words.append("from_" + _length_text(query.window, phase))

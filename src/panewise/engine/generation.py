@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.asked import Asked
-from panewise.engine.changes import LastReport, last_instance, time_bounds
+from panewise.engine.changes import LastReport, last_instance
 from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.combine import Combiner
 from panewise.engine.projection import project
@@ -152,7 +152,7 @@ class TreeState:
             if exact_from is None or starts_of(window, closed.fold.first_instance) >= exact_from:
                 yield closed
                 continue
-            seen = closed.from_rows(np.flatnonzero(starts_of(window, closed.instances) >= exact_from))
+            seen = closed.from_rows(np.flatnonzero(closed.fold.needs_from(window) >= exact_from))
             if len(seen):
                 yield seen
 
@@ -167,6 +167,8 @@ class TreeState:
         windows = self.windows.union(planned.query.window for planned in self.waiting.values())
         oldest = oldest_slot_needed(windows, self.tree.granularity, closed)
         self.store.evict(oldest)
+        if self.tree.session_gap_us:
+            self.store.evict_sessions(closed)
         self.has_lost_window = False
         self.held_from = max(oldest * self.tree.granularity, self.held_from if self.held_from is not None else -(2**63))
 
@@ -396,7 +398,7 @@ def time_answers(
     for closed in decided(closing if seen is None else only_touched(closing, state.asked, seen, together, until_us)):
         if closed.fold is not fold:
             fold = closed.fold
-            starts, ends = time_bounds(closed.planned.query.window, closed.instances)
+            starts, ends = fold.bounds(closed.planned.query.window)
         answers[closed.planned.query.name] = closed.answers(starts, ends)
     # Closing goes by predicate; answers go by query.
     if answers:

@@ -204,11 +204,11 @@ def nothing(call: AggregateCall, size: int) -> Lowered:
 
 def _covered_times(query: Query, at_us: int, times: Ints) -> tuple[int, int]:
     """Where the window starts and ends: its bounds in time, or the times of its first and last row."""
-    match query.window:
-        case TimeWindow():
-            return at_us - query.window.left_us, at_us - query.window.right_us
-        case RowWindow():
-            return (int(times[0]), int(times[-1])) if len(times) else (at_us, at_us)
+    window = query.window
+    if isinstance(window, RowWindow):
+        return (int(times[0]), int(times[-1])) if len(times) else (at_us, at_us)
+    assert isinstance(window, TimeWindow)
+    return at_us - window.left_us, at_us - window.right_us
 
 
 def _times(

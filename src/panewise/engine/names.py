@@ -8,6 +8,7 @@ from panewise.errors import ArgumentError, QueryKindError, UnknownNameError
 from panewise.language.model import Query
 from panewise.language.row_queries import RowQuery
 from panewise.language.workload import Workload
+from panewise.windows import SessionWindow
 
 
 def text_of(name: object, what: str) -> str:
@@ -40,6 +41,15 @@ def on_demand_query(workload: Workload, name: str) -> Query:
             f"query {name} slides, so its answers come from advance(); for lookups, write its window without SLIDE"
         )
     return query
+
+
+def refuse_sessions(query: Query) -> None:
+    """Refuse to look up a query of sessions: each group has its own, and none covers a time that somebody names."""
+    if isinstance(query.window, SessionWindow):
+        raise QueryKindError(
+            f"query {query.name} is of sessions, which are reported as they close and not looked up; read its answers, "
+            f"or look up a query with a RANGE"
+        )
 
 
 def row_query(workload: Workload, name: str) -> RowQuery:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from panewise.engine.stream_state import StreamState
 from panewise.language.literals import print_duration
 from panewise.language.model import Query
-from panewise.windows import RowWindow, TimeWindow
+from panewise.windows import RowWindow, SessionWindow, TimeWindow
 from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.instances import ends_of, last_ending, last_starting, starts_of
 from panewise.windows.slots import lengths_of
@@ -62,7 +62,7 @@ def why_nothing_closed(state: StreamState) -> str:
     watermark_us = state.watermark_us
     if state.newest_us is None or watermark_us is None:
         return upcoming.why
-    if watermark_us == END_OF_STREAM and not any(isinstance(query.window, TimeWindow) for query in _sliding(state)):
+    if watermark_us == END_OF_STREAM and all(isinstance(query.window, RowWindow) for query in _sliding(state)):
         rows, query = min(_rows_missing(state, _sliding(state)))
         return f"the stream has ended, and query {query} needs {rows:,} more events to fill a window"
     if upcoming.query is None:
@@ -92,6 +92,11 @@ def _ends(state: StreamState, queries: list[Query]) -> Iterator[tuple[int, str]]
     assert state.newest_us is not None
     assert state.oldest_us is not None
     for query in queries:
+        if isinstance(query.window, SessionWindow):
+            # That of the newest event; sessions of other groups may end before.
+            end_us = state.newest_us + query.window.gap_us
+            if state.closed_us is None or end_us >= state.closed_us:
+                yield end_us, query.name
         if not isinstance(query.window, TimeWindow):
             continue
         window = query.window

@@ -96,6 +96,12 @@ class Runs:
             self._runs = [PackedRows(rows.merged(self._components))]
         return self._runs[0]
 
+    def keep(self, rows: npt.NDArray[np.int64], empty: Rows) -> int:
+        """Hold only some rows of those that are one run; returns how many others there were."""
+        run = self.as_one(empty)
+        self._runs = [PackedRows(run.unpacked(rows))] if len(rows) else []
+        return len(run) - len(rows)
+
     def compact(self, empty: Rows) -> None:
         """Keep only held rows, and each key, slot and shard once."""
         slots = np.concatenate([np.unique(run.place_slots) for run in self._runs]) if self._runs else np.empty(0)

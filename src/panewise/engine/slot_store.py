@@ -36,6 +36,7 @@ from panewise.engine.packed_rows import NO_END, NO_SLOT, PackedRows
 from panewise.engine.picked_rows import PredicateRows
 from panewise.engine.rows import Multisets, Rows
 from panewise.engine.runs import Runs
+from panewise.engine.sessions import SessionRows
 from panewise.engine.several_windows import SeveralWindows
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
@@ -43,7 +44,8 @@ from panewise.kernels.instances import closed_instances, listed_instances
 from panewise.planning.cost import MOVED_ROWS
 from panewise.planning.memory import FEWEST_KEPT
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan, Tree
-from panewise.windows import TimeWindow, Window
+from panewise.windows import SessionWindow, TimeWindow, Window
+from panewise.windows.clock import END_OF_STREAM, FIRST_US
 from panewise.windows.instances import ends_of, instances_closed, last_ending, last_starting, starts_of
 from panewise.windows.slots import lengths_in_slots
 
@@ -140,6 +142,8 @@ class SlotStore:
         """Of each predicate, the windows that move."""
         self._asked: Asked | None = None
         """What queries asked when windows last closed."""
+        self._has_ended_sessions = False
+        """Whether sessions closed since rows were last looked through for those that have ended."""
         self.fed = 0
         """How many partials were taken in."""
         self.folded = 0
@@ -224,6 +228,9 @@ class SlotStore:
         self._settle()
         closing = self._covering(ending)
         self.closings += 1
+        if self.tree.session_gap_us:
+            yield from self._sessions(asked, closing, after, until, may_pass=may_pass)
+            return
         self._forget_windows(asked)
         edges = self._edges(closing) if keys is None else None
         reading = RowReading()
@@ -250,6 +257,44 @@ class SlotStore:
                 several = SeveralWindows.of(planned, kept)
                 if several is not None:
                     yield ClosedWindows(planned, several)
+
+    def _sessions(
+        self, asked: Asked, closing: Closing, after: int | None, until: int | None, *, may_pass: bool
+    ) -> Iterator[ClosedWindows]:
+        """The sessions of each query that close in (after, until]."""
+        after_us, until_us = FIRST_US if after is None else after, END_OF_STREAM if until is None else until
+        groups = Groups(self.tree.group_by, self._keys)
+        for predicate, windows in asked.by_predicate.items():
+            here = [window for window in windows if isinstance(window, SessionWindow) and window in closing]
+            if not here:
+                continue
+            rows = SessionRows(self._view(predicate), self._event_times)
+            for window, fold in rows.folds(here, after_us, until_us, self.plan, groups):
+                if fold.is_empty:
+                    continue
+                self._has_ended_sessions = True
+                self.folded += len(fold)
+                start = int(fold.starts_us.max())
+                self.last_start = start if self.last_start is None else max(start, self.last_start)
+                queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
+                yield from (ClosedWindows(planned, fold) for planned in queries)
+
+    def evict_sessions(self, closed_us: int) -> None:
+        """Forget the rows that no event from a time on can be near to, once they are the larger part."""
+        if not self._has_ended_sessions:
+            return
+        self._has_ended_sessions = False
+        self._settle()
+        # Events of the slot that the time lies in may still come.
+        open_us = closed_us // self.tree.granularity * self.tree.granularity
+        rows = SessionRows(self._view(None), self._event_times).open(self.tree.session_gap_us, open_us)
+        if 2 * len(rows) < self._runs.live_rows:
+            self._left += self._runs.keep(rows, self._to_rows([]))
+
+    @property
+    def _event_times(self) -> int:
+        """The place of the event times among the inputs, in a tree of sessions."""
+        return next(planned.times for planned in self.tree.queries if planned.times is not None)
 
     def numbers_of(self, groups: Groups, keys: Ints) -> Ints:
         """The numbers here of some groups of another table, rising; groups that are not here have none."""

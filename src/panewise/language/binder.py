@@ -31,6 +31,7 @@ from panewise.language.top_k import check_length, written_out
 from panewise.language.typecheck import expect_condition, type_of, unknown_attribute, written
 from panewise.language.words import STRUCTURES, TIMEGRAM
 from panewise.language.workload import Workload
+from panewise.windows import SessionWindow
 
 
 def bind(statements: Iterable[Statement], text: str, onto: Workload | None = None) -> Workload:
@@ -205,6 +206,10 @@ def _check_window(statement: CreateQuery, stream: Stream, group_by: tuple[str, .
     clause = statement.source.window
     assert clause is not None  # without one it is a row query
     check_granularity(clause, stream)
+    if isinstance(clause.window, SessionWindow) and stream.correct_us:
+        hint = "a late event could join sessions that were reported: declare a stream without it for this query"
+        message = f"{shortened(stream.name)} has ON LATE CORRECT, and sessions are not corrected"
+        raise PlacedError(message, clause.durations[0].span, hint)
     refuse_duplicates(clause.partition_by, "PARTITION BY attribute")
     for name in clause.partition_by:
         type_of(Attribute(name.text, span=name.span), stream.attributes)

@@ -71,6 +71,7 @@ from panewise.language.window_clauses import (
     range_window,
     rows_between,
     rows_window,
+    session_window,
     slide_alone,
 )
 from panewise.language.words import TYPE_HINTS, TYPES
@@ -290,6 +291,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
 
     def rows_between(self, parts: list[Any]) -> WindowClause:
         return rows_between(*parts[1:])
+
+    def session_window(self, parts: list[Any]) -> WindowClause:
+        word, gap, longest = parts
+        return session_window(gap, longest, span_of(word))
 
     def partition_window(self, parts: list[Any]) -> WindowClause:
         _, names, clause = parts

@@ -26,7 +26,7 @@ _HINTS = {
     "HOPPING": _WINDOWS,
     "SLIDING": _WINDOWS,
     "CUMULATE": "a window stands in brackets behind its stream: s [CUMULATE 1 DAY SLIDE 1 HOUR]",
-    "SESSION": f"there are no windows by session; {_WINDOWS}",
+    "SESSION": "a window stands in brackets behind its stream: s [SESSION GAP 30 MINUTES MAX 1 DAY]",
     "OVER": "OVER stands behind an aggregate: SUM(x) OVER [RANGE 1 HOUR], in a query FROM s SLIDE 5 MINUTES",
     "LIMIT": f"LIMIT is for ORDER BY over rows; {NO_ORDER}",
     "FOR": "write the delay alone: WATERMARK 5 SECONDS",

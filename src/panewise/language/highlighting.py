@@ -25,14 +25,14 @@ COMPARE = r"<=|>=|<>|!=|=|<|>|\+|-|\*|/|%"
 
 
 def keywords() -> tuple[str, ...]:
-    """The words of the grammar, in capitals, without constants.
+    """The words of the grammar, in capitals, without constants and without MAX, which is an aggregate first.
 
     >>> "SELECT" in keywords(), "SUM" in keywords()
     (True, False)
     """
     grammar = files("panewise.language").joinpath("grammar.lark").read_text(encoding="utf-8")
     found = {word.upper() for word in _TERMINAL.findall(grammar)}.union(FOR_EACH)
-    return tuple(sorted(found.difference(CONSTANTS)))
+    return tuple(sorted(found.difference(CONSTANTS, functions())))
 
 
 def called() -> tuple[str, ...]:

@@ -52,7 +52,7 @@ from panewise.language.row_queries import (
     ValueQuery,
 )
 from panewise.language.words import RESERVED
-from panewise.windows import TimeWindow, Window
+from panewise.windows import SessionWindow, TimeWindow, Window
 
 # How tightly a form binds; an operand that binds less tightly than its place asks for gets parentheses.
 _OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(1, 9)
@@ -190,6 +190,8 @@ def label_of(item: SelectItem | RowColumn) -> str:
 
 def print_window(window: Window) -> str:
     """A window with its brackets."""
+    if isinstance(window, SessionWindow):
+        return f"[SESSION GAP {print_duration(window.gap_us)} MAX {print_duration(window.max_us)}]"
     behind = ""
     if isinstance(window, TimeWindow):
         left, right = print_duration(window.left_us), print_duration(window.right_us)

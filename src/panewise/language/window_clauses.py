@@ -8,7 +8,7 @@ from panewise.language.expressions import Span
 from panewise.language.literals import MOST_ROWS, print_duration
 from panewise.language.source import PlacedError, hint_for, shortened
 from panewise.language.statements import Duration, Name, WindowClause
-from panewise.windows import RowWindow, TimeWindow, zones
+from panewise.windows import RowWindow, SessionWindow, TimeWindow, zones
 from panewise.windows.window import DAY_US
 
 Count = tuple[int, Span]
@@ -78,6 +78,19 @@ def rows_between(length: Count, end: Count) -> WindowClause:
         hint = "write the larger number first: BETWEEN 100 PRECEDING AND 10 PRECEDING"
         raise PlacedError(f"ROWS must begin before it ends, got {left} and {right}", span, hint)
     return WindowClause(RowWindow(left, right))
+
+
+def session_window(gap: Duration, longest: Duration | None, span: Span) -> WindowClause:
+    """`SESSION GAP g MAX m`."""
+    gap = _positive_duration("GAP", gap)
+    if longest is None:
+        hint = f"say how long a session may be, for instance SESSION GAP {print_duration(gap.us)} MAX 1 DAY"
+        raise PlacedError("sessions need a MAX: a group that never pauses would be kept forever", span, hint)
+    longest = _positive_duration("MAX", longest)
+    if longest.us < gap.us:
+        message = f"MAX {print_duration(longest.us)} is shorter than the GAP, {print_duration(gap.us)}"
+        raise PlacedError(message, longest.span, "a session of one event is already as long as the GAP")
+    return WindowClause(SessionWindow(gap.us, longest.us), (gap, longest))
 
 
 def partition_window(names: tuple[Name, ...], clause: WindowClause) -> WindowClause:

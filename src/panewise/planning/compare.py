@@ -99,7 +99,11 @@ class _FoldedTrees:
                 f"its {len(tree.windows)} windows take {self.prices.tree(tree, self.base):,.0f} a second together "
                 f"and {apart:,.0f} apart"
             )
-        others = [other for other in range(len(self.trees)) if other != place][:_MOST_COMPARED]
+        if tree.session_gap_us:
+            return "; ".join([*parts, "sessions have a tree of their own, which lets go of rows as they close"])
+        others = [other for other, one in enumerate(self.trees) if other != place and not one.session_gap_us][
+            :_MOST_COMPARED
+        ]
         losses = {other: self._loss(place, other) - feeding for other in others}
         if losses:
             nearest = min(losses, key=lambda other: losses[other])

@@ -11,7 +11,7 @@ place of events).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from math import gcd
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
-from panewise.language.expressions import AggregateCall, Expression
+from panewise.language.expressions import AggregateCall, Attribute, Expression
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.typecheck import type_of
 from panewise.language.workload import Workload
@@ -40,7 +40,7 @@ from panewise.planning.trees import (
     StreamPlan,
     Tree,
 )
-from panewise.windows import RowWindow, TimeWindow, Window, reports_by_substream
+from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window, reports_by_substream
 from panewise.windows.cuts import Cuts
 from panewise.windows.slots import granularity_of, spans_in_slots, spans_of
 
@@ -236,8 +236,11 @@ def plan_lookup(stream: Stream, query: Query) -> StreamPlan:
     return plan_stream(stream, [replace(query, window=ONE_SLOT)])
 
 
-def components_of(queries: Iterable[PlannedQuery], inputs: tuple[Type, ...]) -> tuple[Component, ...]:
-    """The components that some queries need together. ROWS is always among them: it tells that a window has events."""
+def components_of(queries: Collection[PlannedQuery], inputs: tuple[Type, ...]) -> tuple[Component, ...]:
+    """The components that some queries need together. ROWS is always among them: it tells that a window has events.
+
+    Sessions need the times of the first and the last event of each partial.
+    """
     found = {Component(Kind.ROWS): None}
     # Many queries have their aggregates in common, as one object.
     different = {id(planned.aggregates): planned.aggregates for planned in queries}
@@ -246,6 +249,8 @@ def components_of(queries: Iterable[PlannedQuery], inputs: tuple[Type, ...]) -> 
             if aggregate.input is not None:
                 kinds = CATALOGUE[aggregate.call.function].kinds(inputs[aggregate.input])
                 found.update({Component(kind, aggregate.input): None for kind in kinds})
+    for times in {planned.times for planned in queries if planned.times is not None}:
+        found.update({Component(Kind.MIN, times): None, Component(Kind.MAX, times): None})
     return tuple(found)
 
 
@@ -257,6 +262,8 @@ def fit(plan: StreamPlan, tree: Tree, query: Query) -> PlannedQuery | None:
     if any(length % tree.granularity for span in spans_of(query.window) for length in span):
         return None
     if not tree.cuts.holds(spans_in_slots(query.window, tree.granularity)):
+        return None
+    if not _keeps_sessions(tree, query.window):
         return None
     return _held(plan, tree, query)
 
@@ -356,7 +363,15 @@ def _may_unite(family: _AlikeQueries, prices: Prices, inputs: tuple[Type, ...]) 
 
 
 def _shared(family: _AlikeQueries, base: Base, prices: Prices, inputs: tuple[Type, ...]) -> list[list[PlannedQuery]]:
-    """The queries of each tree, by a method of sharing over the family's different windows."""
+    """The queries of each tree, by a method of sharing over the family's different windows.
+
+    Sessions have a tree of their own: its rows leave as soon as the sessions of the largest gap have closed.
+    """
+    sessions = [planned for planned in family.queries if isinstance(planned.query.window, SessionWindow)]
+    if sessions:
+        others = [planned for planned in family.queries if not isinstance(planned.query.window, SessionWindow)]
+        rest = replace(family, queries=others)
+        return [sessions, *(_shared(rest, base, prices, inputs) if others else [])]
     choice = _TreeChoice(family.windows, components_of(family.queries, inputs), base, family.group_by, prices)
     tree_of = dict(zip(family.windows, choice.trees()))
     parts: list[list[PlannedQuery]] = [[] for _ in range(max(tree_of.values()) + 1)]
@@ -463,10 +478,16 @@ def _clock(query: Query) -> Clock:
     return Clock.ROWS if isinstance(query.window, RowWindow) else Clock.TIME
 
 
+def _keeps_sessions(tree: Tree, window: Window) -> bool:
+    """Whether a tree keeps what a window needs: one of sessions keeps what may be near enough to later events."""
+    if not isinstance(window, SessionWindow):
+        return not tree.session_gap_us
+    return 0 < window.gap_us <= tree.session_gap_us
+
+
 def _granularity(stream: Stream, clock: Clock, queries: list[Query]) -> int:
     """One slot length for all bases of a clock, so that cutting events into slots depends on no tree."""
-    kind = TimeWindow if clock is Clock.TIME else RowWindow
-    common = granularity_of(query.window for query in queries if isinstance(query.window, kind))
+    common = granularity_of(query.window for query in queries if _clock(query) is clock)
     if clock is Clock.TIME and stream.granularity_us is not None:
         return gcd(common, stream.granularity_us)
     return common
@@ -490,7 +511,10 @@ class _Columns:
         predicate = None
         if query.where is not None:
             predicate = self.predicates.setdefault(query.where, len(self.predicates))
-        return PlannedQuery(query, predicate, self._aggregates(query))
+        times = None
+        if isinstance(query.window, SessionWindow):
+            times = self._place(Input(Attribute(self.stream.timestamp), Type.TIMESTAMP))
+        return PlannedQuery(query, predicate, self._aggregates(query), times)
 
     def _aggregates(self, query: Query) -> tuple[PlannedAggregate, ...]:
         if query.having is not None:
@@ -507,5 +531,7 @@ class _Columns:
             return PlannedAggregate(call, None)
         # An argument that is just NULL has no type; any will do, as no value is ever read.
         kind = type_of(call.argument, self.stream.attributes) or Type.BIGINT
-        column = Input(call.argument, kind)
-        return PlannedAggregate(call, self.inputs.setdefault(column, len(self.inputs)))
+        return PlannedAggregate(call, self._place(Input(call.argument, kind)))
+
+    def _place(self, column: Input) -> int:
+        return self.inputs.setdefault(column, len(self.inputs))

@@ -20,7 +20,7 @@ from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.names import WEAVE_SHARE
-from panewise.windows import Window
+from panewise.windows import SessionWindow, Window
 from panewise.windows.cuts import Cuts
 
 if TYPE_CHECKING:  # structures and indexes are loaded only for workloads that need them
@@ -61,11 +61,15 @@ class PlannedAggregate:
 
 @dataclass(frozen=True)
 class PlannedQuery:
-    """A query in its tree: the bit of its WHERE clause (None for no WHERE) and its aggregates."""
+    """A query in its tree: the bit of its WHERE clause (None for no WHERE) and its aggregates.
+
+    If it is of sessions, `times` is the place of the event times in the stream's list of inputs.
+    """
 
     query: Query
     predicate: int | None
     aggregates: tuple[PlannedAggregate, ...]
+    times: int | None = None
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -117,6 +121,11 @@ class Tree:
     def windows(self) -> tuple[Window, ...]:
         """The different windows of its queries."""
         return tuple(dict.fromkeys(window for planned in self.queries for window in planned.windows))
+
+    @cached_property
+    def session_gap_us(self) -> int:
+        """The largest gap of its sessions; 0 for a tree of other windows."""
+        return max((window.gap_us for window in self.windows if isinstance(window, SessionWindow)), default=0)
 
 
 @dataclass(frozen=True)

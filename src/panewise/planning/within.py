@@ -148,8 +148,8 @@ def _argument_type(stream: Stream, call: AggregateCall) -> Type | None:
 
 def _events(query: Query, rate: float) -> int:
     """How many events a lookup would read."""
-    match query.window:
-        case TimeWindow():
-            return max(1, int(rate * query.window.range_us / 1e6))
-        case RowWindow():
-            return query.window.rows
+    window = query.window
+    if isinstance(window, RowWindow):
+        return window.rows
+    assert isinstance(window, TimeWindow)
+    return max(1, int(rate * window.range_us / 1e6))

@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from panewise.engine.names import refuse_sessions
 from panewise.errors import ArgumentError, HistoryError, QueryKindError
 from panewise.language.model import Query
 from panewise.language.printer import print_name, print_query, print_row_query, print_window
@@ -235,6 +236,7 @@ class Application:
             query = bound_query(reader.workload, name)
             if not isinstance(query, Query) or isinstance(query.window, RowWindow):
                 raise QueryKindError(f"query {name} is over rows; it has no windows in time to show")
+            refuse_sessions(query)
             taken = keys_of(query, keys)
             if query.group_by and taken is None:
                 raise ArgumentError(f"query {name} groups by {', '.join(query.group_by)}; name one group in `keys`")

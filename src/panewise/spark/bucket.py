@@ -23,11 +23,12 @@ from panewise.engine.generation import TreeState, time_answers
 from panewise.engine.overflows import Overflows
 from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.language.model import Query
-from panewise.spark.fed_bases import FedBase, FedTree
+from panewise.spark.fed_bases import FedBase, FedTree, next_slot
 from panewise.spark.job import Job
 from panewise.spark.layouts import TableRows
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.tuple_bucket import TupleBucket
+from panewise.windows import SessionWindow
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.instances import ends_of, last_ending
 from panewise.windows.slots import most_lengths_of
@@ -251,7 +252,9 @@ class Bucket:
         """
         began = perf_counter_ns()
         state = self._trees[name]
-        answers = list(time_answers(state, self.closed_us, watermark_us, seen, self._together(state)))
+        after_us, until_us = (self._in_slots(name[0], time_us) for time_us in (self.closed_us, watermark_us))
+        assert until_us is not None
+        answers = list(time_answers(state, after_us, until_us, seen, self._together(state)))
         self._spent_ns[name] += perf_counter_ns() - began
         rows = sum(map(len, answers))
         if rows:
@@ -259,6 +262,13 @@ class Bucket:
             for answer in answers:
                 self._shares_ns[answer.query.name] += spent_ns * len(answer) // rows
         return answers
+
+    def _in_slots(self, base: int, time_us: int | None) -> int | None:
+        """The beginning of a time's slot, which may still get events; windows of fixed lengths end there anyway."""
+        if time_us is None or time_us == END_OF_STREAM:
+            return time_us
+        granularity = self._job.bases[base].base.granularity
+        return time_us // granularity * granularity
 
     def _together(self, state: TreeState) -> list[list[str]]:
         """The names of queries that stand in one table; in the long table each query stands by itself."""
@@ -299,6 +309,9 @@ class Bucket:
                 window = planned.query.window
                 if self.closed_us is None:
                     return -(2**63)
+                if isinstance(window, SessionWindow):
+                    ends.append(next_slot(self.closed_us + 1, state.tree.granularity))
+                    continue
                 ends.append(ends_of(window, last_ending(window, self.closed_us) + 1))
         return min(ends, default=None)
 
@@ -348,7 +361,8 @@ class Bucket:
         if self.closed_us is not None:
             answers: list[QueryAnswers] = []
             for name, _, tree in _named(self._job):
-                if name not in self._trees:
+                # No session is compared with the one before.
+                if name not in self._trees or tree.tree.session_gap_us:
                     continue
                 slide = max(most_lengths_of(planned.query.window)[1] for planned in tree.queries.values())
                 for answer in time_answers(self._trees[name], self.closed_us - slide, self.closed_us):

@@ -26,6 +26,7 @@ from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.families import WINDOW_END
 from panewise.engine.lookup import arrays_of, nothing, of_intervals, over_nothing, structure_arrays
+from panewise.engine.names import refuse_sessions
 from panewise.engine.on_demand.coverage import Coverage
 from panewise.engine.on_demand.keys import asked_times, key_columns
 from panewise.engine.on_demand.one_group import FoundOne
@@ -516,6 +517,7 @@ class LookupClient:
             near = get_close_matches(query, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
             raise UnknownNameError(f"{self._folder}: no query named {query!r}; {hint}")
+        refuse_sessions(lookup.query)
         at_us = None if at is None else to_microseconds(at, "`at`")
         stream = lookup.query.stream
         if not lookup.is_sliding:

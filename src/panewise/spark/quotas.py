@@ -13,7 +13,7 @@ from panewise.errors import QuotaError
 from panewise.language.literals import print_duration
 from panewise.language.model import Query
 from panewise.language.workload import Workload
-from panewise.windows import TimeWindow
+from panewise.windows import RowWindow
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Quotas:
 
     def _check_window(self, query: Query) -> None:
         window = query.window
-        if isinstance(window, TimeWindow):
+        if not isinstance(window, RowWindow):
             if self.range_us is not None and window.left_us > self.range_us:
                 raise QuotaError(
                     f"query {query.name} reaches {print_duration(window.left_us)} back, and the job's quota is "

@@ -345,7 +345,7 @@ class Carried:
 
     def with_answers(self, labels: pa.Table, mine: Mapping[AggregateColumn, pa.Array]) -> dict[str, pa.ChunkedArray]:
         """What stands in these columns."""
-        found = {name: labels.column(name) for name in self.names}
+        found = {name: _taken_back(labels.column(name)) for name in self.names}
         words = [column for column in mine if is_word(column.kind)]
         if not self.is_last:
             if words:
@@ -390,9 +390,7 @@ def answer_group(
         untimed = batch.column(stream.timestamp).null_count
         if untimed:
             raise EventsError(f"stream {stream.name}: {untimed} events have no time; filter those rows out")
-        label = labels.column(LABEL)
-        # They come in the session's time zone, and Spark takes them in UTC alone.
-        label = label.cast(in_utc(label.type))
+        label = _taken_back(labels.column(LABEL))
         if not labels.num_rows:
             return pa.table({LABEL: label, **carried.with_answers(labels, no_answers)})
         batch = batch.take(content_order(stream, batch))
@@ -408,6 +406,11 @@ def answer_group(
         return pa.table({LABEL: label, **carried.with_answers(labels, answered)})
 
     return answer
+
+
+def _taken_back(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of Spark as Spark takes it back: times come in the session's time zone, and go in UTC alone."""
+    return column.cast(in_utc(column.type))
 
 
 def in_utc(kind: pa.DataType) -> pa.DataType:

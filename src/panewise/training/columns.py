@@ -10,7 +10,7 @@ import pyarrow as pa
 from panewise.engine.answers import array_of_objects, objects_or_none
 from panewise.engine.as_of.answers import AnswersAt
 from panewise.engine.families import free_name
-from panewise.engine.names import aggregate_query
+from panewise.engine.names import aggregate_query, refuse_sessions
 from panewise.engine.wide_columns import AggregateColumn, aggregate_columns
 from panewise.errors import ArgumentError, QueryKindError
 from panewise.language.model import Query
@@ -29,7 +29,10 @@ def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Quer
                 f"query {name} answers with rows, and a label needs one value; choose others with "
                 f"training_set(..., queries=[...])"
             )
-    return [aggregate_query(workload, name) for name in wanted]
+    chosen = [aggregate_query(workload, name) for name in wanted]
+    for query in chosen:
+        refuse_sessions(query)
+    return chosen
 
 
 def answer_columns(workload: Workload, queries: Sequence[Query]) -> Iterator[tuple[Query, AggregateColumn]]:

@@ -2,6 +2,9 @@
 
 Starts and ends never fall as k rises. Everything is in microseconds, or in rows for a window over rows. Whoever needs a
 start or an end asks here, so that an offset, a time zone or a window that grows within a period is known in one place.
+
+Where a session starts and ends depends on its events. It is counted by the microsecond after its end, as if it were a
+window that slides by a microsecond and is as long as sessions reach back.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.windows.slots import lengths_of
-from panewise.windows.window import DAY_US, TimeWindow, Window
+from panewise.windows.window import DAY_US, SessionWindow, TimeWindow, Window
 from panewise.windows.zones import Zone, zone_of
 
 Ints = npt.NDArray[np.int64]
@@ -26,6 +29,8 @@ def starts_of(window: Window, instances: Instances) -> Instances:
     >>> starts_of(TimeWindow(12, slide_us=9, offset_us=2), 1)
     11
     """
+    if isinstance(window, SessionWindow):
+        return instances - window.left_us
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
@@ -42,6 +47,8 @@ def ends_of(window: Window, instances: Instances) -> Instances:
     >>> ends_of(TimeWindow(12, slide_us=9), 1), ends_of(TimeWindow(9, slide_us=3, grows=True), 1)
     (21, 6)
     """
+    if isinstance(window, SessionWindow):
+        return instances
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
@@ -59,6 +66,8 @@ def last_ending(window: Window, until: Instances) -> Instances:
         # Asked of every window at every advance.
         length = window.slide_us if window.grows else window.left_us
         return (until - window.offset_us - length) // window.slide_us
+    if isinstance(window, SessionWindow):
+        return until
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
@@ -72,6 +81,8 @@ def last_starting(window: Window, at: int) -> int:
     >>> last_starting(TimeWindow(12, slide_us=9), 9), last_starting(TimeWindow(9, slide_us=3, grows=True), 9)
     (1, 5)
     """
+    if isinstance(window, SessionWindow):
+        return at + window.left_us
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
@@ -107,6 +118,8 @@ def same_ends(window: Window) -> tuple[str | tuple[str, ...], int, int, str | No
     >>> same_ends(TimeWindow(12, slide_us=6)) == same_ends(TimeWindow(6, slide_us=6))
     True
     """
+    if isinstance(window, SessionWindow):
+        return "sessions", window.gap_us, window.max_us, None
     length, slide = lengths_of(window)
     if not isinstance(window, TimeWindow):
         return tuple(sorted(window.partition_by)) or "rows", slide, length % slide, None
@@ -116,6 +129,8 @@ def same_ends(window: Window) -> tuple[str | tuple[str, ...], int, int, str | No
 
 def end_numbers(window: Window, instances: Ints) -> Ints:
     """Numbers for the ends of instances that are the same for all windows with the `same_ends`."""
+    if isinstance(window, SessionWindow):
+        return instances
     length, slide = lengths_of(window)
     if _grows(window):
         return instances + 1
@@ -129,6 +144,8 @@ def with_end_numbers(window: Window, numbers: Ints) -> Ints:
 
 def _unbounded(window: Window, granularity: int) -> int:
     """A number beyond those of all instances."""
+    if isinstance(window, SessionWindow):
+        return 2**62
     return 2**62 // max(1, lengths_of(window)[1] // granularity)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import gcd
 
-from panewise.windows.window import RowWindow, TimeWindow, Window
+from panewise.windows.window import RowWindow, SessionWindow, TimeWindow, Window
 from panewise.windows.zones import zone_of
 
 
@@ -24,11 +24,15 @@ def granularity_of(windows: Iterable[Window]) -> int:
 def spans_of(window: Window) -> tuple[tuple[int, int, int], ...]:
     """The range, slide and offset of plain windows that have all edges of a window, which may be one of them.
 
-    In a time zone there is one for each offset that the zone ever has. What grows has an edge at every slide.
+    In a time zone there is one for each offset that the zone ever has. What grows has an edge at every slide. The
+    fragments of sessions are as long as their gap, so that one never lies in two sessions, and have an edge where
+    sessions may be cut.
 
     >>> spans_of(TimeWindow(12, slide_us=9, offset_us=2)), spans_of(TimeWindow(12, slide_us=3, grows=True))
     (((12, 9, 2),), ((3, 3, 0),))
     """
+    if isinstance(window, SessionWindow):
+        return ((window.gap_us, window.gap_us, 0), (window.max_us, window.max_us, 0))
     length, slide = lengths_of(window)
     if not isinstance(window, TimeWindow):
         return ((length, slide, 0),)
@@ -49,6 +53,8 @@ def spans_in_slots(window: Window, granularity: int) -> list[tuple[int, int, int
 def most_lengths_of(window: Window) -> tuple[int, int]:
     """The longest that an instance may be, and the farthest that two neighbours may be apart."""
     length, slide = lengths_of(window)
+    if isinstance(window, SessionWindow):
+        return window.left_us, slide
     if isinstance(window, TimeWindow) and window.zone is not None:
         spread_us = zone_of(window.zone, window.offset_us).spread_us
         return length + spread_us, slide + spread_us
@@ -56,8 +62,13 @@ def most_lengths_of(window: Window) -> tuple[int, int]:
 
 
 def lengths_of(window: Window) -> tuple[int, int]:
-    """The range and the slide of a sliding window, in microseconds or in rows."""
+    """The range and the slide of a sliding window, in microseconds or in rows.
+
+    Sessions count as windows as long as their gap, one behind the other: each event is in one of them.
+    """
     match window:
+        case SessionWindow():
+            return window.gap_us, window.gap_us
         case TimeWindow(slide_us=int(slide)):
             return window.range_us, slide
         case RowWindow(slide=int(slide)):

@@ -1,8 +1,8 @@
 """Window values: which events an answer covers.
 
-Both kinds look back from a point: from a time t for `TimeWindow`, from a position m for `RowWindow`.
+Two kinds look back from a point: from a time t for `TimeWindow`, from a position m for `RowWindow`.
 A window with a slide is evaluated whenever one of its instances closes; a window without a slide is evaluated on
-demand.
+demand. A `SessionWindow` is evaluated for each group when its events pause.
 """
 
 from __future__ import annotations
@@ -93,7 +93,42 @@ class RowWindow:
         return self.slide is not None
 
 
-Window = TimeWindow | RowWindow
+@dataclass(frozen=True, slots=True)
+class SessionWindow:
+    """Sessions: the events of a group of which no two neighbours are more than `gap_us` apart.
+
+    A session covers [first event, last event + gap_us). If that is longer than `max_us`, it is cut at the multiples of
+    `max_us` since the epoch, so that what belongs together follows from the events nearby, not from how it all began.
+    """
+
+    gap_us: int
+    max_us: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gap_us <= self.max_us:
+            raise ArgumentError(f"sessions need 0 < gap_us <= max_us, got {self.gap_us} and {self.max_us}")
+
+    @property
+    def is_sliding(self) -> bool:
+        """Sessions close by themselves as the watermark moves."""
+        return True
+
+    @property
+    def left_us(self) -> int:
+        """How far before the instant at which a session closes there may be events that decide about it.
+
+        If events fill that time, they are known to be a run that is cut, even if the oldest fragment left in part and
+        the slot of the newest has not ended.
+        """
+        return self.max_us + 3 * self.gap_us + 1
+
+    @property
+    def right_us(self) -> int:
+        """It reaches up to that instant."""
+        return 0
+
+
+Window = TimeWindow | RowWindow | SessionWindow
 
 
 def reports_by_substream(window: Window) -> bool:

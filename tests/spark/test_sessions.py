@@ -1,0 +1,116 @@
+"""Sessions on Spark: a batch agrees with Spark's own session_window, a stream with the oracle."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from tests import oracle
+from tests.answers import to_answers
+from tests.spark.log_writing import LogWriter
+from tests.spark.streaming import public_table, read_stream, watermarks, write_batches
+
+import panewise
+from panewise import spark as panewise_spark
+from panewise.spark.lookup_client import LookupClient
+
+pytestmark = pytest.mark.spark
+
+SECOND_US = 1_000_000
+MINUTE_US = 60 * SECOND_US
+GAPS = (5, 7, 30)
+WORKLOAD = panewise.read(
+    """
+    CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t WATERMARK 2 MINUTES GRANULARITY 1 MINUTE;
+    CREATE QUERY gap_5 AS SELECT k, COUNT(*), SUM(x), COUNT(DISTINCT x) FROM s
+      [SESSION GAP 5 MINUTES MAX 1 DAY] GROUP BY k;
+    CREATE QUERY gap_7 AS SELECT k, COUNT(*), SUM(x), COUNT(DISTINCT x) FROM s
+      [SESSION GAP 7 MINUTES MAX 1 DAY] GROUP BY k;
+    CREATE QUERY gap_30 AS SELECT k, COUNT(*), SUM(x), COUNT(DISTINCT x) FROM s
+      [SESSION GAP 30 MINUTES MAX 1 DAY] GROUP BY k;
+    CREATE QUERY some AS SELECT k, MAX(x), MEDIAN(x) FROM s [SESSION GAP 7 MINUTES MAX 20 MINUTES] WHERE x > 2
+      GROUP BY k HAVING COUNT(*) > 1;
+    CREATE QUERY everyone AS SELECT COUNT(*) FROM s [SESSION GAP 5 MINUTES MAX 1 HOUR];
+    CREATE QUERY hourly AS SELECT k, COUNT(*) FROM s [RANGE 1 HOUR SLIDE 10 MINUTES] GROUP BY k;
+    """
+)
+FIRST_US = 1_356_998_400 * SECOND_US
+
+
+def events(seed: int, count: int) -> list[dict]:
+    """Events a few minutes apart, some of them exactly a gap, or a microsecond less, after another one."""
+    dice = random.Random(seed)
+    rows, newest = [], dict.fromkeys("abc", FIRST_US)
+    for _ in range(count):
+        key = dice.choice("abc")
+        pause = dice.choice([MINUTE_US, 90 * SECOND_US, *(gap * MINUTE_US for gap in GAPS)])
+        newest[key] += pause - dice.choice([0, 0, 1])
+        rows.append({"t": newest[key], "k": key, "x": dice.randint(0, 9)})
+    return sorted(rows, key=lambda row: row["t"])
+
+
+def test_a_batch_agrees_with_session_window_of_spark(spark: SparkSession) -> None:
+    rows = events(1, 400)
+    frame = spark.createDataFrame(public_table(WORKLOAD.streams["s"], rows))
+    table = panewise_spark.answers(frame, WORKLOAD).toArrow()
+    answers = to_answers(table, WORKLOAD)
+    for gap in GAPS:
+        session = F.session_window("t", f"{gap} minutes")
+        native = frame.groupBy(session, "k").agg(F.count("*"), F.sum("x"), F.countDistinct("x"))
+        starts, ends = (F.unix_micros(F.col("session_window")[name]) for name in ("start", "end"))
+        wanted = {
+            (row[0], row[1], row["k"], item + 1, row[item + 3])
+            for row in native.select(starts, ends, "k", *native.columns[2:]).collect()
+            for item in range(3)
+        }
+        mine = [one for one in answers if one.query == f"gap_{gap}"]
+        assert {(one.window_start, one.window_end, one.group[0][1], one.item, one.value) for one in mine} == wanted
+        assert len(mine) == len(wanted)
+    oracle.assert_same_answers(answers, expected(rows, None))
+
+
+def expected(rows: list[dict], watermark: int | None) -> list[oracle.Answer]:
+    return [
+        answer for query in WORKLOAD.queries.values() for answer in oracle.closed_answers(query, "t", rows, watermark)
+    ]
+
+
+def test_a_stream_agrees_with_the_oracle_across_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    """The watermark of Spark is in milliseconds, and a session closes with the slot in which it ends."""
+    rows = events(2, 300)
+    batches = [rows[at : at + 60] for at in range(0, len(rows), 60)]
+    folder, out = tmp_path / "events", tmp_path / "answers"
+    for some in (batches[:3], batches[3:]):
+        write_batches(folder, WORKLOAD.streams["s"], some, first=len(list(folder.glob("*"))) if folder.exists() else 0)
+        frame = panewise_spark.answers(read_stream(spark, folder, WORKLOAD.streams["s"]), WORKLOAD, changed_only=True)
+        query = (
+            frame.writeStream.format("parquet")
+            .option("path", str(out))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    last = watermarks(WORKLOAD.streams["s"], batches)[-1]
+    assert last is not None
+    found = to_answers(spark.read.schema(frame.schema).parquet(str(out)).toArrow(), WORKLOAD)
+    closed = expected(rows, last // MINUTE_US * MINUTE_US)
+    # Changes have each session once; of other windows they have only what differs.
+    oracle.assert_same_answers(
+        [one for one in found if one.query != "hourly"], [one for one in closed if one.query != "hourly"]
+    )
+    assert any(one.query == "hourly" for one in found)
+
+
+def test_sessions_are_not_looked_up(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "folder", WORKLOAD)
+    rows = events(3, 60)
+    for batch in (rows[:30], rows[30:]):
+        writer.run(batch)
+    client = LookupClient(writer.folder)
+    with pytest.raises(panewise.QueryKindError, match="gap_5 is of sessions, which are reported as they close"):
+        client.lookup("gap_5", {"k": "a"})
+    assert client.lookup("hourly", {"k": "a"}).num_rows == 1
