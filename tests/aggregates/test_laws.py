@@ -44,7 +44,7 @@ from panewise.structures.sheet import DataSheet
 JOINED = tuple(
     entry.name
     for entry in EVERY_AGGREGATE
-    if entry.is_exact and any(kind.is_joined for kind in entry.kinds(next(iter(entry.types))))
+    if entry.is_exact and any(kind.is_joined for kind in entry.kinds(sorted(entry.types, key=list(Type).index)[0]))
 )
 CONDITIONS = ("BOOL_AND", "BOOL_OR")
 LISTS = tuple(entry.name for entry in EVERY_AGGREGATE if entry.is_list)
