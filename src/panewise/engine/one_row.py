@@ -72,13 +72,13 @@ class OneRow:
         """Whether all answers are plain numbers, so that `plain` has all that a table has."""
         return not self._bounds and all(kind in (pa.float64(), pa.int64()) for _, kind, _, _ in self._answers)
 
-    def plain(self, of_group: Sequence[pa.Array], start_us: int, end_us: int, answers: Sequence[Answer]) -> PlainRow:
-        """The answers of a group as plain values."""
+    def plain(self, group: Mapping[str, Any], start_us: int, end_us: int, answers: Sequence[Answer]) -> PlainRow:
+        """The answers of a group, given by its attributes, as plain values."""
         names = self._names
         row: PlainRow = dict.fromkeys(names)
         row[names[0]], row[names[1]] = start_us, end_us
-        for place, _ in self._groups:
-            row[names[place]] = of_group[place][0].as_py()
+        for place, column in self._groups:
+            row[names[place]] = group[column.attribute]
         for place, _, which, part in self._answers:
             row[names[place]] = answers[which][part]
         return row
@@ -90,6 +90,10 @@ class OneRow:
             array = values[column.attribute]
             columns[place] = array if array.type == column.kind else array.cast(column.kind)
         return columns
+
+    def shown_group(self, of_group: Sequence[pa.Array]) -> dict[str, Any]:
+        """The attributes of a group as tables show them, from the columns of the group."""
+        return {column.attribute: of_group[place][0].as_py() for place, column in self._groups}
 
     def table(
         self,

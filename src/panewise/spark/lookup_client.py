@@ -598,6 +598,7 @@ class LookupClient:
                 alike.setdefault((structured.served.made_of, key), []).append((place, structured))
             elif covered is not None:
                 rows[place] = self._row_of_table(lookup, covered, given, structured)
+        shown: dict[tuple[str, tuple[str, ...]], dict[str, Any]] = {}
         for (_, key), members in alike.items():
             found = self._found_together([one for _, one in members], key)
             for number, (place, one) in enumerate(members):
@@ -605,8 +606,11 @@ class LookupClient:
                 if found is None:
                     rows[place] = self._row_of_table(lookup, covered, given, one)
                 else:
+                    single, of = self._structures.single(lookup), (lookup.query.stream, lookup.query.group_by)
+                    if of not in shown:
+                        shown[of] = single.shown_group(key)
                     answers = FoundOne(covered.start_us, covered.end_us, found[number])
-                    rows[place] = self._structures.single(lookup).plain_row(answers, key)
+                    rows[place] = single.plain_row(answers, shown[of])
         return rows
 
     def _found_together(

@@ -5,7 +5,7 @@ What belongs to a key (its code and its columns) is made once a key, while codes
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Generic
 
 import numpy as np
@@ -102,11 +102,15 @@ class SingleLookups(Generic[S]):
             return self._row.nothing
         return self._row.table(self._columns(key), found.start_us, found.end_us, found.answers)
 
-    def plain_row(self, found: FoundOne, key: tuple[object, ...]) -> PlainRow | None:
-        """Answers as plain values; None if the group has none."""
+    def shown_group(self, key: tuple[object, ...]) -> dict[str, Any]:
+        """The attributes of a group that tables of this query show, as they show them."""
+        return self._row.shown_group(self._columns(key))
+
+    def plain_row(self, found: FoundOne, group: Mapping[str, Any]) -> PlainRow | None:
+        """Answers as plain values, with what `shown_group` gave; None if the group has none."""
         if found.answers is None:
             return None
-        return self._row.plain(self._columns(key), found.start_us, found.end_us, found.answers)
+        return self._row.plain(group, found.start_us, found.end_us, found.answers)
 
     def table_of(self, answers: QueryAnswers, key: tuple[object, ...]) -> pa.Table:
         """Answers that were found in another way as a table."""
