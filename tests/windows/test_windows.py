@@ -76,7 +76,6 @@ def test_granularity_divides_every_length() -> None:
         lambda: RowWindow(0),
         lambda: RowWindow(3, 3),
         lambda: RowWindow(3, slide=-1),
-        lambda: RowWindow(3, slide=1, partition_by=("k",)),
     ],
 )
 def test_windows_that_make_no_sense_are_refused(build) -> None:

@@ -23,7 +23,7 @@ from panewise.language.typecheck import type_of
 from panewise.language.words import TIMEGRAM
 from panewise.planning.within import ASSUMED_UPDATES, FEWEST_STEPS, WithinPlan, plan_within, why_exact
 from panewise.structures import BY_NAME
-from panewise.structures.sheet import FIXED_SIZE, DataSheet, Lookups, Shape
+from panewise.structures.sheet import FIXED_SIZE, SKETCHES, DataSheet, Lookups, Shape
 from panewise.windows import RowWindow, TimeWindow
 
 
@@ -219,7 +219,8 @@ def _why_not(sheet: DataSheet, stream: Stream, query: Query, call: AggregateCall
     made_of = set(entry.kinds(kind))
     foreign = made_of - FIXED_SIZE - {Kind.VALUES}
     if foreign:
-        return f"lookups keep no structure of {', '.join(sorted(part.value for part in foreign))}, which are sketches"
+        why = ", which are sketches" if foreign <= SKETCHES else ""
+        return f"lookups keep no structure of {', '.join(sorted(part.value for part in foreign))}{why}"
     if kind is Type.STRING and Kind.VALUES in made_of:
         return "structures hold numbers and timestamps, and this is STRING"
     return sheet.why_not(call.function, kind)

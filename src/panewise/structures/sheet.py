@@ -35,7 +35,7 @@ class Shape:
 _NUMBERS = (Type.BIGINT, Type.DOUBLE)
 SUBTRACTABLE = frozenset(kind for kind in Kind if kind.is_subtractable)
 FIXED_SIZE = frozenset(kind for kind in Kind if kind.words and not kind.is_joined)
-SKETCHES = frozenset(kind for kind in Kind if kind.is_sketch)
+SKETCHES = frozenset(kind for kind in Kind if kind.is_sketch and not kind.is_kept)
 EVERY_KIND = FIXED_SIZE | {Kind.VALUES}
 """The components that lie in plain arrays."""
 
