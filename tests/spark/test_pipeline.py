@@ -195,16 +195,9 @@ def test_columns_that_do_not_fit_are_refused_before_anything_runs(spark: SparkSe
         panewise_spark.answers(spark.createDataFrame([], columns), WORKLOAD)
 
 
-@pytest.mark.parametrize(
-    ("window", "message"),
-    [
-        ("[ROWS 5 SLIDE 5]", "query q: a window over ROWS"),
-        ("[RANGE 5 MINUTES]", "query q: its window is evaluated on demand"),
-    ],
-)
-def test_windows_that_spark_cannot_answer_are_refused(spark: SparkSession, window: str, message: str):
-    workload = panewise.read(f"{STREAM} CREATE QUERY q AS SELECT SUM(x) FROM s {window};")
-    with pytest.raises(panewise.PanewiseError, match=message):
+def test_windows_that_spark_cannot_answer_are_refused(spark: SparkSession):
+    workload = panewise.read(f"{STREAM} CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 5 MINUTES];")
+    with pytest.raises(panewise.PanewiseError, match="query q: its window is evaluated on demand"):
         panewise_spark.answers(spark.createDataFrame([], "t timestamp, k string, x bigint"), workload)
 
 
