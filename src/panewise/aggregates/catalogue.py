@@ -348,7 +348,9 @@ def _is_made_so(aggregate: Aggregate, argument: Type) -> bool:
     match aggregate.making:
         case Making.FOLD:
             result = argument if held else Type.BIGINT
-            return (aggregate.result or argument) is result and held in (sums, {Kind.MIN}, {Kind.MAX}, set())
+            kept = {Kind.LEAST_VALUES}, {Kind.GREATEST_VALUES}
+            possible = kept if argument is Type.STRING else (sums, {Kind.MIN}, {Kind.MAX})
+            return (aggregate.result or argument) is result and held in (*possible, set())
         case Making.MEAN:
             return aggregate.result is Type.DOUBLE and held == sums
         case Making.VARIANCE | Making.DEVIATION:
