@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -224,7 +224,7 @@ class Fold(Folded):
         runs = self.view.runs(component)
         return (runs, self.low, self.high) if rows is None else (runs, self.low[rows], self.high[rows])
 
-    def chosen(self, rows: Ints) -> Fold:
+    def chosen(self, rows: Ints) -> Self:
         """Some of the instances."""
         return replace(
             self,

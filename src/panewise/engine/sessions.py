@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,19 +43,13 @@ class SessionFold(Fold):
         """From when on events must be known to be sure of each."""
         return self.known_from_us
 
-    def chosen(self, rows: Ints) -> SessionFold:
+    def chosen(self, rows: Ints) -> Self:
         """Some of the sessions."""
         return replace(
-            self,
-            keys=self.keys[rows],
-            instances=self.instances[rows],
-            low=self.low[rows],
-            high=self.high[rows],
+            super().chosen(rows),
             starts_us=self.starts_us[rows],
             ends_us=self.ends_us[rows],
             known_from_us=self.known_from_us[rows],
-            _folded={},
-            _lowered={},
         )
 
 

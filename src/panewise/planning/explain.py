@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from panewise.aggregates.components import Component
 from panewise.language.literals import print_duration
 from panewise.language.printer import label_of, print_expression, print_window
 from panewise.planning.compare import PlanComparison, compare
 from panewise.planning.cost import ASSUMED_VALUES, Prices, cost_of, overlap
 from panewise.planning.memory import consumers, show_bytes
+from panewise.planning.phrases import RATE_UNKNOWN, component_text, rate_text
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
-from panewise.planning.show import rate_text
 from panewise.planning.trees import Base, Clock, PlanContent, PlannedQuery, StreamPlan, Tree
-
-RATE_UNKNOWN = "how much is held depends on the rate; give yours, with --rate or rate=, to see it"
 
 _NAMES_SHOWN = 8
 
@@ -231,12 +228,6 @@ def _length(clock: Clock, ticks: int, *, rounded: bool = False) -> str:
     if rounded and ticks >= 10_000_000:
         ticks = round(ticks, -6)
     return print_duration(ticks)
-
-
-def component_text(stream: StreamPlan, component: Component) -> str:
-    """A component and what it is made of, as in `sum_float(price)`."""
-    kind, place = component.kind.value, component.input
-    return kind if place is None else f"{kind}({print_expression(stream.inputs[place].expression)})"
 
 
 def _queries_data(stream: StreamPlan, tree: Tree, base: Base, prices: Prices) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from panewise.notebook import block, counted, folded, line, names, table
 from panewise.planning.cost import cost_of
+from panewise.planning.phrases import RATE_UNKNOWN, component_text, rate_text
 from panewise.planning.picture import draw
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
 from panewise.planning.trees import PlanContent
@@ -22,7 +23,6 @@ def plan_text(plan: PlanContent) -> str:
 def plan_html(plan: PlanContent) -> str:
     """The trees as a table, what they hold, and their picture. Cost: O(trees and queries)."""
     # Loaded here: it loads compiled code, for which a line of text should not wait.
-    from panewise.planning.explain import RATE_UNKNOWN
     from panewise.planning.memory import consumers, show_bytes
 
     held = consumers(plan)
@@ -44,16 +44,6 @@ def picture_html(plan: PlanContent) -> str:
     return folded("picture", draw(plan, most_trees=TREES_DRAWN, on_page=True)) if plan.trees else ""
 
 
-def rate_text(rate_per_s: float, *, is_assumed: bool) -> str:
-    """A rate for people, and whether somebody gave it.
-
-    >>> [rate_text(rate, is_assumed=False) for rate in (12_345.6, 0.0102)], rate_text(1000, is_assumed=True)
-    (['12,346 events a second', '0.0102 events a second'], 'an assumed 1,000 events a second')
-    """
-    shown = f"{rate_per_s:,.0f}" if rate_per_s >= 10 else f"{rate_per_s:.3g}"
-    return f"{'an assumed ' if is_assumed else ''}{shown} events a second"
-
-
 def _summary(plan: PlanContent) -> str:
     sliding = sum(len(tree.queries) for tree in plan.trees)
     rate = rate_text(plan.rate, is_assumed=plan.rate_is_assumed)
@@ -65,8 +55,6 @@ def _summary(plan: PlanContent) -> str:
 
 
 def _tree_rows(plan: PlanContent) -> Iterator[tuple[object, ...]]:
-    from panewise.planning.explain import component_text
-
     for stream in plan.streams.values():
         for tree in stream.trees:
             yield (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -576,7 +577,9 @@ class LookupClient:
         closed = _folded(store, lookup, covered, wanted)
         size = len(closed)
         if size:
-            return closed.answers(np.full(size, covered.start_us), np.full(size, covered.end_us))
+            answers = closed.answers(np.full(size, covered.start_us), np.full(size, covered.end_us))
+            # Planned as a sliding query, it would have no bounds beside answers to WITHIN.
+            return replace(answers, query=lookup.query)
         if lookup.is_sliding:
             return _no_answers(lookup)
         return over_nothing(_stream(lookup), lookup.query, covered.start_us, covered.end_us)

@@ -9,9 +9,10 @@ Source: TR1536, section 3, with what an aggregate answers over one slot in the p
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from panewise.engine.on_demand.parts import Part
 from panewise.engine.rows import Rows
 from panewise.engine.within import BoundedPart, Interval, Looked, both, bounds_of
 from panewise.engine.within_column import Bounds, IntervalNeedsEventsError, exact_number
-from panewise.errors import HistoryError, PanewiseError
+from panewise.errors import HistoryError, PanewiseError, SlowerLookupsWarning
 from panewise.planning.optimize import components_of
 from panewise.planning.trees import PlannedAggregate
 from panewise.planning.within import WithinPlan, buckets_from_values, folded_for
@@ -146,9 +147,8 @@ class SlotIntervals(SlotSequence):
             fold.rest = max(fold.rest, float(np.abs(rests[finite]).max(initial=0.0)))
             try:
                 self._take(fold, values[finite])
-            except PanewiseError:
-                self._gave_up = True
-                raise IntervalNeedsEventsError("within_gave_up") from None
+            except PanewiseError as error:
+                self._give_up(str(error))
 
     def _take(self, fold: _Fold, values: Numbers) -> None:
         if not len(values):
@@ -174,10 +174,16 @@ class SlotIntervals(SlotSequence):
         values = columns[0]
         if kind is Kind.SUM_INT:
             if np.any(np.abs(columns[0]) >= MOST_WORD):
-                self._gave_up = True
-                raise IntervalNeedsEventsError("within_overflow")
+                self._give_up("the sum of a slot reaches 2**61; use larger units")
             values = (columns[0] << 32) + columns[1]
         return values, np.zeros_like(values), counted
+
+    def _give_up(self, why: str) -> NoReturn:
+        """Answer exactly from now on."""
+        self._gave_up = True
+        message = f"query {self._lookup.query.name} with WITHIN is answered exactly from now on: {why}"
+        warnings.warn(message, SlowerLookupsWarning, stacklevel=2)
+        raise IntervalNeedsEventsError("within_gave_up")
 
     def _type_of(self, aggregate: PlannedAggregate) -> Type | None:
         return None if aggregate.input is None else self._types[aggregate.input]

@@ -36,9 +36,7 @@ from panewise.engine.windowed.values import indexed, plain
 from panewise.indexes.values import Width, codes_of
 from panewise.language.expressions import Attribute, Expression
 from panewise.language.model import Stream
-from panewise.language.row_queries import (
-    SelectionQuery,
-)
+from panewise.language.row_queries import SelectionQuery
 from panewise.language.typecheck import type_of
 from panewise.planning.windowed import index_type
 from panewise.spark.buckets import places_of
@@ -209,22 +207,11 @@ class ValueBase(TupleBase):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadBase(TupleBase):
-    """Events in an order; with a limit, no more of a slot than some query shows."""
+class EventBase(TupleBase):
+    """Events, with some of their attributes."""
 
-    by: str
-    descending: bool
     read: tuple[str, ...]
-    """The attributes that are read, in the order of the declaration."""
-    limit: int | None = None
-    group_by: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The order and what is read. Ties go by what is read, so it must be the same."""
-        is_cut = self.limit is not None
-        order = (self.group_by, self.by, self.descending)
-        return HeadBase, self.stream.name, self.where, order, self.read, is_cut
+    """The attributes that queries read, in the order of the declaration."""
 
     @property
     def cells(self) -> tuple[Expression, ...]:
@@ -235,6 +222,32 @@ class HeadBase(TupleBase):
     def attributes(self) -> Mapping[str, Type]:
         """Those that are read."""
         return {name: self.stream.attributes[name] for name in self.read}
+
+    def joined(self, other: Self) -> Self:
+        """One base with the attributes of both."""
+        read = {*self.read, *other.read}
+        return replace(super().joined(other), read=tuple(name for name in self.stream.attributes if name in read))
+
+    def tuples(self, times: Ints, cells: Sequence[pa.Array]) -> pa.RecordBatch:
+        """The events."""
+        return self._row(times, cells)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadBase(EventBase):
+    """Events in an order; with a limit, no more of a slot than some query shows."""
+
+    by: str
+    descending: bool
+    limit: int | None = None
+    group_by: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The order and what is read. Ties go by what is read, so it must be the same."""
+        is_cut = self.limit is not None
+        order = (self.group_by, self.by, self.descending)
+        return HeadBase, self.stream.name, self.where, order, self.read, is_cut
 
     def joined(self, other: Self) -> Self:
         """One base, which shows as much as either needs."""
@@ -311,39 +324,18 @@ class KeyBase(TupleBase):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubstreamBase(TupleBase):
+class SubstreamBase(EventBase):
     """Events by the substream whose rows they are. The last ones of a substream are kept for ever.
 
     What travels passes no WHERE: a window takes its rows first.
     """
 
     partition_by: tuple[str, ...]
-    read: tuple[str, ...]
-    """The attributes that queries read, in the order of the declaration."""
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What makes the substreams."""
         return SubstreamBase, self.stream.name, self.partition_by
-
-    @property
-    def cells(self) -> tuple[Expression, ...]:
-        """The attributes."""
-        return tuple(Attribute(name) for name in self.read if name != self.stream.timestamp)
-
-    @property
-    def attributes(self) -> Mapping[str, Type]:
-        """Those that are read."""
-        return {name: self.stream.attributes[name] for name in self.read}
-
-    def joined(self, other: Self) -> Self:
-        """One base with the attributes of both."""
-        read = {*self.read, *other.read}
-        return replace(super().joined(other), read=tuple(name for name in self.stream.attributes if name in read))
-
-    def tuples(self, times: Ints, cells: Sequence[pa.Array]) -> pa.RecordBatch:
-        """The events."""
-        return self._row(times, cells)
 
     def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
         """By what makes the substreams."""
@@ -352,35 +344,13 @@ class SubstreamBase(TupleBase):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OrderBase(TupleBase):
+class OrderBase(EventBase):
     """Events by the slot that they lie in, and for every bucket how many events each slot has."""
-
-    read: tuple[str, ...]
-    """The attributes that queries read, in the order of the declaration."""
 
     @property
     def key(self) -> tuple[Any, ...]:
         """The stream."""
         return OrderBase, self.stream.name
-
-    @property
-    def cells(self) -> tuple[Expression, ...]:
-        """The attributes."""
-        return tuple(Attribute(name) for name in self.read if name != self.stream.timestamp)
-
-    @property
-    def attributes(self) -> Mapping[str, Type]:
-        """Those that are read."""
-        return {name: self.stream.attributes[name] for name in self.read}
-
-    def joined(self, other: Self) -> Self:
-        """One base with the attributes of both."""
-        read = {*self.read, *other.read}
-        return replace(super().joined(other), read=tuple(name for name in self.stream.attributes if name in read))
-
-    def tuples(self, times: Ints, cells: Sequence[pa.Array]) -> pa.RecordBatch:
-        """The events."""
-        return self._row(times, cells)
 
     def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
         """By slot, so that one bucket can put the events of a slot in order."""

@@ -23,7 +23,7 @@ PENDING_STRUCTURE = Recompute.sheet.name
 """What holds pending elements: they are few, and made anew whenever they change."""
 
 
-class Source(Protocol):
+class ElementSource(Protocol):
     """What elements are made of."""
 
     @property
@@ -32,7 +32,7 @@ class Source(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Source)
+S = TypeVar("S", bound=ElementSource)
 
 
 class Sequence(ABC, Generic[S]):
