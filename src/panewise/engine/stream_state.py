@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import inf
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.as_of.answers import answers_at
 from panewise.engine.aside import LATE, Aside
@@ -39,8 +39,6 @@ from panewise.planning.trees import Clock
 from panewise.windows import RowWindow, Window, reports_by_substream
 from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.instances import oldest_slot_needed
-
-Ints = npt.NDArray[np.int64]
 
 FIRST_LOOK = 100_000
 """After so many events, plans follow the rate and the groups that were seen."""

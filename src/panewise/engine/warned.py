@@ -6,8 +6,8 @@ import sys
 import warnings
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.engine.ingest import GivenTimes
 from panewise.engine.next_closing import why_nothing_closed
 from panewise.engine.stream_state import StreamState
@@ -34,8 +34,6 @@ from panewise.windows.clock import (
     unit_name,
     zone_of,
 )
-
-Ints = npt.NDArray[np.int64]
 
 _FIRST_OF_TODAY_US = 631_152_000_000_000
 """Integers of microseconds that mean 1990 or later."""

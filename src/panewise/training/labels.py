@@ -8,17 +8,15 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.ingest import GivenTimes, given_times, outside_span, to_column
 from panewise.errors import EventsError, LabelsError, NamesClashError
 from panewise.language.model import Query, Stream
 from panewise.windows.clock import SPAN
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.ipc
 
+from panewise.arrays import Ints
 from panewise.engine.as_of.answers import AnswersAt, answers_at, blank_answers
 from panewise.engine.as_of.ranges import BEFORE_ALL
-from panewise.engine.columns import Ints, arrow_type
+from panewise.engine.columns import arrow_type
 from panewise.engine.ingest import GivenTimes, read_events
 from panewise.engine.tables import KeyTable
 from panewise.language.model import Query, Stream

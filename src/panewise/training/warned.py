@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 
-from panewise.engine.columns import Ints
+from panewise.arrays import Ints
 from panewise.engine.ingest import GivenTimes
 from panewise.engine.warned import caller_level, of_another_unit
 from panewise.errors import MixedZonesWarning, PanewiseWarning, UnlikelyTimesWarning
