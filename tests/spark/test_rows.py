@@ -321,7 +321,7 @@ def test_events_that_share_tuples_travel_once() -> None:
             "counts rows of two streams.*use RANGE windows",
         ),
         ("SELECT l.k FROM a [ROWS 6] AS l JOIN c [RANGE 1 SECOND] AS r ON l.k = r.k", "counts rows of two streams"),
-        ("SELECT k FROM a INTO [RANGE 1 SECOND]", "leave out INTO"),
+        ("SELECT k FROM a INTO [RANGE 1 SECOND]", "give folder=.*leave out INTO"),
         ("SELECT k FROM a [RANGE 1 SECOND SLIDE 1 SECOND] ORDER BY k", "write LIMIT, or give most_rows="),
     ],
 )
@@ -329,6 +329,19 @@ def test_what_spark_cannot_answer(select: str, message: str) -> None:
     workload = panewise.read(f"{STREAMS} CREATE QUERY q AS {select};")
     with pytest.raises(NotOnSparkError, match=message):
         panewise_spark.check_workload(workload, rows=True)
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [
+        ("SELECT DISTINCT k FROM a [RANGE 1 SECOND SLIDE 1 SECOND] INTO [ROWS 3]", "counts answers.*INTO .RANGE"),
+        ("SELECT DISTINCT k FROM a [ROWS 9 SLIDE 3] INTO [RANGE 1 SECOND]", "all rows since the beginning"),
+    ],
+)
+def test_what_cannot_be_held_for_lookups(select: str, message: str) -> None:
+    workload = panewise.read(f"{STREAMS} CREATE QUERY q AS {select};")
+    with pytest.raises(NotOnSparkError, match=message):
+        panewise_spark.check_workload(workload, lookups=True)
 
 
 def test_wrong_arguments() -> None:
