@@ -17,15 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Component
+from panewise.arrays import Bools, Column, Ints, Numbers
 from panewise.engine.rows import Multisets, Rows
 from panewise.engine.sketches import bytes_of_column
 
-Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 """Places of rows in a run, which has fewer than 2**31."""
-Bools = npt.NDArray[np.bool_]
-Column = npt.NDArray[Any]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 NO_SLOT = 2**63 - 1
 """Above every slot."""

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property, reduce
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Component
+from panewise.arrays import Bools, Column, Ints, Numbers
 from panewise.engine.closed_windows import View
 from panewise.engine.packed_rows import PackedRows, Places
 from panewise.engine.rows import Multisets, Rows
 from panewise.engine.sketches import open_in_place
 from panewise.kernels.key_ranges import rows_of_ranges
 from panewise.kernels.ordering import order_words
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Column = npt.NDArray[Any]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 
 class PredicateRows:

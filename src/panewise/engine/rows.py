@@ -15,15 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Component, Kind
+from panewise.arrays import Column, Ints
 from panewise.engine.joined import fold_joined
 from panewise.engine.sketches import bytes_of_column, closed_column, combine_stretches
 from panewise.engine.tables import ColumnTable
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_pairs
 from panewise.kernels.multisets import gather_runs, merge_runs
 from panewise.kernels.ordering import order_words
-
-Ints = npt.NDArray[np.int64]
-Column = npt.NDArray[Any]
 
 
 @dataclass

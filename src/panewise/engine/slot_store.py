@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
+from panewise.arrays import Bools, Column, Ints
 from panewise.engine.answers import Groups
 from panewise.engine.asked import Asked, AskedWindow
 from panewise.engine.closed_windows import ClosedWindows, Fold, Folded, RepeatedFold, View
@@ -48,10 +48,6 @@ from panewise.windows import SessionWindow, TimeWindow, Window
 from panewise.windows.clock import END_OF_STREAM, FIRST_US
 from panewise.windows.instances import ends_of, instances_closed, last_ending, last_starting, starts_of
 from panewise.windows.slots import lengths_in_slots
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Column = npt.NDArray[Any]
 
 FEWEST_NEW = 131_072
 """This many partials may always wait before they are merged, for any number of rows."""

@@ -55,6 +55,8 @@ from panewise.windows.slots import lengths_of
 _Width = int | float | tuple[int | float, ...]
 """The width of value ranges, or the bounds between them."""
 
+SAME_INSTANT = TimeWindow(1)
+"""The window of both sides where answers meet whose windows end together."""
 _SLIDING_HINT = "for instance [RANGE 1 HOUR SLIDE 1 MINUTE]"
 
 
@@ -416,7 +418,10 @@ def _bind_selection(statement: CreateQuery, streams: Mapping[str, Stream]) -> Se
 def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> JoinQuery:
     clause = statement.join
     assert clause is not None
-    left, right = _bind_join_side(statement.source, streams), _bind_join_side(clause.source, streams)
+    sources = statement.source, clause.source
+    # Answers of the same instant meet where neither side says how far to look back.
+    of_answers = all(one.window is None and find_stream(one.stream, streams).is_of_answers for one in sources)
+    left, right = (_bind_join_side(one, streams, of_answers=of_answers) for one in sources)
     if left.name == right.name:
         name = clause.source.alias or clause.source.stream
         hint = f"give one of them another name: FROM {print_name(left.stream)} [...] AS a"
@@ -450,11 +455,15 @@ def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> JoinQue
     return query
 
 
-def _bind_join_side(source: Source, streams: Mapping[str, Stream]) -> JoinSide:
+def _bind_join_side(source: Source, streams: Mapping[str, Stream], *, of_answers: bool) -> JoinSide:
     stream = find_stream(source.stream, streams)
     clause: WindowClause | None = source.window
+    if of_answers:
+        return JoinSide(stream.name, SAME_INSTANT, source.side)
     if clause is None:
         hint = "for instance [RANGE 1 HOUR] or [ROWS 1000]"
+        if stream.is_of_answers:
+            hint += "; answers of two queries are joined by the ends of their windows if neither side has a window"
         raise PlacedError(f"{shortened(stream.name)} needs a window to be joined", source.stream.span, hint)
     _expect_suffix(clause.window, source.stream.span, "JOIN")
     check_granularity(clause, stream)

@@ -32,6 +32,7 @@ from panewise.engine.answers import (
 )
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
+from panewise.language.answer_streams import readers_of
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply, changed
@@ -530,6 +531,13 @@ def check_workload(
         )
     if not workload.queries and not workload.row_queries:
         raise ArgumentError("the workload has no query; add a CREATE QUERY statement")
+    for name, stream in workload.streams.items():
+        if stream.is_of_answers:
+            readers = readers_of(name, workload.queries.values(), workload.row_queries.values())
+            raise NotOnSparkError(
+                f"query {readers[0]} reads the answers of query {name}, which Spark does not do in one job; write the "
+                f"answers of {name} to a table, and let a second job read it as a stream, or use the engine"
+            )
     for row_query in workload.row_queries.values():
         check_rows(row_query, most_rows, lookups=lookups)
     for query in workload.queries.values():

@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
+from panewise.arrays import Ints
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.families import WINDOW_END
@@ -64,7 +64,6 @@ from panewise.spark.stand_ins import slot_rates
 from panewise.windows.clock import show_time, to_microseconds
 
 Time = int | datetime | str
-Ints = npt.NDArray[np.int64]
 Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
 
 REFRESH_EVERY_S = 0.02

@@ -13,14 +13,13 @@ from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from secrets import token_hex
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.components import Component
 from panewise.aggregates.sketches import Sketches
+from panewise.arrays import Bools, Column, Ints
 from panewise.engine.answers import Groups
 from panewise.engine.closed_windows import ClosedWindows, Fold, View
 from panewise.engine.rows import Multisets, Rows
@@ -32,9 +31,6 @@ from panewise.kernels.key_ranges import key_ranges, rows_of_ranges
 from panewise.planning.optimize import components_of
 from panewise.planning.trees import BITS_PER_WORD, PlannedQuery, StreamPlan, Tree
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Column = npt.NDArray[Any]
 Components = tuple[Component, ...]
 
 RATIO = 4

@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.columns import arrow_type
 from panewise.engine.windowed.grouped_values import in_groups
 from panewise.engine.windowed.output import schema_of, typed
@@ -33,8 +33,6 @@ from panewise.spark.row_order import in_order
 from panewise.spark.tuple_bases import HeadBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan
 from panewise.windows.clock import show_time
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE, carrier_of
 from panewise.aggregates.components import Component, Kind
+from panewise.arrays import Ints
 from panewise.engine.on_demand.candidates import SUM_LIMIT, CandidateIndex, IndexKey
 from panewise.engine.on_demand.columns import ColumnKey, HeldColumn
 from panewise.engine.on_demand.coverage import Coverage
@@ -40,8 +40,6 @@ from panewise.spark.lookup_store import LookupStore
 from panewise.spark.stand_ins import slot_rates
 from panewise.structures.lifting import LiftedPartials
 from panewise.windows import TimeWindow
-
-Ints = npt.NDArray[np.int64]
 
 NEVER, END = -(2**62), 2**62
 FOLD_ROWS = 1_000

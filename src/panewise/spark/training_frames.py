@@ -19,8 +19,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.as_of.answers import answers_at
-from panewise.engine.columns import Ints, arrow_type
+from panewise.engine.columns import arrow_type
 from panewise.engine.content_order import content_order
 from panewise.engine.event_log import one_batch
 from panewise.engine.overflows import Overflows

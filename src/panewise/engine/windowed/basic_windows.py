@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.engine.windowed.feed import Events, Feed
@@ -32,8 +31,6 @@ from panewise.language.row_queries import BasicWindows, RowQuery
 from panewise.windows import RowWindow, Window
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.slots import lengths_of
-
-Ints = npt.NDArray[np.int64]
 
 TICK = "\0tick"
 """The column of a tuple's place on its side's clock: its time, or its position. No attribute can have this name."""

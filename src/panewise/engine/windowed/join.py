@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.projection import holds
 from panewise.engine.windowed.bulk_join import BulkJoin
 from panewise.engine.windowed.feed import Events
@@ -33,9 +33,6 @@ from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import BasicWindows, JoinQuery
 from panewise.planning.windowed import choose_ring, index_type, join_basic_windows, join_key_types
-
-Ints = npt.NDArray[np.int64]
-
 
 MOST_TURNS = 64
 """Where arrivals turn the rings more often, they are joined in bulk: building the rings anew takes as many steps."""

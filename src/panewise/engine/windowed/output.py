@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.answers import TIMESTAMP, public_type
 from panewise.language.expressions import QualifiedAttribute
 from panewise.language.model import Stream
@@ -30,8 +30,6 @@ from panewise.language.row_queries import (
 )
 from panewise.language.typecheck import type_of
 from panewise.windows import RowWindow
-
-Ints = npt.NDArray[np.int64]
 
 _COUNTS = frozenset({EVERY, "count", "rank", "position", "left_count", "right_count"})
 

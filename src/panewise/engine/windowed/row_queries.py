@@ -179,9 +179,7 @@ class RowQueries:
 
     def _unseen_from_us(self, stream: str) -> int | None:
         """The time from which all events are still to come; None if there has been no event yet."""
-        state = self._states[stream]
-        newest_us = None if state.newest_us is None else state.newest_us + 1
-        return max((time for time in (newest_us, state.watermark_us) if time is not None), default=None)
+        return self._states[stream].unseen_from_us
 
     def _now_us(self, query: RowQuery) -> int | None:
         """The time up to which the output is whole: a lookup looks back from there.
