@@ -50,6 +50,8 @@ class Closed:
 
     reported: Sequence[QueryAnswers]
     every: Sequence[QueryAnswers]
+    read: Sequence[QueryAnswers] = ()
+    """All answers of the queries whose answers others read, whatever is reported."""
 
     def of(self, queries: Container[str]) -> Closed:
         """The answers of some queries."""

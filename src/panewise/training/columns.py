@@ -32,6 +32,11 @@ def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Quer
             )
     chosen = [aggregate_query(workload, name) for name in wanted]
     for query in chosen:
+        if workload.streams[query.stream].is_of_answers:
+            raise QueryKindError(
+                f"query {query.name} reads the answers of query {query.stream}, and a training set is made from events "
+                f"alone; choose others with training_set(..., queries=[...])"
+            )
         if isinstance(query.window, SessionWindow):
             raise QueryKindError(
                 f"query {query.name} is of sessions: each group has its own, and none belongs to the time of a label; "
