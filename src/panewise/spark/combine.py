@@ -81,8 +81,8 @@ class _Combining:
         self._job = job
         self._plans = job.plans_of(stream)
         self._row_bases = job.row_bases_of(stream)
-        self._tuple_bases = job.tuples.bases_of(stream)
-        self._cells = {cell: place for place, cell in enumerate(job.tuples.cells_of(stream))}
+        self._tuple_bases = job.tuple_bases_of(stream)
+        self._cells = {cell: place for place, cell in enumerate(job.cells_of(stream))}
         self._row_attributes = job.row_attributes_of(stream)
         self._counted = COUNTED - list(job.workload.streams).index(stream)
         self._is_projected = is_projected
