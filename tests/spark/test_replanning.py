@@ -114,3 +114,56 @@ def test_bad_input_is_refused_and_an_infinite_tolerance_plans_nothing_anew(tmp_p
     spark.run_batch({"s": events(5, 9)})
     job = spark.packed.at(spark.batch)
     assert (spark.counts["rejected_statements"], job.replans, job.replanned_batch) == (1, 0, None)
+
+
+def of_own_base(number: int, seconds: int) -> str:
+    """A query whose predicate no base has yet."""
+    window = f"[RANGE {2 * seconds} SECONDS SLIDE {seconds} SECONDS]"
+    return f"CREATE QUERY p{number} AS SELECT k, SUM(x), COUNT(*) FROM s {window} WHERE x > {number - 3} GROUP BY k;"
+
+
+@pytest.mark.parametrize("changed_only", [False, True])
+def test_generations_end_when_bases_are_made_anew(tmp_path: Path, changed_only: bool) -> None:
+    asked = "CREATE QUERY now AS SELECT k, SUM(x) FROM s [RANGE 8 SECONDS] GROUP BY k;"
+    workload = panewise.read(STREAM + tumbling(6) + asked)
+    spark = SimulatedSpark(workload, tmp_path, live=True, lookups=True, changed_only=changed_only)
+    most = 0
+    for number in range(7):
+        statements = [of_own_base(number, 2 + number % 3)] + (["DROP QUERY p1;"] if number == 5 else [])
+        spark.run_batch({"s": events(7 * number, 7 * number + 7)}, statements, attempts=2, shift=number)
+        most = max(most, len({live.generation for live in spark.packed.at(spark.batch).bases.values()}))
+    for place in range(14):
+        if place == 5:
+            spark.start()
+        spark.run_batch({"s": events(49 + 5 * place, 54 + 5 * place)}, shift=place)
+        # A second reader of the folder opens and hands over when the job does.
+        replayed, job = FolderJobs(tmp_path).current(), spark.packed.at(spark.batch)
+        assert trees_of(replayed) == trees_of(job)
+    assert most > 2
+    assert len(job.bases) == 1
+    assert job.bases.keys() == replayed.bases.keys()
+    (live,) = job.bases.values()
+    assert [one.query.name for one in live.stand_ins] == ["now"]
+    cost, fresh_cost = job.costs("s")
+    assert cost <= 1.2 * fresh_cost
+    # A batch wrote that the new base took over, without any statement.
+    assert any(not change.statements for change, _ in FolderJobs(tmp_path).changes())
+    client = panewise.LookupClient(tmp_path)
+    (one, other) = client.lookup("now").to_pylist()
+    assert {one["k"], other["k"]} == {"a", "b"}
+    assert abs(one["SUM(x)"]) == abs(other["SUM(x)"]) == sum(range(111, 119))
+
+    every = panewise.read(STREAM + tumbling(6) + "".join(of_own_base(n, 2 + n % 3) for n in range(7)))
+    found = to_answers(spark.table(), every)
+    accepted, watermark_us = events(0, 114), ORIGIN_US + 113 * US
+    for tree in live.trees:
+        for name, planned in tree.queries.items():
+            after_us, exact_us = tree.reports_after_us[name], tree.exact_from_us[name]
+            expected = [
+                one
+                for one in oracle.closed_answers(planned.query, "t", accepted, watermark_us, after_us)
+                if exact_us is None or one.window_start >= exact_us
+            ]
+            mine = [one for one in found if one.query == name]
+            assert sorted(map(repr, mine)) == sorted(map(repr, expected))
+            assert len(mine) > 10

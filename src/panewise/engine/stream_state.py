@@ -30,7 +30,7 @@ from panewise.engine.within import TimeGrams
 from panewise.errors import ArgumentError, PanewiseError, WatermarkError
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
-from panewise.planning.drift import FEW_QUERIES, is_beyond, is_due
+from panewise.planning.drift import FEW_QUERIES, MOST_GENERATIONS, is_beyond, is_due, is_worth_a_look
 from panewise.planning.having import plan_having
 from panewise.planning.memory import too_many_answers
 from panewise.planning.optimize import plan_stream
@@ -41,11 +41,6 @@ from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.instances import oldest_slot_needed
 
 Ints = npt.NDArray[np.int64]
-
-FIRST_LOOK = 100_000
-"""After so many events, plans follow the rate and the groups that were seen."""
-MOST_GENERATIONS = 4
-"""With more generations than this, all queries are planned together again."""
 
 
 class StreamState:
@@ -417,11 +412,8 @@ class StreamState:
             self._plan_anew()
 
     def learn(self) -> None:
-        """Plan with the rate and the groups that were seen, and anew if the plan is then beyond the tolerance.
-
-        Each time that the events have doubled, from `FIRST_LOOK` events on: guesses are good enough for fewer.
-        """
-        if self.accepted < max(FIRST_LOOK, 2 * self.learned_at) or any(one.waits for one in self.generations):
+        """Plan with the rate and the groups that were seen, and anew if the plan is then beyond the tolerance."""
+        if not is_worth_a_look(self.accepted, self.learned_at) or any(one.waits for one in self.generations):
             return
         self.learned_at = self.accepted
         self.prices = self._observed()
