@@ -13,9 +13,11 @@ from tests.spark.simulated import SimulatedSpark
 
 import panewise
 from panewise.errors import PanewiseError
+from panewise.planning import drift
 from panewise.planning.sharing.names import METHODS
 from panewise.spark.job import Job
 from panewise.spark.lookup_folder import FolderJobs
+from panewise.spark.statement_log import StatementLog
 
 US = 1_000_000
 ORIGIN_US = 1_356_998_400_000_000
@@ -167,3 +169,44 @@ def test_generations_end_when_bases_are_made_anew(tmp_path: Path, changed_only: 
             mine = [one for one in found if one.query == name]
             assert sorted(map(repr, mine)) == sorted(map(repr, expected))
             assert len(mine) > 10
+
+
+def test_a_job_plans_by_what_it_saw_and_a_replay_decides_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nobody said `groups`: few values of both attributes make one pass over the events cheaper than two.
+    monkeypatch.setattr(drift, "FIRST_LOOK", 400)
+    text = """
+        CREATE STREAM s (t TIMESTAMP, k STRING, j BIGINT, x BIGINT) TIMESTAMP BY t GRANULARITY 10 SECONDS;
+        CREATE QUERY by_k AS SELECT k, SUM(x) FROM s [RANGE 20 SECONDS SLIDE 10 SECONDS] GROUP BY k;
+        CREATE QUERY by_both AS SELECT k, j, SUM(x) FROM s [RANGE 30 SECONDS SLIDE 10 SECONDS] GROUP BY k, j;
+    """
+    workload = panewise.read(text)
+    rows = [
+        {"t": ORIGIN_US + place * US // 20, "k": f"k{place % 4}", "j": place // 4 % 2, "x": place}
+        for place in range(3000)
+    ]
+    spark = SimulatedSpark(workload, tmp_path, live=True)
+    for first in range(0, 3000, 150):
+        spark.run_batch({"s": rows[first : first + 150]}, attempts=1 + (first % 400 == 0))
+    spark.run_batch({"s": [rows[-1]]})
+    job = spark.packed.at(spark.batch)
+    # By the clock of the events, 20 a second; and by hash, about as many groups as there are.
+    prices = job.prices_of("s")
+    assert prices.rate == pytest.approx(20, rel=0.1)
+    assert prices.groups["j"] == 2
+    assert 1 <= prices.groups["k"] <= 12
+    assert [live.base.group_by for live in job.bases.values()] == [("j", "k")]
+    assert not any(change.statements for change in StatementLog(tmp_path).before(spark.batch))
+
+    replayed = spark.packed.open()
+    for change in StatementLog(tmp_path).before(spark.batch):
+        replayed = replayed.after(change)
+    assert trees_of(replayed) == trees_of(job)
+    assert (
+        (replayed.replans, replayed.replanned_batch) == (job.replans, job.replanned_batch) == (1, job.replanned_batch)
+    )
+
+    watermark_us = max(row["t"] for row in rows)
+    found = to_answers(spark.table(), workload)
+    for query in workload.queries.values():
+        expected = oracle.closed_answers(query, "t", rows, watermark_us)
+        assert sorted(repr(one) for one in found if one.query == query.name) == sorted(map(repr, expected))

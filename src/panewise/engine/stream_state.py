@@ -79,6 +79,8 @@ class StreamState:
         self.structures = EventStructures(stream)
         self.changes_unchecked = 0
         """How many sliding queries came and went since the plan was compared with a fresh one."""
+        self.known_cost: float | None = None
+        """What a fresh plan cost at that comparison, or the plan before the first change."""
         self.has_changed = False
         """Whether sliding queries came or went after the start."""
         self.replans = 0
@@ -391,6 +393,8 @@ class StreamState:
         return [state.queries[name].query for g in self.generations for name, state in g.active.items()]
 
     def _note_change(self) -> None:
+        if self.known_cost is None and self.generations:
+            self.known_cost = self.cost
         self.changes_unchecked += 1
         self.has_changed = True
 
@@ -404,11 +408,15 @@ class StreamState:
 
         A plan of many queries is compared with a fresh one after a share of them has changed.
         """
-        is_due_now = is_due(self.prices, self.changes_unchecked, len(self.reports_after_us))
-        if not is_due_now or any(generation.waits for generation in self.generations):
+        if not self.changes_unchecked or any(generation.waits for generation in self.generations):
             return
-        self.changes_unchecked = 0
-        if is_beyond(self.prices, self.cost, self.fresh_cost):
+        cost = self.cost
+        if is_due(self.prices, self.changes_unchecked, len(self.reports_after_us), cost, self.known_cost):
+            self._compare(cost)
+
+    def _compare(self, cost: float) -> None:
+        self.changes_unchecked, self.known_cost = 0, self.fresh_cost
+        if is_beyond(self.prices, cost, self.known_cost):
             self._plan_anew()
 
     def learn(self) -> None:
@@ -419,10 +427,8 @@ class StreamState:
         self.prices = self._observed()
         for generation in self.generations:
             generation.prices = self.prices
-        if self.prices.tolerance == inf or not self.reports_after_us:
-            return
-        if is_beyond(self.prices, self.cost, self.fresh_cost):
-            self._plan_anew()
+        if self.prices.tolerance != inf and self.reports_after_us:
+            self._compare(self.cost)
 
     @property
     def seen_rate(self) -> float | None:

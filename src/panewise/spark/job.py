@@ -124,6 +124,8 @@ class Job:
     """The watermark when the last change came. The job before it reported what ended up to then."""
     unchecked: Mapping[str, int] = field(default_factory=dict)
     """How many sliding queries of each stream came and went since its plan was compared with a fresh one."""
+    known_costs: Mapping[str, float] = field(default_factory=dict)
+    """What a fresh plan of each stream cost then, or its plan before the first change."""
     replans: int = 0
     """How often trees were woven anew, or bases made anew."""
     replanned_batch: int | None = None
@@ -316,6 +318,9 @@ class Job:
             if _are_ready(bases.values(), change.watermark_us):
                 others = {number: live for number, live in job.bases.items() if number not in bases}
                 job = replace(job, bases=others | handed_over(bases))
+            if stream not in job.known_costs and job.unchecked.get(stream):
+                before = cost_of_bases(self._bases_of(stream).values(), self.prices_of(stream))
+                job = replace(job, known_costs={**job.known_costs, stream: before})
             job = job._within_tolerance(stream, change)
         return job
 
@@ -340,12 +345,15 @@ class Job:
         bases, prices = self._bases_of(stream), self.prices_of(stream)
         queries = sliding_queries(bases.values())
         has_learned = stream in (change.seen or {}) and len(queries) > 0 and prices.tolerance != inf
-        if not (has_learned or is_due(prices, self.unchecked.get(stream, 0), len(queries))):
+        changes = self.unchecked.get(stream, 0)
+        if not (has_learned or changes) or any(live.waiting is not None for live in bases.values()):
             return self
-        if any(live.waiting is not None for live in bases.values()):
+        cost = cost_of_bases(bases.values(), prices)
+        if not (has_learned or is_due(prices, changes, len(queries), cost, self.known_costs.get(stream))):
             return self
-        job = replace(self, unchecked={**self.unchecked, stream: 0})
         cost, fresh_cost = self.costs(stream)
+        known_costs = {**self.known_costs, stream: fresh_cost}
+        job = replace(self, unchecked={**self.unchecked, stream: 0}, known_costs=known_costs)
         has_many = len({live.generation for live in bases.values()}) > MOST_GENERATIONS
         if not (is_beyond(prices, cost, fresh_cost) or has_many):
             return job
