@@ -130,10 +130,8 @@ class Job:
     """How often trees were woven anew, or bases made anew."""
     replanned_batch: int | None = None
     """The batch that was the last to make that necessary."""
-    learned: Mapping[str, Prices] = field(default_factory=dict)
-    """What planning is told of streams that were looked at."""
-    looked_at: Mapping[str, int] = field(default_factory=dict)
-    """How many events each stream had when that was last done."""
+    learned: Mapping[str, Observed] = field(default_factory=dict)
+    """What was last seen of each stream."""
 
     @staticmethod
     def of(
@@ -310,9 +308,8 @@ class Job:
     def after(self, change: Change) -> Job:
         """The job for the batches after a change, planned anew where it costs too much."""
         job = self._changed(change)
-        for stream, seen in (change.seen or {}).items():
-            learned = {**job.learned, stream: seen.in_place_of(job.prices_of(stream))}
-            job = replace(job, learned=learned, looked_at={**job.looked_at, stream: seen.events})
+        seen = {name: now.after(job.learned.get(name)) for name, now in (change.seen or {}).items()}
+        job = replace(job, learned={**job.learned, **seen})
         for stream in job.workload.streams:
             bases = job._bases_of(stream)
             if _are_ready(bases.values(), change.watermark_us):
@@ -325,8 +322,9 @@ class Job:
         return job
 
     def prices_of(self, stream: str) -> Prices:
-        """What planning is told of a stream."""
-        return self.learned.get(stream, self.prices)
+        """What planning is told of a stream, with what was seen in place of what was said."""
+        seen = self.learned.get(stream)
+        return self.prices if seen is None else seen.in_place_of(self.prices)
 
     def hands_over(self, watermark_us: int | None) -> bool:
         """Whether new bases of some stream hold, after a watermark, all that they need to take over."""
@@ -335,7 +333,8 @@ class Job:
     def looks_at(self, stream: str, events: int) -> bool:
         """Whether what was seen of a stream should be written down, after so many events."""
         has_queries = any(tree.queries for live in self._bases_of(stream).values() for tree in live.trees)
-        return has_queries and is_worth_a_look(events, self.looked_at.get(stream, 0))
+        last = self.learned.get(stream)
+        return has_queries and is_worth_a_look(events, 0 if last is None else last.events)
 
     def _within_tolerance(self, stream: str, change: Change) -> Job:
         """The job, with the trees of a stream woven anew if the plan costs more than the tolerance allows.

@@ -33,6 +33,19 @@ class Observed:
         sets = tuple((tuple(names), count) for names, count in found["sets"])
         return Observed(**{**found, "sets": sets})
 
+    def after(self, before: Observed | None) -> Observed:
+        """The same with what was seen before of groups of which nothing was seen now."""
+        if before is None:
+            return self
+        sets = {**dict(before.sets), **dict(self.sets)}
+        return replace(
+            self,
+            rate=self.rate or before.rate,
+            values={**(before.values or {}), **(self.values or {})},
+            sets=tuple(sorted(sets.items())),
+            combinations=max(before.combinations, self.combinations),
+        )
+
     def in_place_of(self, prices: Prices) -> Prices:
         """What planning is told, with what was seen in place of what was said or assumed."""
         return replace(
