@@ -12,16 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.components import Component, Kind
+from panewise.arrays import Ints
 from panewise.engine.answers import Groups
 from panewise.engine.closed_windows import Fold, View
 from panewise.kernels.sessions import closed_sessions, join_near
 from panewise.planning.trees import StreamPlan
 from panewise.windows import SessionWindow, Window
-
-Ints = npt.NDArray[np.int64]
 
 _NOTHING = np.empty(0, np.int64)
 

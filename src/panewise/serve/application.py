@@ -316,7 +316,7 @@ class Application:
     async def _streams(self, request: Request) -> Response:
         position, now = self.source.position, age_s(self.source.position)
         found = []
-        for name, stream in self.source.workload.streams.items():
+        for name, stream in self.source.workload.declared.items():
             watermark_us, newest_us = position.watermarks_us.get(name), position.newest_us.get(name)
             lag_s = None if watermark_us is None or newest_us is None else max(0.0, (newest_us - watermark_us) / 1e6)
             attributes = {attribute: str(kind) for attribute, kind in stream.attributes.items()}

@@ -13,13 +13,12 @@ from collections.abc import Iterable
 from typing import TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.windows.slots import lengths_of
 from panewise.windows.window import DAY_US, SessionWindow, TimeWindow, Window
 from panewise.windows.zones import Zone, zone_of
 
-Ints = npt.NDArray[np.int64]
 Instances = TypeVar("Instances", int, Ints)
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.on_demand.adaptation import FEWEST_USES, LOOKUP_STEPS, MARGIN, UPDATE_STEPS, WINS
 from panewise.errors import SlowerLookupsWarning, SubstreamError
 from panewise.language.expressions import Expression
@@ -31,8 +32,6 @@ from panewise.language.typecheck import type_of
 from panewise.planning.having import Threshold
 from panewise.substreams import SubstreamFilter, build, collective_index
 from panewise.substreams.levels import LevelFilter, error_of, reached
-
-Ints = npt.NDArray[np.int64]
 
 FIRST_LEVELS = 4
 """Levels of each size, before anything was seen; fewer if these already are exact for all thresholds."""
