@@ -15,7 +15,7 @@ import panewise
 from panewise.errors import PanewiseError
 from panewise.planning import drift
 from panewise.planning.sharing.names import METHODS
-from panewise.spark.job import Job
+from panewise.spark.job import Change, Job, Statement
 from panewise.spark.lookup_folder import FolderJobs
 from panewise.spark.statement_log import StatementLog
 
@@ -116,6 +116,16 @@ def test_bad_input_is_refused_and_an_infinite_tolerance_plans_nothing_anew(tmp_p
     spark.run_batch({"s": events(5, 9)})
     job = spark.packed.at(spark.batch)
     assert (spark.counts["rejected_statements"], job.replans, job.replanned_batch) == (1, 0, None)
+
+
+def test_a_statement_that_the_method_cannot_plan_is_refused(tmp_path: Path) -> None:
+    job = Job.of(panewise.read(STREAM + tumbling(60)), [0], method="exhaustive", is_live=True)
+    statements = tuple(Statement(tumbling(seconds)) for seconds in range(2, 20))
+    judged = job.judge(Change(0, statements, {"s": US}, US, {}))
+    refused = [one.error for one in judged.statements if one.error is not None]
+    assert len(refused) == 3
+    assert "exhaustive search takes at most 16 different edge sets" in refused[0]
+    assert len(job.after(judged).workload.queries) == 16
 
 
 def of_own_base(number: int, seconds: int) -> str:

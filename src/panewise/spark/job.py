@@ -42,7 +42,7 @@ from panewise.language.row_queries import RowQuery, SortedQuery
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
 from panewise.planning.drift import MOST_GENERATIONS, is_beyond, is_due, is_worth_a_look
-from panewise.planning.optimize import fit, grow, plan_stream
+from panewise.planning.optimize import check_plannable, fit, grow, plan_stream
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
@@ -312,6 +312,7 @@ class Job:
             try:
                 after, columns_after = self._applied(workload, statement.text, columns)
                 self.quotas.check(workload, after)
+                check_plannable(after, {query.stream for query in added_queries(workload, after)}, self.prices)
                 if self.quotas.slots is not None and added_queries(workload, after):
                     accepted = [one for one in judged if one.error is None]
                     planned = self._changed(replace(change, statements=(*accepted, statement)))
