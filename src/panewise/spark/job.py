@@ -625,7 +625,7 @@ def check_rows(query: RowQuery, most_rows: int | None, *, lookups: bool = False)
     is_unbounded = isinstance(query, SortedQuery) and query.limit is None and isinstance(query.window, TimeWindow)
     if is_unbounded and query.into is None and most_rows is None:
         raise NotOnSparkError(
-            f"query {query.name}: ORDER BY without LIMIT brings all rows of a window to one place on Spark; "
+            f"query {query.name}: ORDER BY without LIMIT brings all rows of a window together on Spark; "
             f"write LIMIT, or give most_rows=, the most rows that a window may have"
         )
 
