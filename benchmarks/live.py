@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--tolerance", type=float, default=0.2)
     parser.add_argument("--check", type=int, default=1000, help="compare the answers of up to this many queries")
     parser.add_argument("--every", type=int, default=1, help="compare with a fresh plan after so many seconds")
-    parser.add_argument("--shift", type=int, default=400, help="after so many queries a new WHERE clause comes into use")
+    parser.add_argument("--shift", type=int, default=400, help="a new WHERE clause comes after so many queries")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.quick:
