@@ -19,6 +19,7 @@ Value = bool | int | float | str | None | list[Any]
 Event = Mapping[str, Any]  # of Value, but then every use of a value would need a cast
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+NO_START: Any = None  # where a window from the start begins
 
 # An answer may differ from the exact one by TOLERANCE * scale + TINY, and must not differ at all if its scale is 0.
 TOLERANCE = 8 * 2.0**-53
@@ -64,6 +65,8 @@ def _closed_time_windows(
     query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
 ) -> list[Answer]:
     """A window closes when the watermark reaches its end."""
+    if window_is_unbounded(query.window):
+        return _closed_since_the_start(query, timestamp, events, watermark, previous)
     covered: dict[int, list[Event]] = defaultdict(list)
     for event in _by_time(events, timestamp):
         for k in _instances_at(query.window, event[timestamp]):
@@ -76,6 +79,28 @@ def _closed_time_windows(
         if closed and not closed_before:
             within = _Within(query.window, timestamp, k)
             answers += _answers_of_window(query, covered[k], start, end, within=within)
+    return answers
+
+
+def window_is_unbounded(window: Any) -> bool:
+    """Whether a window covers everything since the start: its range is longer than all times."""
+    return type(window).__name__ == "TimeWindow" and window.left_us == 2**59
+
+
+def _closed_since_the_start(
+    query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
+) -> list[Answer]:
+    """At the end of each slide, of the groups that have an event in it: all of their events up to then."""
+    slide, offset = query.window.slide_us, query.window.offset_us
+    kept = [
+        event for event in _by_time(events, timestamp) if query.where is None or evaluate(query.where, event) is True
+    ]
+    answers = []
+    for group in _split(kept, query.group_by):
+        for k in sorted({(event[timestamp] - offset) // slide for event in group}):
+            end = (k + 1) * slide + offset
+            if (watermark is None or end <= watermark) and (previous is None or end > previous):
+                answers += _answers_of_window(query, [one for one in group if one[timestamp] < end], NO_START, end)
     return answers
 
 
@@ -184,6 +209,8 @@ def lookup(query: Any, timestamp: str, events: Sequence[Event], at: int) -> list
     if type(window).__name__ == "TimeWindow":
         start, end = at - window.left_us, at - window.right_us
         covered = [event for event in _by_time(events, timestamp) if start < event[timestamp] <= end]
+        if window_is_unbounded(window):
+            start = NO_START
         return _answers_of_window(query, covered, start, end, even_when_empty=True)
     answers = []
     for rows in _substreams(query, timestamp, events):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from panewise.language.literals import print_duration
 from panewise.language.model import Query, SelectItem
 from panewise.language.printer import label_of
-from panewise.windows import RowWindow, SessionWindow, Window
+from panewise.windows import RowWindow, SessionWindow, Window, is_unbounded
 from panewise.windows.instances import same_ends
 from panewise.windows.slots import lengths_of
 
@@ -50,7 +50,8 @@ def families_of(queries: Iterable[Query]) -> dict[str, Family]:
     for query in queries:
         # Which events are in one session depends on WHERE.
         sessions_of = query.where if isinstance(query.window, SessionWindow) else None
-        key = query.stream, frozenset(query.group_by), same_ends(query.window), sessions_of
+        # From the start, a group is reported only when it has events.
+        key = query.stream, frozenset(query.group_by), same_ends(query.window), sessions_of, is_unbounded(query.window)
         found.setdefault(key, []).append(query)
     families: dict[str, Family] = {}
     for members in found.values():
@@ -70,6 +71,8 @@ def _name_of(query: Query) -> str:
         words.append("by_" + "_and_".join(query.group_by))
     if isinstance(query.window, SessionWindow):
         return re.sub(r"\W", "_", "_".join([*words, "sessions_of", _length_text(query.window, slide)]))
+    if is_unbounded(query.window):
+        words.append("so_far")
     words.append("every_" + _length_text(query.window, slide))
     if phase:
         words.append("from_" + _length_text(query.window, phase))

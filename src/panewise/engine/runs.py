@@ -102,6 +102,12 @@ class Runs:
         self._runs = [PackedRows(run.unpacked(rows))] if len(rows) else []
         return len(run) - len(rows)
 
+    def gather(self, oldest: int, before: int, empty: Rows) -> None:
+        """Give the rows before a slot one slot, and hold one of each key and shard there. Cost: O(rows)."""
+        rows = self.as_one(empty).unpacked()
+        rows.slots = np.where(rows.slots < oldest, before, rows.slots)
+        self._runs = [PackedRows(rows.merged(self._components))] if len(rows) else []
+
     def compact(self, empty: Rows) -> None:
         """Keep only held rows, and each key, slot and shard once."""
         slots = np.concatenate([np.unique(run.place_slots) for run in self._runs]) if self._runs else np.empty(0)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ from panewise.planning.trees import BITS_PER_WORD, StreamPlan, Tree
 from panewise.windows import SessionWindow, TimeWindow, Window
 from panewise.windows.clock import END_OF_STREAM, FIRST_US
 from panewise.windows.instances import ends_of, instances_closed, last_ending, last_starting, starts_of
-from panewise.windows.slots import lengths_in_slots
+from panewise.windows.slots import lengths_in_slots, lengths_of
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -62,6 +62,10 @@ SWEPT_VALUES = 8
 """So many values of a key, in order, are swept over in the time of one row."""
 FEWEST_CLOSINGS = 2
 """A window moves once it has closed this many times, one after the other: one that closes once is folded once."""
+FEWEST_GATHERED = 4096
+"""Fewer rows from the start on are never gathered."""
+MOST_ORDERED = 2**62
+"""Keys and slots are ordered as one number below this."""
 SAME_CHOICE = 16
 """For this many closings the same windows move."""
 
@@ -142,6 +146,8 @@ class SlotStore:
         """Of each predicate, the windows that move."""
         self._asked: Asked | None = None
         """What queries asked when windows last closed."""
+        self._gathered = 0
+        """How many rows there were when they were last gathered from the start on."""
         self._has_ended_sessions = False
         """Whether sessions closed since rows were last looked through for those that have ended."""
         self.fed = 0
@@ -231,6 +237,9 @@ class SlotStore:
         if self.tree.session_gap_us:
             yield from self._sessions(asked, closing, after, until, may_pass=may_pass)
             return
+        if self.tree.is_unbounded:
+            yield from self._since_the_start(asked, closing, may_pass=may_pass)
+            return
         self._forget_windows(asked)
         edges = self._edges(closing) if keys is None else None
         reading = RowReading()
@@ -279,6 +288,52 @@ class SlotStore:
                 queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
                 yield from (ClosedWindows(planned, fold) for planned in queries)
 
+    def _since_the_start(self, asked: Asked, closing: Closing, *, may_pass: bool) -> Iterator[ClosedWindows]:
+        """The windows from the start of each query, of the groups that have events in the slide that ends.
+
+        Cost: O(log rows) for each of these groups and run, and their rows.
+        """
+        unit = self.tree.granularity
+        lowest = self._runs.lowest_slot
+        for predicate, windows in asked.by_predicate.items():
+            source = PredicateRows(self._runs, None if predicate is None else self._holds(predicate))
+            for window in (one for one in windows if one in closing):
+                assert isinstance(window, TimeWindow)
+                first, last = closing[window]
+                end = ends_of(window, last) // unit
+                keys = np.unique(source.between(ends_of(window, first - 1) // unit, end).keys).astype(np.int64)
+                if not len(keys):
+                    continue
+                if (end - lowest) * len(keys) < MOST_ORDERED:
+                    view = source.of_keys(keys, lowest, end, self.tree.components, self._to_rows([]))
+                else:
+                    view = self._view(predicate)
+                # A slide by itself has the groups; all rows before it belong to them too.
+                slide = replace(window, left_us=lengths_of(window)[1], grows=False)
+                owner, instances, _, high = self._found(view, slide, first, last)
+                fold = Fold(
+                    view, view.keys[owner], instances, owner, high, self.plan, Groups(self.tree.group_by, self._keys)
+                )
+                if fold.is_empty:
+                    continue
+                self.folded += int((high - owner).sum())
+                start = ends_of(window, fold.last_instance - 1)
+                self.last_start = start if self.last_start is None else max(start, self.last_start)
+                queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
+                yield from (ClosedWindows(planned, fold) for planned in queries)
+
+    def gather(self, oldest: int, *, at_once: bool = False) -> None:
+        """Hold the rows before the slot `oldest` as one for each key and shard, once they are much more than that.
+
+        They go to the last fragment before it. Cost: O(rows), each time when there are twice as many as then.
+        """
+        if not at_once and self._runs.live_rows + self._new_rows < max(FEWEST_GATHERED, 2 * self._gathered):
+            return
+        self._settle()
+        before = int(self.tree.cuts.starts(np.array([oldest - 1]))[0])
+        self._runs.gather(oldest, before, self._to_rows([]))
+        self._gathered = self._runs.live_rows
+
     def evict_sessions(self, closed_us: int) -> None:
         """Forget the rows that no event from a time on can be near to, once they are the larger part."""
         if not self._has_ended_sessions:
@@ -295,6 +350,12 @@ class SlotStore:
     def _event_times(self) -> int:
         """The place of the event times among the inputs, in a tree of sessions."""
         return next(planned.times for planned in self.tree.queries if planned.times is not None)
+
+    def numbers_at(self, columns: list[pa.Array]) -> Ints:
+        """The numbers here of some groups, rising; groups that are not here have none."""
+        self._settle()
+        numbers = self._keys.find(columns, len(columns[0])) if columns else np.zeros(1, np.int64)
+        return np.unique(numbers[numbers >= 0])
 
     def numbers_of(self, groups: Groups, keys: Ints) -> Ints:
         """The numbers here of some groups of another table, rising; groups that are not here have none."""
@@ -561,8 +622,8 @@ class SlotStore:
         first, end = min(start for start, _ in covered), max(end for _, end in covered)
         return source.of_keys(keys, first, end, self.tree.components, self._to_rows([]))
 
-    def _fold(self, view: View, window: Window, first: int, last: int) -> Folded:
-        """The instances first .. last of a window, each with its range of the view's rows."""
+    def _found(self, view: View, window: Window, first: int, last: int) -> Ints:
+        """The instances first .. last of a window, as the kernels list them."""
         # Enough room in most cases: one instance a key when few close, one a row when many do.
         room = min(len(view.slots), (len(view.segments) - 1) * (last - first + 1))
         found = np.empty((4, room), np.int64)
@@ -570,16 +631,20 @@ class SlotStore:
         if count > room:
             found = np.empty((4, count), np.int64)
             self._find_instances(view, window, first, last, found)
-        owner, instances, low, high = found[:, :count]
-        if count:
+        return found[:, :count]
+
+    def _fold(self, view: View, window: Window, first: int, last: int) -> Folded:
+        """The instances first .. last of a window, each with its range of the view's rows."""
+        owner, instances, low, high = self._found(view, window, first, last)
+        if len(owner):
             # Ranges of one key overlap: two stacks visit each row once, and each instance once more.
             behind = np.append(low[0], high[:-1])
-            self.folded += int((high - np.maximum(low, behind)).sum()) + count
+            self.folded += int((high - np.maximum(low, behind)).sum()) + len(owner)
         groups = Groups(self.tree.group_by, self._keys)
         return RepeatedFold.of(Fold(view, view.keys[owner], instances, low, high, self.plan, groups))
 
     def _find_instances(self, view: View, window: Window, first: int, last: int, found: Ints) -> int:
-        """The instances that cover rows, as the kernels list them."""
+        """List the instances that cover rows; returns how many there are."""
         unit = self.tree.granularity
         if isinstance(window, TimeWindow) and window.zone is not None:
             # No two days of a zone need to be equally long. They are few, so their bounds are listed.

@@ -73,6 +73,7 @@ from panewise.language.window_clauses import (
     rows_window,
     session_window,
     slide_alone,
+    unbounded,
 )
 from panewise.language.words import TYPE_HINTS, TYPES
 from panewise.windows.clock import UNITS
@@ -282,6 +283,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
 
     def cumulate(self, parts: list[Any]) -> WindowClause:
         return cumulate(*parts[1:])
+
+    def unbounded(self, parts: list[Any]) -> WindowClause:
+        _, slide, offset = parts
+        return unbounded(slide, offset)
 
     def range_between(self, parts: list[Any]) -> WindowClause:
         return range_between(*parts[1:])

@@ -201,6 +201,8 @@ def print_window(window: Window) -> str:
             behind += f" OFFSET {print_duration(window.offset_us)}"
         if window.zone is not None:
             behind += f" ALIGN TO TIME ZONE {_print_string(window.zone)}"
+        if window.is_unbounded:
+            return f"[UNBOUNDED{'' if slide is None else f' SLIDE {slide}{behind}'}]"
         is_historical = window.right_us > 0
     else:
         left, right = str(window.left), str(window.right)

@@ -47,7 +47,7 @@ from panewise.language.source import PlacedError, hint_for, shortened
 from panewise.language.statements import CreateQuery, Item, Source, UsingClause, WindowClause
 from panewise.language.typecheck import expect_condition, type_of
 from panewise.language.words import INDEXES, RINGS, STORAGES
-from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window
+from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window, is_unbounded
 from panewise.windows.slots import lengths_of
 
 _Width = int | float | tuple[int | float, ...]
@@ -179,6 +179,8 @@ def _sliding(source: Source, stream: Stream, what: str) -> Window:
         raise PlacedError(f"{what} needs a window that slides", source.stream.span, _SLIDING_HINT)
     if isinstance(window, SessionWindow):
         raise PlacedError(f"{what} needs a window of a fixed length", clause.durations[0].span, _SLIDING_HINT)
+    if is_unbounded(window):
+        raise PlacedError(f"{what} needs a window of a fixed length", source.stream.span, _SLIDING_HINT)
     if isinstance(window, RowWindow) and window.partition_by:
         hint = "leave out PARTITION BY, or use a RANGE; windows of each group's own rows are for aggregates"
         raise PlacedError(f"{what} needs one window for all groups", source.stream.span, hint)
@@ -203,7 +205,8 @@ def refuse_alias(source: Source) -> None:
 def _expect_suffix(window: Window, span: Span, what: str) -> None:
     """Refuse windows that slide, that end before now, or that count the rows of substreams."""
     ends_now = (window.right if isinstance(window, RowWindow) else window.right_us) == 0
-    if window.is_sliding or not ends_now or (isinstance(window, RowWindow) and window.partition_by):
+    by_key = isinstance(window, RowWindow) and bool(window.partition_by)
+    if window.is_sliding or not ends_now or is_unbounded(window) or by_key:
         raise PlacedError(f"{what} needs a plain window", span, "[RANGE 1 HOUR] or [ROWS 1000]")
 
 

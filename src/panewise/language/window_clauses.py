@@ -9,7 +9,7 @@ from panewise.language.literals import MOST_ROWS, print_duration
 from panewise.language.source import PlacedError, hint_for, shortened
 from panewise.language.statements import Duration, Name, WindowClause
 from panewise.windows import RowWindow, SessionWindow, TimeWindow, zones
-from panewise.windows.window import DAY_US
+from panewise.windows.window import DAY_US, UNBOUNDED_US
 
 Count = tuple[int, Span]
 Zone = tuple[str, Span]
@@ -45,6 +45,15 @@ def cumulate(period: Duration, slide: Duration, offset: Duration | None) -> Wind
         raise PlacedError(message, period.span, hint)
     window = TimeWindow(period.us, slide_us=slide.us, offset_us=offset.us if offset else 0, grows=True)
     return WindowClause(window, (period, slide, *_offset(offset, slide)))
+
+
+def unbounded(slide: Duration | None, offset: Duration | None) -> WindowClause:
+    """`UNBOUNDED`, or `UNBOUNDED SLIDE s` with `OFFSET o` if it is given."""
+    if slide is None:
+        return WindowClause(TimeWindow(UNBOUNDED_US))
+    slide = _positive_duration("SLIDE", slide)
+    window = TimeWindow(UNBOUNDED_US, slide_us=slide.us, offset_us=offset.us if offset else 0, grows=True)
+    return WindowClause(window, (slide, *_offset(offset, slide)))
 
 
 def range_between(left: Duration, right: Duration) -> WindowClause:

@@ -101,9 +101,13 @@ class _FoldedTrees:
             )
         if tree.session_gap_us:
             return "; ".join([*parts, "sessions have a tree of their own, which lets go of rows as they close"])
-        others = [other for other, one in enumerate(self.trees) if other != place and not one.session_gap_us][
-            :_MOST_COMPARED
-        ]
+        if tree.is_unbounded:
+            return "; ".join([*parts, "what goes back to the start has a tree of its own, of which no row leaves"])
+        others = [
+            other
+            for other, one in enumerate(self.trees)
+            if other != place and not one.session_gap_us and not one.is_unbounded
+        ][:_MOST_COMPARED]
         losses = {other: self._loss(place, other) - feeding for other in others}
         if losses:
             nearest = min(losses, key=lambda other: losses[other])

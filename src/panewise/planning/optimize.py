@@ -40,7 +40,7 @@ from panewise.planning.trees import (
     StreamPlan,
     Tree,
 )
-from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window, reports_by_substream
+from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window, is_unbounded, reports_by_substream
 from panewise.windows.cuts import Cuts
 from panewise.windows.slots import granularity_of, spans_in_slots, spans_of
 
@@ -263,7 +263,7 @@ def fit(plan: StreamPlan, tree: Tree, query: Query) -> PlannedQuery | None:
         return None
     if not tree.cuts.holds(spans_in_slots(query.window, tree.granularity)):
         return None
-    if not _keeps_sessions(tree, query.window):
+    if not _keeps_for(tree, query.window):
         return None
     return _held(plan, tree, query)
 
@@ -365,13 +365,15 @@ def _may_unite(family: _AlikeQueries, prices: Prices, inputs: tuple[Type, ...]) 
 def _shared(family: _AlikeQueries, base: Base, prices: Prices, inputs: tuple[Type, ...]) -> list[list[PlannedQuery]]:
     """The queries of each tree, by a method of sharing over the family's different windows.
 
-    Sessions have a tree of their own: its rows leave as soon as the sessions of the largest gap have closed.
+    Sessions have a tree of their own: its rows leave as soon as the sessions of the largest gap have closed. So have
+    windows from the start, of which rows never leave.
     """
-    sessions = [planned for planned in family.queries if isinstance(planned.query.window, SessionWindow)]
-    if sessions:
-        others = [planned for planned in family.queries if not isinstance(planned.query.window, SessionWindow)]
-        rest = replace(family, queries=others)
-        return [sessions, *(_shared(rest, base, prices, inputs) if others else [])]
+    for is_apart in (_is_of_sessions, is_unbounded):
+        apart = [planned for planned in family.queries if is_apart(planned.query.window)]
+        if apart:
+            others = [planned for planned in family.queries if not is_apart(planned.query.window)]
+            rest = replace(family, queries=others)
+            return [apart, *(_shared(rest, base, prices, inputs) if others else [])]
     choice = _TreeChoice(family.windows, components_of(family.queries, inputs), base, family.group_by, prices)
     tree_of = dict(zip(family.windows, choice.trees()))
     parts: list[list[PlannedQuery]] = [[] for _ in range(max(tree_of.values()) + 1)]
@@ -478,10 +480,14 @@ def _clock(query: Query) -> Clock:
     return Clock.ROWS if isinstance(query.window, RowWindow) else Clock.TIME
 
 
-def _keeps_sessions(tree: Tree, window: Window) -> bool:
+def _is_of_sessions(window: Window) -> bool:
+    return isinstance(window, SessionWindow)
+
+
+def _keeps_for(tree: Tree, window: Window) -> bool:
     """Whether a tree keeps what a window needs: one of sessions keeps what may be near enough to later events."""
     if not isinstance(window, SessionWindow):
-        return not tree.session_gap_us
+        return not tree.session_gap_us and tree.is_unbounded == is_unbounded(window)
     return 0 < window.gap_us <= tree.session_gap_us
 
 

@@ -20,7 +20,7 @@ from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.names import WEAVE_SHARE
-from panewise.windows import SessionWindow, Window
+from panewise.windows import SessionWindow, Window, is_unbounded
 from panewise.windows.cuts import Cuts
 
 if TYPE_CHECKING:  # structures and indexes are loaded only for workloads that need them
@@ -126,6 +126,11 @@ class Tree:
     def session_gap_us(self) -> int:
         """The largest gap of its sessions; 0 for a tree of other windows."""
         return max((window.gap_us for window in self.windows if isinstance(window, SessionWindow)), default=0)
+
+    @cached_property
+    def is_unbounded(self) -> bool:
+        """Whether its windows go back to the start; then all of them do."""
+        return any(map(is_unbounded, self.windows))
 
 
 @dataclass(frozen=True)

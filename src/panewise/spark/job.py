@@ -57,7 +57,7 @@ from panewise.spark.stand_ins import (
 )
 from panewise.spark.tuple_bases import OrderBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query, over_stream
-from panewise.windows import RowWindow, TimeWindow, reports_by_substream
+from panewise.windows import RowWindow, TimeWindow, is_unbounded, reports_by_substream
 from panewise.windows.slots import spans_of
 
 
@@ -567,6 +567,11 @@ def check_live_query(workload: Workload, query: Query, prices: Prices, schema: p
     check_query(query, lookups=True)
     if _is_over_stream(query):
         raise from_the_beginning(query.name)
+    if is_unbounded(query.window):
+        raise NotOnSparkError(
+            f"query {query.name} goes back to the start, and a running job no longer holds what came then: start the "
+            f"job with it, or ask for a RANGE"
+        )
     stream = workload.streams[query.stream]
     if (
         query.window.is_sliding

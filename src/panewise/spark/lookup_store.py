@@ -79,8 +79,11 @@ class LookupStore:
         if partials.num_rows:
             self._new.append(partials)
 
-    def settle(self, oldest: int) -> None:
-        """Make a run of what is new, and longer runs of short ones; forget slots before `oldest` gradually."""
+    def settle(self, oldest: int, *, gathers: bool = False) -> None:
+        """Make a run of what is new, and longer runs of short ones; forget slots before `oldest` gradually.
+
+        If it `gathers`, they become one slot instead.
+        """
         if not self._new:
             return
         components = self.tree.components
@@ -93,6 +96,12 @@ class LookupStore:
         if len(self._runs) == 1:
             self.forgotten = max(self.forgotten, oldest)
             before = self.key_table
+            if gathers:
+                earlier = int(self.tree.cuts.starts(np.array([oldest - 1]))[0])
+                self._runs[0] = replace(run, slots=np.where(run.slots < oldest, earlier, run.slots)).merged(
+                    components
+                )
+                return
             self._runs[0] = self._numbering.renumbered(run.take(np.flatnonzero(run.slots >= oldest)))
             if self.key_table is not before:
                 self.numbering = token_hex(8)

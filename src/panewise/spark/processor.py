@@ -379,6 +379,7 @@ class BucketProcessor(StatefulProcessor):
             )
         self._forget(cached, notes.behind)
         next_entry = self._shorten(cached, next_entry)
+        next_entry = self._gather(cached, next_entry, notes.behind)
         cached.version = uuid4().hex
         self._progress.update(
             Progress(cached.version, self._packed.identity, next_entry, closed_us, timer_ms, str(notes))
@@ -485,6 +486,34 @@ class BucketProcessor(StatefulProcessor):
         self._log.updateValue(key, (content,))
         local_entries.put(key.token, content)
         newest_us = cached.bucket.newest_us(parts)
+        for old in keys:
+            self._log.removeKey(old)
+            local_entries.drop(old.token)
+            del cached.entries[old]
+        cached.entries[key] = LogEntry(len(content), newest_us)
+        return number + 1
+
+    def _gather(self, cached: CachedBucket, number: int, behind: Behind | None) -> int:
+        """Write what only windows that go back to the start need as one partial for each key, in place of entries.
+
+        Each time when there is twice as much as then: so a partial is written again a few times only.
+        """
+        from panewise.spark.packing import pack_parts, unpack_parts
+
+        bucket = cached.bucket
+        if not bucket.gathers:
+            return number
+        keys = sorted(key for key, entry in cached.entries.items() if bucket.is_aged(entry.newest_us, bucket.closed_us))
+        if behind is not None:
+            keys = [key for key in keys if key.number < behind.first_entry]
+        sizes = [cached.entries[key].bytes for key in keys]
+        if len(keys) < MOST_KEPT or sum(sizes) < 2 * max(sizes):
+            return number
+        parts = bucket.gathered_parts(part for key in keys for part in unpack_parts(self._entry(key)))
+        key, content = EntryKey(number, uuid4().hex), pack_parts(parts)
+        self._log.updateValue(key, (content,))
+        local_entries.put(key.token, content)
+        newest_us = bucket.newest_us(parts)
         for old in keys:
             self._log.removeKey(old)
             local_entries.drop(old.token)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.windows.slots import lengths_of
-from panewise.windows.window import DAY_US, SessionWindow, TimeWindow, Window
+from panewise.windows.window import DAY_US, NO_START_US, SessionWindow, TimeWindow, Window, is_unbounded
 from panewise.windows.zones import Zone, zone_of
 
 Ints = npt.NDArray[np.int64]
@@ -31,6 +31,8 @@ def starts_of(window: Window, instances: Instances) -> Instances:
     """
     if isinstance(window, SessionWindow):
         return instances - window.left_us
+    if is_unbounded(window):
+        return instances * 0 + NO_START_US
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
@@ -76,7 +78,7 @@ def last_ending(window: Window, until: Instances) -> Instances:
 
 
 def last_starting(window: Window, at: int) -> int:
-    """The newest instance that starts up to a time or a position.
+    """The newest instance that starts up to a time or a position; from the start, the one whose slide it is in.
 
     >>> last_starting(TimeWindow(12, slide_us=9), 9), last_starting(TimeWindow(9, slide_us=3, grows=True), 9)
     (1, 5)
@@ -87,7 +89,7 @@ def last_starting(window: Window, at: int) -> int:
     zone = _zone(window)
     if zone is not None:
         return _days(zone, at) // (slide // DAY_US)
-    if _grows(window):
+    if _grows(window) and not is_unbounded(window):
         # The last instance of the period.
         return ((at - _offset(window)) // length + 1) * (length // slide) - 1
     return (at - _offset(window)) // slide
@@ -106,8 +108,18 @@ def instances_closed(window: Window, granularity: int, after: int | None, until:
 
 def oldest_slot_needed(windows: Iterable[Window], granularity: int, closed: int) -> int:
     """The first slot that some instance ending after `closed` may still cover."""
-    starts = [starts_of(window, last_ending(window, closed) + 1) for window in windows]
+    starts = [needed_from(window, last_ending(window, closed) + 1) for window in windows]
     return min(starts, default=closed) // granularity
+
+
+def needed_from(window: Window, instance: int) -> int:
+    """From when on slots must be held for an instance and those after it.
+
+    From the start, what comes before the instance's own slide is held as one slot.
+    """
+    if is_unbounded(window):
+        return ends_of(window, instance - 1)
+    return starts_of(window, instance)
 
 
 def same_ends(window: Window) -> tuple[str | tuple[str, ...], int, int, str | None]:

@@ -64,13 +64,14 @@ def most_lengths_of(window: Window) -> tuple[int, int]:
 def lengths_of(window: Window) -> tuple[int, int]:
     """The range and the slide of a sliding window, in microseconds or in rows.
 
-    Sessions count as windows as long as their gap, one behind the other: each event is in one of them.
+    Sessions count as windows as long as their gap, one behind the other: each event is in one of them. A window from
+    the start counts as long as its slide: what came before is one slot.
     """
     match window:
         case SessionWindow():
             return window.gap_us, window.gap_us
         case TimeWindow(slide_us=int(slide)):
-            return window.range_us, slide
+            return slide if window.is_unbounded else window.range_us, slide
         case RowWindow(slide=int(slide)):
             return window.rows, slide
         case _:

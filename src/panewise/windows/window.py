@@ -13,6 +13,11 @@ from panewise.errors import ArgumentError
 
 DAY_US = 86_400_000_000
 
+UNBOUNDED_US = 2**59
+"""The range of a window from the start: longer than all times that there are."""
+NO_START_US = -(2**62)
+"""Where a window from the start begins: before all times."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
@@ -22,6 +27,7 @@ class TimeWindow:
     later if there is one. With a `zone`, which needs whole days, it is counted in the local time of that zone. If it
     `grows`, left_us is a period: instance k covers what has passed of its period at (k + 1) * slide_us.
     Without a slide, at time t the window covers (t - left_us, t - right_us].
+    A window with the range `UNBOUNDED_US` covers everything since the start. With a slide, it `grows`.
     `panewise.windows.instances` has the arithmetic.
     """
 
@@ -41,6 +47,10 @@ class TimeWindow:
             raise ArgumentError(f"only a sliding window has an offset, a time zone or a period, got {self}")
         if self.slide_us is not None and not 0 <= self.offset_us < self.slide_us:
             raise ArgumentError(f"an offset is less than the slide and not negative, got {self}")
+        if self.is_unbounded and (self.right_us or self.zone or self.grows != self.is_sliding):
+            raise ArgumentError(f"a window from the start has only a slide and an offset, and grows, got {self}")
+        if self.is_unbounded:
+            return
         if self.slide_us is not None and self.grows and (self.left_us % self.slide_us or self.zone):
             raise ArgumentError(f"a growing window needs a period of whole slides and no time zone, got {self}")
         if self.slide_us is not None and self.zone and (self.left_us % DAY_US or self.slide_us % DAY_US):
@@ -55,6 +65,11 @@ class TimeWindow:
     def is_sliding(self) -> bool:
         """Whether instances close by themselves as the watermark moves."""
         return self.slide_us is not None
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether it covers everything since the start."""
+        return self.left_us == UNBOUNDED_US
 
     @property
     def overlap(self) -> float:
@@ -129,6 +144,11 @@ class SessionWindow:
 
 
 Window = TimeWindow | RowWindow | SessionWindow
+
+
+def is_unbounded(window: Window) -> bool:
+    """Whether a window covers everything since the start."""
+    return isinstance(window, TimeWindow) and window.is_unbounded
 
 
 def reports_by_substream(window: Window) -> bool:
