@@ -98,9 +98,7 @@ class LookupStore:
             before = self.key_table
             if gathers:
                 earlier = int(self.tree.cuts.starts(np.array([oldest - 1]))[0])
-                self._runs[0] = replace(run, slots=np.where(run.slots < oldest, earlier, run.slots)).merged(
-                    components
-                )
+                self._runs[0] = replace(run, slots=np.where(run.slots < oldest, earlier, run.slots)).merged(components)
                 return
             self._runs[0] = self._numbering.renumbered(run.take(np.flatnonzero(run.slots >= oldest)))
             if self.key_table is not before:
