@@ -58,6 +58,8 @@ def closed_answers(
         return _closed_time_windows(query, timestamp, events, watermark, previous)
     if type(query.window).__name__ == "SessionWindow":
         return _closed_sessions(query, timestamp, events, watermark, previous)
+    if type(query.window).__name__ == "PunctuationWindow":
+        return _closed_punctuated(query, timestamp, events, watermark, previous)
     return _closed_row_windows(query, timestamp, events, watermark, previous)
 
 
@@ -132,6 +134,37 @@ def _closed_sessions(
                 sure = max(piece_end, known)
                 if (watermark is None or sure < watermark) and (previous is None or sure >= previous):
                     answers += _answers_of_window(query, piece, piece[0][timestamp], piece_end)
+    return answers
+
+
+def _closed_punctuated(
+    query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
+) -> list[Answer]:
+    """An opening event opens a window if none came since a closing one, or in the MAX before it.
+
+    The window ends with the first later closing event, which belongs to it unless it opens the next one, or after MAX.
+    """
+    longest = query.window.max_us
+    answers = []
+    kept = [
+        event for event in _by_time(events, timestamp) if query.where is None or evaluate(query.where, event) is True
+    ]
+    for group in _split(kept, query.group_by):
+        opening = {one[timestamp] for one in group if evaluate(query.window.opens, one) is True}
+        closing = {one[timestamp] for one in group if evaluate(query.window.closes, one) is True}
+        for start in sorted(opening):
+            since = max((time for time in closing if time <= start), default=None)
+            before = [time for time in opening if start - longest < time < start]
+            if any(since is None or time >= since for time in before):
+                continue
+            last = min((time for time in closing if start < time < start + longest), default=None)
+            if last is None:
+                end = closes = start + longest
+            else:
+                end, closes = (last if last in opening else last + 1), last + 1
+            if (watermark is None or closes <= watermark) and (previous is None or closes > previous):
+                members = [one for one in group if start <= one[timestamp] < end]
+                answers += _answers_of_window(query, members, start, end)
     return answers
 
 

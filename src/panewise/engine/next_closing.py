@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from panewise.engine.stream_state import StreamState
 from panewise.language.literals import print_duration
 from panewise.language.model import Query
-from panewise.windows import RowWindow, SessionWindow, TimeWindow
+from panewise.windows import PunctuationWindow, RowWindow, SessionWindow, TimeWindow
 from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.instances import ends_of, last_ending, last_starting, needed_from
 from panewise.windows.slots import lengths_of
@@ -95,6 +95,11 @@ def _ends(state: StreamState, queries: list[Query]) -> Iterator[tuple[int, str]]
         if isinstance(query.window, SessionWindow):
             # That of the newest event; sessions of other groups may end before.
             end_us = state.newest_us + query.window.gap_us
+            if state.closed_us is None or end_us >= state.closed_us:
+                yield end_us, query.name
+        if isinstance(query.window, PunctuationWindow):
+            # At the latest; an event may close it before.
+            end_us = state.newest_us + query.window.max_us
             if state.closed_us is None or end_us >= state.closed_us:
                 yield end_us, query.name
         if not isinstance(query.window, TimeWindow):

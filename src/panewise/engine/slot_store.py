@@ -36,7 +36,7 @@ from panewise.engine.packed_rows import NO_END, NO_SLOT, PackedRows
 from panewise.engine.picked_rows import PredicateRows
 from panewise.engine.rows import Multisets, Rows
 from panewise.engine.runs import Runs
-from panewise.engine.sessions import SessionRows
+from panewise.engine.sessions import SessionRows, punctuated
 from panewise.engine.several_windows import SeveralWindows
 from panewise.engine.sketches import from_arrow, to_arrow
 from panewise.engine.tables import ColumnTable, KeyTable
@@ -44,7 +44,7 @@ from panewise.kernels.instances import closed_instances, listed_instances
 from panewise.planning.cost import MOVED_ROWS
 from panewise.planning.memory import FEWEST_KEPT
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan, Tree
-from panewise.windows import SessionWindow, TimeWindow, Window
+from panewise.windows import PunctuationWindow, SessionWindow, TimeWindow, Window
 from panewise.windows.clock import END_OF_STREAM, FIRST_US
 from panewise.windows.instances import ends_of, instances_closed, last_ending, last_starting, starts_of
 from panewise.windows.slots import lengths_in_slots, lengths_of
@@ -237,6 +237,9 @@ class SlotStore:
         if self.tree.session_gap_us:
             yield from self._sessions(asked, closing, after, until, may_pass=may_pass)
             return
+        if self.tree.is_punctuated:
+            yield from self._from_event_to_event(asked, closing, after, until, may_pass=may_pass)
+            return
         if self.tree.is_unbounded:
             yield from self._since_the_start(asked, closing, may_pass=may_pass)
             return
@@ -287,6 +290,36 @@ class SlotStore:
                 self.last_start = start if self.last_start is None else max(start, self.last_start)
                 queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
                 yield from (ClosedWindows(planned, fold) for planned in queries)
+
+    def _from_event_to_event(
+        self, asked: Asked, closing: Closing, after: int | None, until: int | None, *, may_pass: bool
+    ) -> Iterator[ClosedWindows]:
+        """The windows that events open and close, of each query, that close in (after, until]."""
+        after_us, until_us = FIRST_US if after is None else after, END_OF_STREAM if until is None else until
+        groups = Groups(self.tree.group_by, self._keys)
+        for predicate, windows in asked.by_predicate.items():
+            for window in (one for one in windows if one in closing):
+                assert isinstance(window, PunctuationWindow)
+                planned = next(one for one in self.tree.queries if one.query.window == window)
+                assert planned.opens is not None
+                assert planned.closes is not None
+                view = self._view(predicate)
+                shards = self._shards_of_view(predicate)
+                opens, closes = (self._holds(bit)[shards] for bit in (planned.opens, planned.closes))
+                fold = punctuated(view, opens, closes, window, (after_us, until_us), self.plan, groups)
+                if fold.is_empty:
+                    continue
+                self.folded += len(fold)
+                start = int(fold.starts_us.max())
+                self.last_start = start if self.last_start is None else max(start, self.last_start)
+                queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
+                yield from (ClosedWindows(planned, fold) for planned in queries)
+
+    def _shards_of_view(self, predicate: int | None) -> Ints:
+        """The shard of each row of the view of a predicate."""
+        rows = self._runs.as_one(self._to_rows([]))
+        shards = rows.place_shards[rows.places]
+        return shards if predicate is None else shards[self._holds(predicate)[shards]]
 
     def _since_the_start(self, asked: Asked, closing: Closing, *, may_pass: bool) -> Iterator[ClosedWindows]:
         """The windows from the start of each query, of the groups that have events in the slide that ends.

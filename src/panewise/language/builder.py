@@ -67,6 +67,7 @@ from panewise.language.statements import (
 from panewise.language.window_clauses import (
     cumulate,
     partition_window,
+    punctuation_window,
     range_between,
     range_window,
     rows_between,
@@ -300,6 +301,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def session_window(self, parts: list[Any]) -> WindowClause:
         word, gap, longest = parts
         return session_window(gap, longest, span_of(word))
+
+    def punctuation_window(self, parts: list[Any]) -> WindowClause:
+        word, opens, closes, longest = parts
+        return punctuation_window(opens, closes, longest, span_of(word))
 
     def partition_window(self, parts: list[Any]) -> WindowClause:
         _, names, clause = parts

@@ -47,7 +47,7 @@ from panewise.language.source import PlacedError, hint_for, shortened
 from panewise.language.statements import CreateQuery, Item, Source, UsingClause, WindowClause
 from panewise.language.typecheck import expect_condition, type_of
 from panewise.language.words import INDEXES, RINGS, STORAGES
-from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window, is_unbounded
+from panewise.windows import RowWindow, TimeWindow, Window, follows_events, is_unbounded
 from panewise.windows.slots import lengths_of
 
 _Width = int | float | tuple[int | float, ...]
@@ -177,8 +177,9 @@ def _sliding(source: Source, stream: Stream, what: str) -> Window:
         raise PlacedError(f"{what} needs a window with a RANGE", clause.durations[0].span, _SLIDING_HINT)
     if not window.is_sliding:
         raise PlacedError(f"{what} needs a window that slides", source.stream.span, _SLIDING_HINT)
-    if isinstance(window, SessionWindow):
-        raise PlacedError(f"{what} needs a window of a fixed length", clause.durations[0].span, _SLIDING_HINT)
+    if follows_events(window):
+        place = clause.durations[0].span if clause.durations else source.stream.span
+        raise PlacedError(f"{what} needs a window of a fixed length", place, _SLIDING_HINT)
     if is_unbounded(window):
         raise PlacedError(f"{what} needs a window of a fixed length", source.stream.span, _SLIDING_HINT)
     if isinstance(window, RowWindow) and window.partition_by:

@@ -29,7 +29,7 @@ from panewise.spark.layouts import TableRows
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.slot_compaction import gathered_partials
 from panewise.spark.tuple_bucket import TupleBucket
-from panewise.windows import SessionWindow, is_unbounded
+from panewise.windows import follows_events, is_unbounded
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.instances import ends_of, last_ending
 from panewise.windows.slots import most_lengths_of
@@ -329,7 +329,7 @@ class Bucket:
                     return -(2**63)
                 if is_unbounded(window) and not self._has_since(state, self.closed_us):
                     continue
-                if isinstance(window, SessionWindow):
+                if follows_events(window):
                     ends.append(next_slot(self.closed_us + 1, state.tree.granularity))
                     continue
                 ends.append(ends_of(window, last_ending(window, self.closed_us) + 1))
@@ -399,7 +399,12 @@ class Bucket:
             answers: list[QueryAnswers] = []
             for name, _, tree in _named(self._job):
                 # No session is compared with the one before, and what goes back to the start has changed.
-                if name not in self._trees or tree.tree.session_gap_us or tree.tree.is_unbounded:
+                if (
+                    name not in self._trees
+                    or tree.tree.session_gap_us
+                    or tree.tree.is_unbounded
+                    or tree.tree.is_punctuated
+                ):
                     continue
                 slide = max(most_lengths_of(planned.query.window)[1] for planned in tree.queries.values())
                 for answer in time_answers(self._trees[name], self.closed_us - slide, self.closed_us):

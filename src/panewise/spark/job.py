@@ -57,7 +57,7 @@ from panewise.spark.stand_ins import (
 )
 from panewise.spark.tuple_bases import OrderBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query, over_stream
-from panewise.windows import RowWindow, TimeWindow, is_unbounded, reports_by_substream
+from panewise.windows import PunctuationWindow, RowWindow, TimeWindow, is_unbounded, reports_by_substream
 from panewise.windows.slots import spans_of
 
 
@@ -342,7 +342,7 @@ class Job:
         for stream in workload.streams.values():
             fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
             over_rows = [query for query in fresh if is_over_rows(query)]
-            by_slots = [query for query in fresh if isinstance(query.window, TimeWindow)]
+            by_slots = [query for query in fresh if not isinstance(query.window, RowWindow)]
             asked = [query for query in by_slots if not query.window.is_sliding]
             sliding = [query for query in by_slots if query.window.is_sliding]
             counts[stream.name] += len(sliding)
@@ -594,6 +594,8 @@ def check_live_query(workload: Workload, query: Query, prices: Prices, schema: p
         return
     elif not query.window.is_sliding:
         check_lookups(query, stream, slot_length(stream, workload.queries_of(stream.name)), prices)
+    elif isinstance(query.window, PunctuationWindow):
+        return
     elif stream.granularity_us is not None and any(
         length % stream.granularity_us for span in spans_of(query.window) for length in span
     ):

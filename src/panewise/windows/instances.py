@@ -16,7 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.windows.slots import lengths_of
-from panewise.windows.window import DAY_US, NO_START_US, SessionWindow, TimeWindow, Window, is_unbounded
+from panewise.windows.window import (
+    DAY_US,
+    NO_START_US,
+    PunctuationWindow,
+    SessionWindow,
+    TimeWindow,
+    Window,
+    follows_events,
+    is_unbounded,
+)
 from panewise.windows.zones import Zone, zone_of
 
 Ints = npt.NDArray[np.int64]
@@ -29,8 +38,8 @@ def starts_of(window: Window, instances: Instances) -> Instances:
     >>> starts_of(TimeWindow(12, slide_us=9, offset_us=2), 1)
     11
     """
-    if isinstance(window, SessionWindow):
-        return instances - window.left_us
+    if follows_events(window):
+        return instances - _reach(window)
     if is_unbounded(window):
         return instances * 0 + NO_START_US
     length, slide = lengths_of(window)
@@ -49,7 +58,7 @@ def ends_of(window: Window, instances: Instances) -> Instances:
     >>> ends_of(TimeWindow(12, slide_us=9), 1), ends_of(TimeWindow(9, slide_us=3, grows=True), 1)
     (21, 6)
     """
-    if isinstance(window, SessionWindow):
+    if follows_events(window):
         return instances
     length, slide = lengths_of(window)
     zone = _zone(window)
@@ -68,7 +77,7 @@ def last_ending(window: Window, until: Instances) -> Instances:
         # Asked of every window at every advance.
         length = window.slide_us if window.grows else window.left_us
         return (until - window.offset_us - length) // window.slide_us
-    if isinstance(window, SessionWindow):
+    if follows_events(window):
         return until
     length, slide = lengths_of(window)
     zone = _zone(window)
@@ -83,8 +92,8 @@ def last_starting(window: Window, at: int) -> int:
     >>> last_starting(TimeWindow(12, slide_us=9), 9), last_starting(TimeWindow(9, slide_us=3, grows=True), 9)
     (1, 5)
     """
-    if isinstance(window, SessionWindow):
-        return at + window.left_us
+    if follows_events(window):
+        return at + _reach(window)
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
@@ -130,8 +139,9 @@ def same_ends(window: Window) -> tuple[str | tuple[str, ...], int, int, str | No
     >>> same_ends(TimeWindow(12, slide_us=6)) == same_ends(TimeWindow(6, slide_us=6))
     True
     """
-    if isinstance(window, SessionWindow):
-        return "sessions", window.gap_us, window.max_us, None
+    if follows_events(window):
+        gap_us = window.gap_us if isinstance(window, SessionWindow) else 0
+        return "sessions", gap_us, _reach(window), None
     length, slide = lengths_of(window)
     if not isinstance(window, TimeWindow):
         return tuple(sorted(window.partition_by)) or "rows", slide, length % slide, None
@@ -141,7 +151,7 @@ def same_ends(window: Window) -> tuple[str | tuple[str, ...], int, int, str | No
 
 def end_numbers(window: Window, instances: Ints) -> Ints:
     """Numbers for the ends of instances that are the same for all windows with the `same_ends`."""
-    if isinstance(window, SessionWindow):
+    if follows_events(window):
         return instances
     length, slide = lengths_of(window)
     if _grows(window):
@@ -154,9 +164,14 @@ def with_end_numbers(window: Window, numbers: Ints) -> Ints:
     return numbers - end_numbers(window, np.zeros(1, np.int64))
 
 
+def _reach(window: Window) -> int:
+    assert isinstance(window, SessionWindow | PunctuationWindow)
+    return window.left_us
+
+
 def _unbounded(window: Window, granularity: int) -> int:
     """A number beyond those of all instances."""
-    if isinstance(window, SessionWindow):
+    if follows_events(window):
         return 2**62
     return 2**62 // max(1, lengths_of(window)[1] // granularity)
 

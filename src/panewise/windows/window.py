@@ -2,11 +2,13 @@
 
 Two kinds look back from a point: from a time t for `TimeWindow`, from a position m for `RowWindow`.
 A window with a slide is evaluated whenever one of its instances closes; a window without a slide is evaluated on
-demand. A `SessionWindow` is evaluated for each group when its events pause.
+demand. A `SessionWindow` is evaluated for each group when its events pause, a `PunctuationWindow` when an event closes
+it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from panewise.errors import ArgumentError
@@ -143,7 +145,45 @@ class SessionWindow:
         return 0
 
 
-Window = TimeWindow | RowWindow | SessionWindow
+@dataclass(frozen=True, slots=True)
+class PunctuationWindow:
+    """Windows of a group that events open and close, by two predicates.
+
+    An event for which `opens` holds opens a window, if it is the first since a closing event, or since `max_us` without
+    one. The window ends with the first later event for which `closes` holds, and after `max_us` if there is none. So
+    what belongs together follows from the events nearby, not from how it all began.
+    """
+
+    opens: Hashable
+    closes: Hashable
+    max_us: int
+
+    def __post_init__(self) -> None:
+        if self.max_us <= 0:
+            raise ArgumentError(f"a window from one event to another needs a positive max_us, got {self.max_us}")
+
+    @property
+    def is_sliding(self) -> bool:
+        """They close by themselves as events come and as the watermark moves."""
+        return True
+
+    @property
+    def left_us(self) -> int:
+        """How far before the instant at which one closes there may be events that decide about it."""
+        return 2 * self.max_us + 2
+
+    @property
+    def right_us(self) -> int:
+        """It reaches up to that instant."""
+        return 0
+
+
+Window = TimeWindow | RowWindow | SessionWindow | PunctuationWindow
+
+
+def follows_events(window: Window) -> bool:
+    """Whether each group has windows of its own, which begin and end with its events."""
+    return isinstance(window, SessionWindow | PunctuationWindow)
 
 
 def is_unbounded(window: Window) -> bool:
