@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "panewise").rglob("*.py"))
 PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
 INSIDE = {"PlacedError", "MustReadError", "IntervalNeedsEventsError", "FellBehindError", "_TooMuchWorkError"}
-INSIDE |= {"BusyError", "OverloadedError", "RequestError"}
+INSIDE |= {"UnknownSourceError", "BusyError", "OverloadedError", "RequestError"}
 """Exceptions that are always caught where they arise."""
 
 

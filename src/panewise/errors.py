@@ -39,6 +39,10 @@ class QueryKindError(PanewiseError):
     """A question that this kind of query does not answer: the message names the method that does."""
 
 
+class QueryInUseError(PanewiseError):
+    """A query cannot be removed: other queries read its answers."""
+
+
 class StatementError(PanewiseError):
     """A statement that cannot be parsed or bound: where, what is wrong, and what to write instead."""
 

@@ -11,7 +11,7 @@ from tests.engine.test_conformance import as_table
 from tests.thoroughness import examples
 
 import panewise
-from panewise.engine import slot_store
+from panewise.engine import partial_store
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT, y DOUBLE) TIMESTAMP BY t;"
 SLIDING = """
@@ -37,7 +37,7 @@ steps = st.lists(st.tuples(st.lists(event, max_size=10), st.integers(-250, 1300)
 
 @pytest.fixture(autouse=True)
 def gathers_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_store, "FEWEST_GATHERED", 1)
+    monkeypatch.setattr(partial_store, "FEWEST_GATHERED", 1)
 
 
 @pytest.mark.filterwarnings("ignore::panewise.LateWarning")

@@ -12,7 +12,7 @@ from tests.answers import to_answers
 from tests.spark.log_writing import LogWriter
 
 import panewise
-from panewise.engine import slot_store
+from panewise.engine import partial_store
 from panewise.engine.combine import Combiner
 from panewise.engine.ingest import to_batch
 from panewise.engine.projection import project
@@ -83,7 +83,7 @@ def parts_of(job: Job, rows: list[dict]) -> list[PackedPart]:
 
 def test_a_bucket_goes_on_from_gathered_partials(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the log of the state is shortened: what is old as one partial for each key, what is new as it came."""
-    monkeypatch.setattr(slot_store, "FEWEST_GATHERED", 1)
+    monkeypatch.setattr(partial_store, "FEWEST_GATHERED", 1)
     job = Job.of(WORKLOAD.without("total").without("everyone"), [0])
     bounds = list(range(0, len(ROWS) + 1, 40))
     log = [parts_of(job, ROWS[begin:end]) for begin, end in pairwise(bounds)]

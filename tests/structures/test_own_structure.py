@@ -15,10 +15,11 @@ from tests.thoroughness import examples
 import panewise
 from panewise import structures
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.kernels.operations import ADD, MAX
 from panewise.kernels.pool import write_rings
 from panewise.structures import Structure, build, restore
-from panewise.structures.column import Column, Elements, Ints, Operation
+from panewise.structures.column import Column, Elements, Operation
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import FIXED_SIZE, Cost, DataSheet, Lookups
 

@@ -152,7 +152,12 @@ def test_a_sum_that_does_not_fit_is_null_or_an_error() -> None:
 
 
 MISTAKES = {
-    "no time": (LABELS.drop_columns("ts"), {}, r"no column 'ts' with their times; .* time='symbol'"),
+    "no time": (LABELS.drop_columns("ts"), {}, r"no column 'ts' with their times; .* time='decided_at'"),
+    "a time of another name": (
+        LABELS.set_column(2, "moment", LABELS["ts"].cast(pa.timestamp("us"))),
+        {},
+        r"no column 'ts' with their times; .* time='moment'",
+    ),
     "another time": (LABELS, {"time": "tss"}, r"no column 'tss' .* time='ts'"),
     "times that are none": (LABELS, {"time": "symbol"}, r"column 'symbol' of type string is not TIMESTAMP"),
     "NULL as a time": (
@@ -188,6 +193,39 @@ def test_mistakes_are_named_with_the_cure(mistake: str) -> None:
     labels, options, message = MISTAKES[mistake]
     with pytest.raises(panewise.PanewiseError, match=message):
         panewise.training_set(labels, EVENTS, WORKLOAD, **options)
+
+
+@pytest.mark.parametrize("memory_limit", [None, 1_000])
+def test_times_that_hardly_stand_beside_those_of_events_are_told(memory_limit: int | None) -> None:
+    def features(labels: pa.Table, events: pa.Table) -> list[int]:
+        result = panewise.training_set(labels, events, WORKLOAD, queries=["overall"], memory_limit=memory_limit)
+        return result["overall__n"].to_pylist()
+
+    def at(table: pa.Table, times: pa.Array) -> pa.Table:
+        return table.set_column(table.column_names.index("ts"), "ts", times)
+
+    today_us = 1_767_225_600 * SECOND
+    events = at(EVENTS, pa.array([today_us + SECOND * second for second in range(4)]))
+    labels = at(LABELS, pa.array([today_us + 4 * SECOND] * 3))
+    assert features(labels, events) == [4, 4, 4]
+    other = at(labels, pa.array([today_us // 1000 + 4_001] * 3))
+    with pytest.warns(panewise.UnlikelyTimesWarning, match="the labels' ts is 1767225604001 .*looks like milliseconds"):
+        assert features(other, events) == [0, 0, 0]
+    with pytest.warns(panewise.UnlikelyTimesWarning, match="trades: ts is 1767225600000 .*looks like milliseconds"):
+        features(other, at(events, pa.array([today_us // 1000 + second for second in range(4)])))
+    naive = at(events, events["ts"].cast(pa.timestamp("us")))
+    zoned = at(labels, labels["ts"].cast(pa.timestamp("us", tz="America/New_York")))
+    with pytest.warns(panewise.MixedZonesWarning, match="events' ts came without .* came in the zone America"):
+        assert features(zoned, naive) == [4, 4, 4]
+    with pytest.warns(panewise.MixedZonesWarning, match="the labels' ts came without a time zone"):
+        features(at(labels, labels["ts"].cast(pa.timestamp("us"))), at(events, events["ts"].cast(zoned["ts"].type)))
+
+
+def test_events_of_a_stream_that_does_not_exist_are_refused() -> None:
+    with pytest.raises(panewise.EventsError, match="no stream 'trade' to give events of; did you mean 'trades'"):
+        panewise.training_set(LABELS, {"trade": EVENTS}, WORKLOAD)
+    columns = {name: EVENTS[name].to_pylist() for name in EVENTS.column_names}
+    assert panewise.training_set(LABELS, columns, WORKLOAD)["overall__n"].to_pylist() == [2, 0, 3]
 
 
 def test_events_in_pieces_need_a_limit() -> None:

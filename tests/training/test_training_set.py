@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import microseconds
 from tests.thoroughness import examples
-from tests.workloads import EVERY_WINDOW, FORMS, events, unit_of, workloads
+from tests.workloads import EVERY_WINDOW, FORMS, OF_SUBSTREAMS, events, unit_of, workloads
 
 import panewise
 from panewise.engine.columns import arrow_type
@@ -49,7 +49,7 @@ def expected_cells(
         if not seen:
             return {}
         mark = max(row[stream.timestamp] for row in seen) - stream.watermark_us
-        found = _newest(query, stream, seen, mark)
+        found = _newest(query, stream, seen, mark, label)
     key = tuple((name, label[name]) for name in query.group_by)
     return {one.item: one for one in found if _same_group(one.group, key)}
 
@@ -65,14 +65,21 @@ def _time_window(query: Query, stream: Stream, rows: list[dict[str, Any]], at: i
     return oracle._answers_of_window(query, covered, begin, end, even_when_empty=True)
 
 
-def _newest(query: Query, stream: Stream, seen: list[dict[str, Any]], mark: int) -> list[oracle.Answer]:
-    """The answers of the newest window that the watermark had closed."""
+def _newest(
+    query: Query, stream: Stream, seen: list[dict[str, Any]], mark: int, label: dict[str, Any]
+) -> list[oracle.Answer]:
+    """The answers of the newest window that the watermark had closed, over rows in the substream of the label."""
     window = query.window
     if type(window).__name__ == "TimeWindow":
         end = oracle.newest_end(window, mark)
         return [one for one in oracle.closed_answers(query, stream.timestamp, seen, mark) if one.window_end == end]
     ordered = sorted(seen, key=lambda row: row[stream.timestamp])
-    reached = [row for row in ordered if row[stream.timestamp] < mark]
+    mine = tuple((name, label[name]) for name in window.partition_by)
+    reached = [
+        row
+        for row in ordered
+        if row[stream.timestamp] < mark and _same_group(tuple((name, row[name]) for name in window.partition_by), mine)
+    ]
     count = len(reached)
     while count > 0 and (count - window.left) % window.slide:
         count -= 1
@@ -115,7 +122,7 @@ def check(workload: Workload, rows: list[dict[str, Any]], labels: pa.Table, resu
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[Workload, list[dict[str, Any]], list[dict[str, Any]], str]:
     """A workload, events, labels near them, and an edge."""
-    workload = draw(workloads(windows=(*EVERY_WINDOW, *FORMS), full_int64=draw(st.booleans())))
+    workload = draw(workloads(windows=(*EVERY_WINDOW, *FORMS, OF_SUBSTREAMS), full_int64=draw(st.booleans())))
     (stream,) = workload.streams.values()
     rows = draw(events(stream))
     names = list(workload.group_by_attributes)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from panewise.aggregates.components import Kind
-from panewise.aggregates.lowering import Floats, FoldedComponents, Ints, Lowered, quantile_ranks
+from panewise.aggregates.lowering import FoldedComponents, Lowered, quantile_ranks
 from panewise.aggregates.sketches import Sketch, doubles_of
+from panewise.arrays import Floats, Ints
 
 DEVIATIONS = 2
 """The distance of a distinct count's bounds, in standard errors."""

@@ -17,16 +17,14 @@ from heapq import merge
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.components import Kind
+from panewise.arrays import Ints
 
 ORDER_BYTES = 8
 """The bytes of a number, and so of the order in front of a value."""
 _HEAD = struct.Struct("<II")
 _SIGN = np.uint64(1 << 63)
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

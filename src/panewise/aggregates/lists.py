@@ -10,8 +10,9 @@ import numpy as np
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.kept_values import ORDER_BYTES, KeptValues, words_of_bytes
-from panewise.aggregates.lowering import FoldedComponents, Ints, Lowered, objects_of
+from panewise.aggregates.lowering import FoldedComponents, Lowered, objects_of
 from panewise.aggregates.sketches import Sketches, doubles_of
+from panewise.arrays import Ints
 
 LIST_OVERFLOW = "a list has more values than its bound; give COLLECT a larger one, or take the newest with LAST_K"
 

@@ -16,10 +16,8 @@ import numpy.typing as npt
 from panewise.aggregates.components import Kind
 from panewise.aggregates.kept_values import ORDER_BYTES
 from panewise.aggregates.sketches import Sketches
+from panewise.arrays import Bools, Floats, Ints
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
 """Strings, or lists of values."""
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 import numpy as np
 
 from panewise.aggregates.components import Kind
-from panewise.aggregates.lowering import Floats, FoldedComponents, Lowered, lower_text
+from panewise.aggregates.lowering import FoldedComponents, Lowered, lower_text
 from panewise.aggregates.sketches import doubles_of
+from panewise.arrays import Floats
 
 
 def lower_skewness(folded: FoldedComponents, parameter: float | None) -> Lowered:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.kept_values import KeptValues
+from panewise.arrays import Ints
 from panewise.extras import missing, require
 
 PACKAGE = "datasketches"
@@ -39,7 +40,6 @@ FREQUENT_LOG_SIZE = 10
 MOST_RANKS = 100
 """The most ranks of frequent values that a query can ask for."""
 
-Ints = npt.NDArray[np.int64]
 Sketch = Any
 """A `kll_doubles_sketch`, a `hll_sketch`, `FrequentItems`, or the `KeptValues` that strings and lists are made of."""
 Sketches = npt.NDArray[np.object_]

@@ -31,6 +31,7 @@ from panewise.aggregates.components import Kind
 from panewise.aggregates.kept_values import KeptValues, bytes_of_words
 from panewise.aggregates.sketches import Sketch, is_installed, lift
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.engine import Engine
 from panewise.engine.joined import fold_joined, lift_joined
 from panewise.engine.kept import lift_kept
@@ -78,8 +79,6 @@ _LEAST_RUNS = 3
 _JOINED = tuple(kind for kind in Kind if kind.is_joined)
 _KEPT = tuple(kind for kind in Kind if kind.is_kept)
 _SKETCHES = tuple(kind for kind in Kind if kind.is_sketch and not kind.is_kept)
-
-Ints = npt.NDArray[np.int64]
 
 
 def calibrate_text(output: Path | None, *, as_json: bool) -> str:

@@ -91,7 +91,7 @@ def source_of(job: JobFile, stream: str) -> EventSource:
 def _with_watermarks(job: JobFile, workload: Workload) -> Workload:
     """The workload with the watermarks and the bound of the job file in place of those in the statements."""
     given = job.stream.watermarks_us
-    streams = dict(workload.streams)
+    streams = workload.declared
     for name, delay_us in given.items():
         if name and name not in streams:
             hint = did_you_mean(name, streams)
@@ -101,7 +101,7 @@ def _with_watermarks(job: JobFile, workload: Workload) -> Workload:
     if job.stream.future_bound_us is not None:
         bound_us = job.stream.future_bound_us
         streams = {name: replace(stream, future_bound_us=bound_us) for name, stream in streams.items()}
-    return replace(workload, streams=streams)
+    return replace(workload, streams={**workload.streams, **streams})
 
 
 def _check_read_twice(job: JobFile) -> None:
@@ -117,7 +117,7 @@ def _check_read_twice(job: JobFile) -> None:
 
 
 def _check_sources_match_streams(job: JobFile, workload: Workload) -> None:
-    streams = list(workload.streams)
+    streams = list(workload.declared)
     if "" in job.sources:
         if len(streams) > 1:
             tables = ", ".join(f"[source.{stream}]" for stream in streams)

@@ -49,7 +49,7 @@ def read_events(
     stream's name; for a batch job in `malformed`, by stream, once its answers are written.
     """
     frames = {}
-    for name, stream in workload.streams.items():
+    for name, stream in workload.declared.items():
         reading = _Reading(spark, job, stream)
         frames[name] = reading.events()
         if malformed is not None and isinstance(reading.malformed, Observation):
@@ -59,7 +59,7 @@ def read_events(
 
 def read_for_set_aside(spark: SparkSession, job: JobFile, workload: Workload) -> dict[str, DataFrame]:
     """The events of each stream once more, with the texts of malformed messages as `MALFORMED_TEXT`."""
-    return {name: _Reading(spark, job, stream, counts=False).events() for name, stream in workload.streams.items()}
+    return {name: _Reading(spark, job, stream, counts=False).events() for name, stream in workload.declared.items()}
 
 
 def schema_of(stream: Stream) -> StructType:

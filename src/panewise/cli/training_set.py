@@ -179,12 +179,12 @@ def write_training_set(file: Path, *, as_json: bool = False) -> str:
 def _events(job: TrainingJob, workload: Workload) -> dict[str, Any]:
     """The events of each stream, with its attributes only."""
     if "" in job.events:
-        if len(workload.streams) != 1:
-            first = next(iter(workload.streams), "stream")
+        if len(workload.declared) != 1:
+            first = next(iter(workload.declared), "stream")
             raise job.events[""].place.fail(
-                "path", f"{job.queries} declares {len(workload.streams)} streams; write one [events.{first}] for each"
+                "path", f"{job.queries} declares {len(workload.declared)} streams; write one [events.{first}] for each"
             )
-        return {name: _read(job, job.events[""], stream) for name, stream in workload.streams.items()}
+        return {name: _read(job, job.events[""], stream) for name, stream in workload.declared.items()}
     for name, source in job.events.items():
         if name not in workload.streams:
             raise source.place.fail("", f"{job.queries} declares no stream {name}; {_streams(workload)}")
@@ -198,4 +198,4 @@ def _read(job: TrainingJob, source: FileTable, stream: Stream) -> Any:
 
 
 def _streams(workload: Workload) -> str:
-    return f"its streams are {', '.join(workload.streams) or 'none'}"
+    return f"its streams are {', '.join(workload.declared) or 'none'}"

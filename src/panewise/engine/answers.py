@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered, objects_of
 from panewise.aggregates.types import Type
+from panewise.arrays import Floats, Ints
 from panewise.engine.columns import arrow_type
 from panewise.engine.tables import KeyTable
 from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
@@ -34,9 +35,6 @@ from panewise.language.typecheck import type_of
 from panewise.language.workload import Workload
 from panewise.planning.within import may_be_interval
 from panewise.windows.window import NO_START_US
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 NO_TIME = -(2**63)

@@ -15,8 +15,8 @@ from copy import copy
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.engine.answers import Groups, QueryAnswers
 from panewise.engine.reported import no_words, withdrawn, words_of
 from panewise.engine.tables import KeyTable
@@ -24,8 +24,6 @@ from panewise.language.model import Query, Stream
 from panewise.windows import Window, follows_events, is_unbounded
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.instances import ends_of, last_ending, starts_of
-
-Ints = npt.NDArray[np.int64]
 
 NOWHERE = -(2**62)
 """The instance of a group that has no answer."""

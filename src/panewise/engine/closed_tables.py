@@ -46,16 +46,21 @@ class _Content:
     """What the tables of answers are made of. It does not know the tables, so that unused ones are freed at once."""
 
     workload: Workload
-    stream: Stream
-    closed: Sequence[Closed]
-    """What closed, in parts that follow each other in time."""
-    marks_ended: bool
+    streams: Sequence[Stream]
+    """The stream that was advanced, and those of answers that follow it."""
+    closed: Mapping[str, Sequence[Closed]]
+    """What closed of each stream, in parts that follow each other in time."""
+    changed_only: bool
     long_schema: pa.Schema
 
-    @property
+    @cached_property
     def queries(self) -> Mapping[str, Query]:
-        """The sliding queries of the stream."""
-        return self.workload.sliding_queries[self.stream.name]
+        """The sliding queries of the streams."""
+        if len(self.streams) == 1:
+            return self.workload.sliding_queries[self.streams[0].name]
+        return {
+            name: query for stream in self.streams for name, query in self.workload.sliding_queries[stream.name].items()
+        }
 
     @cached_property
     def families(self) -> dict[str, Family]:
@@ -63,34 +68,46 @@ class _Content:
         return families_of(self.queries.values())
 
     @cached_property
-    def _by_query(self) -> list[dict[str, list[QueryAnswers]]]:
-        """The answers of each query, for each part in time."""
-        found: list[dict[str, list[QueryAnswers]]] = [{} for _ in self.closed]
-        for place, closed in enumerate(self.closed):
-            for part in closed.reported:
-                found[place].setdefault(part.query.name, []).append(part)
+    def _by_query(self) -> dict[str, list[dict[str, list[QueryAnswers]]]]:
+        """The answers of each query, for each part in time, by stream."""
+        found: dict[str, list[dict[str, list[QueryAnswers]]]] = {}
+        for stream, parts in self.closed.items():
+            found[stream] = [{} for _ in parts]
+            for place, closed in enumerate(parts):
+                for part in closed.reported:
+                    found[stream][place].setdefault(part.query.name, []).append(part)
         return found
+
+    def reported(self) -> Iterator[QueryAnswers]:
+        """All answers, one part after the other."""
+        return (part for parts in self.closed.values() for closed in parts for part in closed.reported)
 
     def query_table(self, name: str) -> pa.Table:
         """The wide table of a query."""
-        parts = [by_query[name] for by_query in self._by_query if name in by_query] or [[]]
         query = self.queries[name]
-        return pa.concat_tables(query_table(self.stream, query, some, marks_ended=self.marks_ended) for some in parts)
+        by_query = self._by_query.get(query.stream, ())
+        parts = [found[name] for found in by_query if name in found] or [[]]
+        stream = self.workload.streams[query.stream]
+        marks_ended = self._marks_ended(stream)
+        return pa.concat_tables(query_table(stream, query, some, marks_ended=marks_ended) for some in parts)
 
     def family_table(self, name: str) -> pa.Table:
         """The wide table of a family."""
         family = self.families[name]
+        stream = self.workload.streams[family.queries[0].stream]
         members = {query.name for query in family.queries}
-        held = [closed.of(members) for closed in self.closed]
+        held = [closed.of(members) for closed in self.closed.get(stream.name, ())]
         parts = [closed for closed in held if closed.reported] or [Closed([], [])]
-        return pa.concat_tables(
-            family_table(self.stream, family, closed, marks_ended=self.marks_ended) for closed in parts
-        )
+        marks_ended = self._marks_ended(stream)
+        return pa.concat_tables(family_table(stream, family, closed, marks_ended=marks_ended) for closed in parts)
+
+    def _marks_ended(self, stream: Stream) -> bool:
+        return self.changed_only or stream.correct_us > 0
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Answers:
-    """The answers of one stream's windows that closed.
+    """The answers of one stream's windows that closed, and of windows over answers that closed with them.
 
     Tables are made when you first ask for them, straight from the columns that were computed. A table lists windows in
     the order of their ends.
@@ -100,10 +117,26 @@ class Answers:
 
     @staticmethod
     def of(
-        workload: Workload, stream: Stream, closed: Sequence[Closed], long_schema: pa.Schema, *, marks_ended: bool
+        workload: Workload,
+        stream: Stream,
+        closed: Mapping[str, Sequence[Closed]],
+        long_schema: pa.Schema,
+        *,
+        changed_only: bool,
     ) -> Answers:
-        """The answers of what closed, in parts that follow each other in time."""
-        return Answers(_Content(workload, stream, closed, marks_ended, long_schema))
+        """The answers of what closed of a stream and of those that follow it, in parts that follow each other in time.
+
+        Those of the streams are by name.
+        """
+        return Answers(
+            _Content(
+                workload,
+                [workload.streams[name] for name in workload.following(stream.name)],
+                closed,
+                changed_only,
+                long_schema,
+            )
+        )
 
     def __repr__(self) -> str:
         return f"Answers({counted(len(self.tables), 'query', 'queries')}, {counted(self.num_rows, 'row')})"
@@ -118,7 +151,7 @@ class Answers:
 
     @cached_property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The answers of each sliding query of the stream, by its name.
+        """The answers of each sliding query of the stream by its name, and of those that read their answers.
 
         A table has `window_start`, `window_end`, the groups, and the SELECT items under their names; a row for each
         window and group. If only changes were asked for, or if the stream corrects answers, the column `ended` is true
@@ -152,18 +185,17 @@ class Answers:
 
         Cost: O(answers).
         """
-        parts = [part for closed in self._content.closed for part in closed.reported]
-        return to_table(parts, self._content.long_schema, encoded=encoded)
+        return to_table(list(self._content.reported()), self._content.long_schema, encoded=encoded)
 
     @property
     def num_rows(self) -> int:
         """How many rows the tables of all queries have together. Cost: O(queries)."""
-        return sum(len(part) for closed in self._content.closed for part in closed.reported)
+        return sum(map(len, self._content.reported()))
 
     @property
     def nbytes(self) -> int:
         """The memory of the answers, before tables are made of them. Cost: O(queries)."""
-        return sum(closed.nbytes for closed in self._content.closed)
+        return sum(closed.nbytes for parts in self._content.closed.values() for closed in parts)
 
 
 def _first_rows(found: pa.Table) -> str:

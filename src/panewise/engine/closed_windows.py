@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.catalogue import CATALOGUE
@@ -23,6 +22,7 @@ from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.lowering import Lowered, objects_of
 from panewise.aggregates.sketches import Sketches
 from panewise.aggregates.types import Type
+from panewise.arrays import Column, Floats, Ints, Numbers
 from panewise.engine.answers import Groups, QueryAnswers, overflows_of, rows_that_pass
 from panewise.engine.joined import fold_joined
 from panewise.engine.kept import ranks_of_strings
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from panewise.engine.picked_rows import PickedRows
     from panewise.engine.rows import Multisets
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Column = npt.NDArray[Any]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 _NO_ANSWERS = Lowered(np.empty(0), None, np.empty(0, np.bool_))
 FEW = 8

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from os import PathLike
 
+import numpy as np
 import pyarrow as pa
 
+from panewise.engine.answer_events import events_of, watermark_above
 from panewise.engine.answers import AnswerColumns
 from panewise.engine.closed_tables import Answers
 from panewise.engine.outputs import Format, Layout, output_of
-from panewise.engine.stream_state import StreamState
+from panewise.engine.stream_state import Staged, StreamState
 from panewise.engine.warned import Warned
 from panewise.engine.wide_tables import Closed
 from panewise.engine.windowed.row_queries import RowQueries
+from panewise.errors import PanewiseError, QueryKindError
+from panewise.language.model import Stream
 from panewise.language.workload import Workload
 from panewise.planning.memory import machine_bytes
 from panewise.windows.clock import FIRST_US, to_microseconds
@@ -50,7 +54,7 @@ class Closing(ABC):
 
         Cost: as `advance`, plus O(partials held) for each step of about 4 million answers.
         """
-        state = self._stream(stream)
+        state = self._declared(stream)
         watermark_us = self._watermark_us(state, watermark)
         if watermark_us is None:
             return iter(())
@@ -85,9 +89,9 @@ class Closing(ABC):
 
         Cost: as `closing`, and writing.
         """
-        state = self._stream(stream)
+        state = self._declared(stream)
         watermark_us = self._watermark_us(state, watermark)
-        empty = self._answers(state, [], changed_only)
+        empty = self._answers(state, {}, changed_only)
         with output_of(to, layout, format, empty) as output:
             if watermark_us is not None:
                 for answers in self._steps(state, watermark_us, changed_only):
@@ -119,13 +123,58 @@ class Closing(ABC):
             yield answers
         self._warned.advance(state, rows)
 
-    def _advance(self, state: StreamState, until_us: int, changed_only: bool) -> Answers:
-        most_bytes = machine_bytes() if self._memory_limit is None else self._memory_limit
-        closed = state.advance(until_us, changed_only=changed_only, most_bytes=most_bytes)
-        assert state.watermark_us is not None
-        self._row_queries.advance(state.stream.name, state.watermark_us)
-        return self._answers(state, closed, changed_only)
+    def _declared(self, name: str) -> StreamState:
+        """The state of a stream that somebody declared; one of answers is moved by the stream below it."""
+        state = self._stream(name)
+        if state.stream.is_of_answers:
+            source = self._workload.source_of(name).name
+            raise QueryKindError(
+                f"{name} is a query whose answers others read: push events into stream {source}, and advance that one; "
+                f"what reads {name} follows in the same call"
+            )
+        return state
 
-    def _answers(self, state: StreamState, closed: list[Closed], changed_only: bool) -> Answers:
-        marks_ended = changed_only or state.stream.correct_us > 0
-        return Answers.of(self._workload, state.stream, closed, self._columns.schema, marks_ended=marks_ended)
+    def _advance(self, state: StreamState, until_us: int, changed_only: bool) -> Answers:
+        staged: list[tuple[StreamState, Staged]] = []
+        try:
+            self._stage(state, until_us, changed_only, staged)
+        except PanewiseError:
+            for one, _ in staged:
+                one.roll_back()
+            raise
+        for one, found in staged:
+            one.commit(found)
+            assert one.watermark_us is not None
+            self._row_queries.advance(one.stream.name, one.watermark_us)
+        return self._answers(state, {one.stream.name: found.closed for one, found in staged}, changed_only)
+
+    def _stage(
+        self, state: StreamState, until_us: int, changed_only: bool, staged: list[tuple[StreamState, Staged]]
+    ) -> None:
+        """Find what closes in a stream, and with it in the streams of its queries' answers, those below first."""
+        most_bytes = machine_bytes() if self._memory_limit is None else self._memory_limit
+        found = state.stage(until_us, changed_only=changed_only, most_bytes=most_bytes)
+        staged.append((state, found))
+        for stream in self._workload.streams_above[state.stream.name]:
+            above = self._stream(stream.name)
+            self._feed(above, state.stream, found)
+            self._stage(above, watermark_above(stream, found.until_us), changed_only, staged)
+
+    def _feed(self, above: StreamState, below: Stream, staged: Staged) -> None:
+        """Let a stream of answers take in what was staged below it."""
+        stream = above.stream
+        query = self._workload.queries[stream.name]
+        in_order = above.log is not None or stream.name in self._row_queries.feeds
+        for closed in staged.closed:
+            answers = [part for part in closed.read if part.query.name == query.name]
+            if not answers:
+                continue
+            events = events_of(stream, below, query, answers, in_order=in_order)
+            if above.watermark_us is not None:
+                # Those before came when an advance failed, or belong to a past that this stream has not seen whole.
+                times = np.asarray(events.column(stream.timestamp))
+                events = events.filter(pa.array(times >= above.watermark_us))
+            self._row_queries.push(stream.name, above.push(events))
+
+    def _answers(self, state: StreamState, closed: Mapping[str, list[Closed]], changed_only: bool) -> Answers:
+        return Answers.of(self._workload, state.stream, closed, self._columns.schema, changed_only=changed_only)

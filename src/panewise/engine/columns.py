@@ -13,11 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Bools, Floats, Ints
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
 
 _ARROW = {
     Type.BOOLEAN: pa.bool_(),

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
+from panewise.arrays import Bools, Ints
 from panewise.engine.columns import arrow_type, canonical, frozen, numbers_of
 from panewise.engine.joined import lift_joined
 from panewise.engine.kept import lift_kept
@@ -37,8 +38,6 @@ from panewise.language.evaluate import PAIR
 from panewise.language.expressions import Pair
 from panewise.planning.trees import Base, StreamPlan, Tree
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Column = npt.NDArray[Any]
 """int64 or float64, by the type of what it holds."""
 

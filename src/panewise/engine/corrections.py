@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.engine.answers import Groups, QueryAnswers
 from panewise.engine.changes import last_instance, time_bounds
 from panewise.engine.closed_windows import ClosedWindows
@@ -25,8 +25,6 @@ from panewise.engine.generation import TreeState
 from panewise.engine.reported import no_words, withdrawn, words_of
 from panewise.language.model import Query
 from panewise.windows.instances import end_numbers, with_end_numbers
-
-Ints = npt.NDArray[np.int64]
 
 
 def corrected_answers(

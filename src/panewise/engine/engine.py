@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Real
 from os import PathLike
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.engine.admission import check_memory, check_structures
+from panewise.engine.answer_events import complete_from, watermark_above
 from panewise.engine.answers import AnswerColumns
 from panewise.engine.aside import FUTURE, LATE, UNTIMED, Clock, Receiver, check_callables
 from panewise.engine.closed_tables import Answers
@@ -34,8 +34,10 @@ from panewise.engine.warned import Warned
 from panewise.engine.wide_tables import lookup_table
 from panewise.engine.windowed.row_queries import RowQueries
 from panewise.errors import ArgumentError, KeysError, QueryKindError, UnknownNameError
+from panewise.language.model import Stream
 from panewise.language.reader import changed, read
 from panewise.language.workload import Workload
+from panewise.planning.chains import prices_over
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
 from panewise.planning.plan import Plan
 from panewise.planning.sharing.names import WEAVE_SHARE
@@ -99,9 +101,14 @@ class Engine(Closing):
         self._columns = AnswerColumns.of(self._workload)
         check_memory(self._workload, self._prices, self._memory_limit)
         self._streams = {
-            stream.name: self._opened(StreamState(stream, self._workload.queries_of(stream.name), self._prices))
+            stream.name: self._opened(
+                StreamState(
+                    stream, self._workload.queries_of(stream.name), prices_over(self._workload, stream, self._prices)
+                )
+            )
             for stream in self._workload.streams.values()
         }
+        self._follow()
         self._row_queries = RowQueries(self._streams)
         self._row_queries.add(self._workload.row_queries.values())
         self._singles: dict[str, SingleLookups[EventLog]] = {}
@@ -137,11 +144,12 @@ class Engine(Closing):
 
         Raises:
             UnknownNameError: There is no such stream.
+            QueryKindError: It is a query whose answers others read.
             EventsError: A column is missing or has values of another type, or a time is refused.
 
         Cost: O(events) for each different GROUP BY, whatever the number of queries.
         """
-        state = self._stream(stream)
+        state = self._declared(stream)
         batch, given = read_events(state.stream, events, may_be_untimed=self._set_aside is not None)
         usable, unusable = state.aside.separate(batch)
         times, late = np.asarray(usable.column(state.stream.timestamp)), state.late
@@ -153,6 +161,8 @@ class Engine(Closing):
 
     def advance(self, stream: str, watermark: Time | None = None, *, changed_only: bool = False) -> Answers:
         """Move a stream's watermark, and return the answers of the windows that it closes.
+
+        Queries that read the answers of these windows go on in the same call.
 
         Args:
             stream: The name of the stream.
@@ -176,10 +186,10 @@ class Engine(Closing):
         Cost: what enters and leaves each long window that closes again and again; for other windows that end, O(rows)
             for each predicate of their trees. And O(answers). O(1) if no window ends.
         """
-        state = self._stream(stream)
+        state = self._declared(stream)
         watermark_us = self._watermark_us(state, watermark)
         if watermark_us is None:
-            answers = self._answers(state, [], changed_only)
+            answers = self._answers(state, {}, changed_only)
         else:
             answers = self._advance(state, watermark_us, changed_only)
         self._warned.advance(state, answers.num_rows)
@@ -372,24 +382,30 @@ class Engine(Closing):
         gone = [before[name] for name in named if name in before and after.get(name) is not before[name]]
         fresh = [after[name] for name in named if name in after and before.get(name) is not after[name]]
         check_structures(workload, fresh, self._prices)
+        rows_before, rows_after = self._workload.row_queries, workload.row_queries
+        for name in rows_before:
+            if rows_after.get(name) is not rows_before[name]:
+                self._row_queries.remove(name)
         for query in gone:
             self._stream(query.stream).remove(query.name)
             self._singles.pop(query.name, None)
+        self._let_go(workload)
+        touched = {query.stream for query in (*gone, *fresh)}
+        # In the order of chains: a stream of answers begins with what the query below it has seen.
         for stream in workload.streams.values():
-            if stream.name not in self._streams:
-                self._streams[stream.name] = self._opened(StreamState(stream, [], self._prices))
-        for name in dict.fromkeys(query.stream for query in (*gone, *fresh)):
+            name = stream.name
+            if name not in self._streams:
+                self._streams[name] = self._opened(self._begun(stream, workload))
+            if name not in touched:
+                continue
             self._streams[name].add([query for query in fresh if query.stream == name])
             if gone:
                 # Not before: a query may take over what another one that goes has left.
                 self._streams[name].free()
             self._streams[name].plan_changed()
-        rows_before, rows_after = self._workload.row_queries, workload.row_queries
-        for name in rows_before:
-            if rows_after.get(name) is not rows_before[name]:
-                self._row_queries.remove(name)
         self._row_queries.add(query for query in rows_after.values() if rows_before.get(query.name) is not query)
         self._workload, self._columns = workload, columns
+        self._follow()
 
     def remove(self, query: str) -> None:
         """Stop answering a query, and free what only it needed.
@@ -404,17 +420,20 @@ class Engine(Closing):
         """
         workload = self._workload
         if text_of(query, "a query") in workload.row_queries:
+            after = workload.without(query)
             self._row_queries.remove(query)
-            row_queries = {name: kept for name, kept in workload.row_queries.items() if name != query}
-            self._workload = replace(workload, row_queries=row_queries)
-            return
-        bound = aggregate_query(self._workload, query)
-        self._stream(bound.stream).remove(query)
-        self._stream(bound.stream).free()
-        self._stream(bound.stream).plan_changed()
-        self._singles.pop(query, None)
-        self._workload = workload.without(query)
-        self._columns = self._columns.after(workload, self._workload, [query])
+        else:
+            bound = aggregate_query(workload, query)
+            after = workload.without(query)
+            state = self._stream(bound.stream)
+            state.remove(query)
+            state.free()
+            state.plan_changed()
+            self._singles.pop(query, None)
+            self._columns = self._columns.after(workload, after, [query])
+        self._let_go(after)
+        self._workload = after
+        self._follow()
 
     def late_events(self, stream: str) -> int:
         """Count the events of a stream that came behind the watermark and were dropped.
@@ -522,12 +541,36 @@ class Engine(Closing):
         engine._streams = held.streams
         for state in held.streams.values():
             engine._opened(state)
+        engine._follow()
         engine._memory_limit = held.memory_limit
         engine._prices = next((state.prices for state in held.streams.values()), Prices())
         engine._row_queries = held.row_queries
         engine._singles = {}
         engine._warned = Warned(strict=held.strict)
         return engine
+
+    def _let_go(self, workload: Workload) -> None:
+        """Drop the streams of answers that are not in a workload any more, or whose query is another one there."""
+        for name in [name for name, state in self._streams.items() if state.stream.is_of_answers]:
+            if name not in workload.streams or workload.queries[name] is not self._workload.queries[name]:
+                del self._streams[name]
+
+    def _begun(self, stream: Stream, workload: Workload) -> StreamState:
+        """A stream that is new. One of answers lacks those that were reported before."""
+        state = StreamState(stream, [], prices_over(workload, stream, self._prices))
+        if stream.answers_over is None:
+            return state
+        below, query = self._streams[stream.answers_over], workload.queries[stream.name]
+        from_us = complete_from(stream, query, below.closed_us, below.exact_from(query.name), below.unseen_from_us)
+        if from_us is not None:
+            marked_us = None if below.marked_us is None else watermark_above(stream, below.marked_us)
+            state.begin(from_us, marked_us)
+        return state
+
+    def _follow(self) -> None:
+        """Tell each stream whose answers others read."""
+        for name, streams in self._workload.streams_above.items():
+            self._streams[name].read = frozenset(stream.name for stream in streams)
 
     def _opened(self, state: StreamState) -> StreamState:
         """A stream that sets events aside as this engine does."""

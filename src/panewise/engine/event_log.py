@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.columns import arrow_type
 from panewise.engine.integer_queue import IntegerQueue
 from panewise.engine.tables import KeyTable
@@ -21,8 +22,6 @@ from panewise.language.model import Stream
 from panewise.windows import RowWindow, TimeWindow, Window
 from panewise.windows.clock import show_time
 from panewise.windows.window import UNBOUNDED_US
-
-Ints = npt.NDArray[np.int64]
 
 MOST_CHUNKS = 64
 """Final events lie in at most this many pieces before they are put together."""

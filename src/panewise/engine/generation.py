@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints, Numbers
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.asked import Asked
 from panewise.engine.changes import LastReport, last_instance
@@ -32,9 +31,6 @@ from panewise.planning.trees import Clock, PlannedQuery, PlanShape, StreamPlan, 
 from panewise.windows import Window, is_unbounded
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.instances import oldest_slot_needed, starts_of
-
-Ints = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 _NOTHING = np.empty(0, np.int64)
 

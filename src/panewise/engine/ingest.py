@@ -66,7 +66,7 @@ def read_events(stream: Stream, events: object, *, may_be_untimed: bool = False)
     batch = pa.RecordBatch.from_arrays(arrays, names=list(stream.attributes))
     if not may_be_untimed:
         _check_times(stream, batch.column(stream.timestamp))
-    return batch, _given_times(columns[stream.timestamp], stream.units.get(stream.timestamp))
+    return batch, given_times(columns[stream.timestamp], stream.units.get(stream.timestamp))
 
 
 def _check_times(stream: Stream, times: pa.Array) -> None:
@@ -96,7 +96,7 @@ def _check_span(stream: Stream, times: npt.NDArray[np.int64]) -> None:
     )
 
 
-def _given_times(column: Any, unit: str | None) -> GivenTimes:
+def given_times(column: Any, unit: str | None) -> GivenTimes:
     """How times were given, that could be read."""
     kind = getattr(column, "type", None) or getattr(column, "dtype", None)
     if isinstance(kind, pa.DataType):

@@ -8,9 +8,8 @@ Space: at most four times what is held.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from panewise.arrays import Ints
 
 FEWEST = 64
 """The least room, in values, that a column takes."""

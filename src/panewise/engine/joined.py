@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.sketches import ordered_words
-from panewise.engine.columns import Bools, Floats, Ints, frozen
+from panewise.arrays import Bools, Column, Floats, Ints
+from panewise.engine.columns import frozen
 from panewise.kernels import joined_words as kernels
-
-Column = npt.NDArray[Any]
 
 _OF_FLOATS = {
     Kind.MOMENTS: kernels.MOMENTS,

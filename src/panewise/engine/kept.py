@@ -7,21 +7,18 @@ what is kept becomes bytes.
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.kept_values import KeptValues, bytes_of_words
 from panewise.aggregates.sketches import ordered_words
-from panewise.engine.columns import Bools, Ints, frozen, numbers_of
+from panewise.arrays import Bools, Column, Ints
+from panewise.engine.columns import frozen, numbers_of
 from panewise.engine.sketches import SKETCH_TYPE
 from panewise.kernels.joined_words import lift_pairs
-
-Column = npt.NDArray[Any]
 
 
 def ranks_of_strings(column: pa.Array) -> tuple[Ints, pa.Array]:

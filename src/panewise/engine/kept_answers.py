@@ -5,15 +5,10 @@ Cost: O(keys that are asked for). Space: an answer for each key.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.lowering import Lowered
-
-Ints = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
+from panewise.arrays import Ints, Numbers
 
 
 class KeptAnswers:

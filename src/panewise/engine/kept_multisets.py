@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Ints, Numbers
 from panewise.engine.rows import Multisets
 from panewise.engine.tables import ColumnTable
 from panewise.kernels.kept_multisets import merge_into, take_from
 from panewise.kernels.multisets import gather_runs
 from panewise.kernels.ordering import order_words
-
-Ints = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 
 class KeptMultisets:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
+from panewise.arrays import Floats, Ints
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.asked import Asked
 from panewise.engine.combine import Combiner
@@ -32,9 +32,6 @@ from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.planning.optimize import plan_lookup
 from panewise.windows import RowWindow, TimeWindow
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 def lookup_answers(

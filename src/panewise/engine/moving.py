@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +38,7 @@ from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
+from panewise.arrays import Column, Ints, Numbers
 from panewise.engine.answers import Groups
 from panewise.engine.closed_windows import Folded, Lowering
 from panewise.engine.kept_answers import KeptAnswers
@@ -53,9 +53,6 @@ from panewise.kernels.squares import sum_squares
 from panewise.planning.memory import FEWEST_BLOCKS
 from panewise.planning.trees import PlannedAggregate, StreamPlan
 
-Ints = npt.NDArray[np.int64]
-Column = npt.NDArray[Any]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
 FoldOfKeys = Callable[[Ints, int, int], Lowering]
 """The fold of the rows of some keys, between two slots."""
 

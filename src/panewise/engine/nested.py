@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.lowering import Lowered
+from panewise.arrays import Bools, Column, Floats, Ints, Numbers
 from panewise.engine.answers import Groups
 from panewise.engine.closed_windows import FEW, Folded, Lowering
 from panewise.engine.packed_rows import PackedRows
@@ -33,12 +34,6 @@ from panewise.kernels.nested_windows import (
     mark_covered,
 )
 from panewise.planning.trees import PlannedAggregate, StreamPlan
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Column = npt.NDArray[Any]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 MOST_PIECES = 32
 """The most windows of one edge that are folded in one pass."""

@@ -17,15 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Component
+from panewise.arrays import Bools, Column, Ints, Numbers
 from panewise.engine.rows import Multisets, Rows
-from panewise.engine.sketches import bytes_of_column
+from panewise.engine.sketches import bytes_of_column, closed_column
 
-Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 """Places of rows in a run, which has fewer than 2**31."""
-Bools = npt.NDArray[np.bool_]
-Column = npt.NDArray[Any]
-Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 NO_SLOT = 2**63 - 1
 """Above every slot."""
@@ -108,6 +105,12 @@ class PackedColumn:
         found[found == len(places)] = 0
         is_exception = places[found] == rows
         plain[is_exception] = values[found[is_exception]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has sketches as bytes: open ones cannot be copied."""
+        if self.rest is None or self.rest.dtype != np.object_:
+            return self.__dict__
+        return {**self.__dict__, "rest": closed_column(self.rest)}
 
     @property
     def nbytes(self) -> int:
@@ -192,13 +195,18 @@ class PackedRows:
         if first >= end or first > self.highest_slot or end <= self.lowest_slot:
             return _NOTHING
         order, starts = self._places_in_order()
-        # Places are in the order of their slots.
-        low, high = np.searchsorted(self.place_slots, (max(first, self.oldest), end)).tolist()
+        low, high = self.places_between(first, end)
         rows = order[starts[low] : starts[high]]
         if holds is None:
             return rows
         passes = holds[self.place_shards[low:high]]
         return rows if passes.all() else rows[np.repeat(passes, self._place_rows[low:high])]
+
+    def places_between(self, first: int, end: int) -> tuple[int, int]:
+        """The places of held rows with slots from `first` up to `end`; places are in the order of their slots."""
+        first = max(first, self.oldest)
+        low, high = np.searchsorted(self.place_slots, (first, max(first, end))).tolist()
+        return low, high
 
     def count_from(self, firsts: Ints) -> Ints:
         """How many held rows have slots from each of some slots on."""

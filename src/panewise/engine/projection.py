@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.columns import arrow_type, frozen
 from panewise.kernels.predicate_bits import set_bits
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Expression, Pair, attributes_of
 from panewise.planning.trees import BITS_PER_WORD, StreamPlan
-
-Ints = npt.NDArray[np.int64]
 
 _NO_BITMAP = np.empty(0, np.uint8)
 

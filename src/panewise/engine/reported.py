@@ -8,16 +8,14 @@ group whose answers are all NULL: a table of answers shows both as NULL.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.sketches import hashed_words
+from panewise.arrays import Ints
 from panewise.engine.answers import Groups, QueryAnswers, is_exact
 from panewise.engine.columns import canonical
 from panewise.language.expressions import Expression
 from panewise.language.model import Query
-
-Ints = npt.NDArray[np.int64]
 
 
 def selected_aggregates(query: Query) -> list[Expression]:

@@ -14,17 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.components import Component, Kind
+from panewise.arrays import Bools, Ints
 from panewise.engine.answers import Groups
 from panewise.engine.closed_windows import Fold, View
 from panewise.kernels.sessions import closed_punctuated, closed_sessions, join_near
 from panewise.planning.trees import StreamPlan
 from panewise.windows import PunctuationWindow, SessionWindow, Window
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _NOTHING = np.empty(0, np.int64)
 

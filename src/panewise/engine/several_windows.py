@@ -10,18 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component
 from panewise.aggregates.lowering import Lowered
-from panewise.engine.closed_windows import Column, Folded
+from panewise.arrays import Column, Ints
+from panewise.engine.closed_windows import Folded
 from panewise.language.expressions import AggregateCall
 from panewise.planning.trees import PlannedAggregate, PlannedQuery
 from panewise.windows import Window
 from panewise.windows.instances import end_numbers
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass

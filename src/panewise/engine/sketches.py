@@ -29,9 +29,7 @@ from panewise.aggregates.sketches import (
     serialised,
     union,
 )
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from panewise.arrays import Bools, Ints
 
 SKETCH_TYPE = pa.large_binary()
 """Many sketches of some kilobytes soon exceed what 32-bit offsets reach."""

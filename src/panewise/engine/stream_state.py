@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.as_of.answers import answers_at
 from panewise.engine.aside import LATE, Aside
@@ -41,12 +41,21 @@ from panewise.windows import RowWindow, Window, is_unbounded, reports_by_substre
 from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.instances import oldest_slot_needed
 
-Ints = npt.NDArray[np.int64]
-
 FIRST_LOOK = 100_000
 """After so many events, plans follow the rate and the groups that were seen."""
 MOST_GENERATIONS = 4
 """With more generations than this, all queries are planned together again."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What an advance found, before it counts as reported."""
+
+    closed: list[Closed]
+    until_us: int
+    rows: int
+    changes: Changes | None
+    overflown: list[tuple[Query, int]]
 
 
 class StreamState:
@@ -79,6 +88,8 @@ class StreamState:
         self.reports_after_us: dict[str, int | None] = {}
         """Of each sliding query, the end of the last window that closed before the query was there."""
         self.log: EventLog | None = None
+        self.read: frozenset[str] = frozenset()
+        """The queries whose answers other queries read."""
         self.changes: Changes | None = None
         """The last answers of sliding queries, once somebody asked for changes."""
         self.within = TimeGrams(stream)
@@ -145,12 +156,23 @@ class StreamState:
         """Where to stop on the way to a watermark, so that what closes at once stays small."""
         return cuts_of(list(self._trees(Clock.TIME)), self.closed_us, watermark_us)
 
+    def begin(self, from_us: int, marked_us: int | None) -> None:
+        """Begin a stream whose events before some time are missing; windows that begin earlier are not reported."""
+        self.watermark_us = self.closed_us = from_us
+        self.marked_us = marked_us
+
     def advance(self, until_us: int, *, changed_only: bool = False, most_bytes: int | None = None) -> list[Closed]:
-        """Move the watermark, if it is not there yet, and answer the windows up to it, or only what changed in them.
+        """Move the watermark, if it is not there yet, and answer the windows up to it, or only what changed in them."""
+        staged = self.stage(until_us, changed_only=changed_only, most_bytes=most_bytes)
+        self.commit(staged)
+        return staged.closed
+
+    def stage(self, until_us: int, *, changed_only: bool = False, most_bytes: int | None = None) -> Staged:
+        """Move the watermark, and find the answers of the windows up to it; `commit` makes them count as reported.
 
         When an answer fails (a sum that does not fit, of a query with ON OVERFLOW ERROR), or the answers need more than
         `most_bytes`, the watermark has moved but nothing counts as reported: remove the query that failed and advance
-        again, to the same watermark, and the other answers come.
+        again, to the same watermark, and the other answers come. So it is if what is staged is not committed.
         """
         self._check_changed_only(changed_only)
         # One who follows the closing may have advanced further meanwhile.
@@ -165,29 +187,38 @@ class StreamState:
         changes = self.changes
         if changes is None:
             changes = Changes(self.stream) if changed_only else None
-        elif len(cuts) > 1:
+        elif len(cuts) > 1 or self.read or self.stream.is_of_answers:
+            # A later part, or another stream of the chain, may fail.
             changes = changes.fork()
+        overflown: list[tuple[Query, int]] = []
         try:
             corrections = self._corrections(changed_only)
-            overflown = found_in(corrections.reported)
+            overflown += found_in(corrections.reported)
             closed = list(self._closing(cuts, rows, corrections, changes, changed_only, most_bytes, overflown))
         except PanewiseError:
-            for state in self._trees(Clock.TIME):
-                state.undo_late()
+            self.roll_back()
             raise
+        return Staged(closed, until_us, rows, changes, overflown)
+
+    def roll_back(self) -> None:
+        """Forget what was staged; the watermark stays where it is."""
+        for state in self._trees(Clock.TIME):
+            state.undo_late()
+
+    def commit(self, staged: Staged) -> None:
+        """Let staged answers count as reported, and let go what nobody needs any more."""
         for state in self._trees(Clock.TIME):
             state.settle_late()
-        for query, count in overflown:
+        for query, count in staged.overflown:
             self.overflows.add(query, count)
         for reports in self.substreams:
             reports.settle()
-        self.closed_us = until_us
-        self.closed_rows = rows
-        self.changes = changes
+        self.closed_us = staged.until_us
+        self.closed_rows = staged.rows
+        self.changes = staged.changes
         self._hand_over()
         self._let_go(self._trees(Clock.TIME))
         self.learn()
-        return closed
 
     def _check_changed_only(self, changed_only: bool) -> None:
         """Refuse to report changes alone where no window is before another for all groups."""
@@ -236,7 +267,8 @@ class StreamState:
         for cut_us in cuts:
             is_last = cut_us == cuts[-1]
             seen = changes.seen if changes is not None and changed_only else None
-            together = [] if seen is None else self._together
+            # Whoever reads the answers of a query needs those of all its groups.
+            together = [] if seen is None else [names for names in self._together if self.read.isdisjoint(names)]
             answers = [
                 part
                 for state in self._trees(Clock.TIME)
@@ -257,7 +289,10 @@ class StreamState:
                 of_substreams = [part for reports in self.substreams for part in reports.answers()]
                 overflown += found_in(of_substreams)
                 reported, every = [*reported, *of_substreams], [*every, *of_substreams]
-            closed = Closed([*corrections.reported, *reported], [*corrections.every, *every])
+            read = [part for part in answers if part.query.name in self.read]
+            if is_last and self.read:
+                read += [part for part in of_substreams if part.query.name in self.read]
+            closed = Closed([*corrections.reported, *reported], [*corrections.every, *every], read)
             if most_bytes is not None and len(cuts) > 1:
                 more = closed.nbytes
                 total += more
@@ -345,6 +380,12 @@ class StreamState:
         """The time of a lookup that names none."""
         known = [time for time in (self.newest_us, self.marked_us) if time is not None]
         return max(known, default=None)
+
+    @property
+    def unseen_from_us(self) -> int | None:
+        """The time from which all events are still to come; None if there has been no event yet."""
+        newest_us = None if self.newest_us is None else self.newest_us + 1
+        return max((time for time in (newest_us, self.watermark_us) if time is not None), default=None)
 
     def add(self, queries: list[Query]) -> None:
         """Start answering more queries."""

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
+from panewise.arrays import Ints
 from panewise.engine.answers import Groups, QueryAnswers, overflows_of, rows_that_pass
 from panewise.engine.as_of.answers import input_values
 from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.as_of.folds import Folds
 from panewise.engine.as_of.substreams import KeyGroup
-from panewise.engine.columns import Ints
 from panewise.engine.tables import KeyTable
 from panewise.engine.windowed.operator import Keep
 from panewise.engine.windowed.positions import positions

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.columns import arrow_type, bits_of, bytes_of, from_bits, from_bytes, frozen
 from panewise.kernels.hashing import (
     find_bytes,
@@ -23,8 +23,6 @@ from panewise.kernels.hashing import (
     rehash_bytes,
     rehash_ints,
 )
-
-Ints = npt.NDArray[np.int64]
 
 _SMALLEST = 64
 _NOWHERE = 2**62

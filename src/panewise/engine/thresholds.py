@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
+from panewise.arrays import Bools
 from panewise.language.expressions import AggregateCall, Comparison, Expression, Literal, Logical
-
-Bools = npt.NDArray[np.bool_]
 
 _COMPARE: dict[str, Callable[..., Bools]] = {
     "=": np.equal,

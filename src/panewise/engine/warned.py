@@ -6,8 +6,8 @@ import sys
 import warnings
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.engine.ingest import GivenTimes
 from panewise.engine.next_closing import why_nothing_closed
 from panewise.engine.stream_state import StreamState
@@ -34,8 +34,6 @@ from panewise.windows.clock import (
     unit_name,
     zone_of,
 )
-
-Ints = npt.NDArray[np.int64]
 
 _FIRST_OF_TODAY_US = 631_152_000_000_000
 """Integers of microseconds that mean 1990 or later."""
@@ -67,7 +65,7 @@ class Warned:
         if low < FIRST_LIKELY_US or high >= LAST_LIKELY_US:
             self._unlikely(stream, _beyond(stream, times))
         elif given.are_integers and 0 < low <= LARGEST_MILLISECONDS and not _counts_from_the_epoch(state):
-            self._unlikely(stream, _of_another_unit(stream, times))
+            self._unlikely(stream, of_another_unit(stream.timestamp, times))
         if given.zones:
             self._zone(stream, given.zones, f"the events' {stream.timestamp}")
 
@@ -162,7 +160,7 @@ class Warned:
             return
         self._said.add((stream, category))
         told = f"{message} (Said once for each stream; engine.warn_again() says it again.)"
-        warnings.warn(told, category, stacklevel=_outside())
+        warnings.warn(told, category, stacklevel=caller_level())
 
 
 def _counts_from_the_epoch(state: StreamState) -> bool:
@@ -170,8 +168,8 @@ def _counts_from_the_epoch(state: StreamState) -> bool:
     return state.oldest_us is not None and state.oldest_us < SMALLEST_SECONDS
 
 
-def _outside() -> int:
-    """The stack level of whoever called Panewise, seen from `_say`."""
+def caller_level() -> int:
+    """The stack level of whoever called Panewise, seen from the function that warns."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("panewise."):
         level, frame = level + 1, frame.f_back
@@ -188,15 +186,17 @@ def _beyond(stream: Stream, times: Ints) -> str:
     )
 
 
-def _of_another_unit(stream: Stream, times: Ints) -> str | None:
+def of_another_unit(column: str, times: Ints) -> str | None:
     """What is wrong with integers that look like seconds or milliseconds; None if nothing seems to be."""
     # Integers of microseconds may stand beside them, if these are of our time.
     small = times[times < _FIRST_OF_TODAY_US]
+    if not len(small):
+        return None
     unit = likely_unit(int(small.min()), int(small.max()))
     if unit is None or all(is_round(int(time), unit) for time in small[:100]):
         return None
     row = int(np.argmin(times))
     return (
-        f"{stream.timestamp} is {times[row]} in row {row}, which is {show_time(int(times[row]))} in microseconds and "
+        f"{column} is {times[row]} in row {row}, which is {show_time(int(times[row]))} in microseconds and "
         f"looks like {unit_name(unit)}: {unit_cure(unit)}. If microseconds are meant, declare TIMESTAMP(us)."
     )

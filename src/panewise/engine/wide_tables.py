@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf, nextafter
 from operator import ge, le
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
+from panewise.arrays import Bools, Column, Ints
 from panewise.engine.answers import Groups, QueryAnswers, array_of_objects, objects_or_none, public_type, timestamps
 from panewise.engine.families import ENDED, WINDOW_END, Family
 from panewise.engine.tables import KeyTable
@@ -36,10 +36,6 @@ from panewise.language.model import Query, Stream
 from panewise.windows import Window, reports_by_substream
 from panewise.windows.instances import end_numbers
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Column = npt.NDArray[Any]
-
 _DENSE = 8
 """Up to this many pairs of an end and a group for each row, rows are found in an array of all pairs."""
 
@@ -54,6 +50,8 @@ class Closed:
 
     reported: Sequence[QueryAnswers]
     every: Sequence[QueryAnswers]
+    read: Sequence[QueryAnswers] = ()
+    """All answers of the queries whose answers others read, whatever is reported."""
 
     def of(self, queries: Container[str]) -> Closed:
         """The answers of some queries."""

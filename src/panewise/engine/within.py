@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from panewise.aggregates.catalogue import CATALOGUE, Making
 from panewise.aggregates.components import Kind
+from panewise.arrays import Ints
 from panewise.engine.event_log import EventLog
 from panewise.engine.within_column import (
     Bounds,
@@ -35,8 +36,6 @@ from panewise.language.expressions import AggregateCall
 from panewise.language.model import Query, Stream
 from panewise.planning.within import WithinPlan, folded_for
 from panewise.windows import Window
-
-Ints = npt.NDArray[np.int64]
 
 _BIGINT = (-(2**63), 2**63 - 1)
 

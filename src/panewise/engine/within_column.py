@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from panewise.aggregates.catalogue import carrier_of
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.columns import arrow_type
 from panewise.engine.event_log import EventLog
 from panewise.engine.integer_queue import IntegerQueue
@@ -36,7 +37,6 @@ from panewise.planning.within import FEWEST_BUCKETS, WithinPlan, buckets_from_va
 from panewise.structures.timegram import TimeGram
 from panewise.windows import RowWindow, TimeWindow
 
-Ints = npt.NDArray[np.int64]
 Number = int | Fraction
 """Exact, so that bounds can be added, divided and compared without rounding."""
 Bounds = tuple[Number, Number]

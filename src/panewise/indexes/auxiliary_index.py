@@ -8,12 +8,10 @@ It saves searches of the large index; that pays only where they are long, so the
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.indexes.hash_index import HashIndex
 from panewise.indexes.set_index import NodeIndex
-
-Ints = npt.NDArray[np.int64]
 
 
 class AuxiliaryIndex:

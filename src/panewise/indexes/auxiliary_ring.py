@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from panewise.arrays import Ints
 from panewise.indexes.filling_ring import FillingRing
 from panewise.indexes.forward_ring import ForwardRing
-from panewise.indexes.ring import Ints
 from panewise.indexes.sheet import Cost, RingSheet
 from panewise.kernels.ring_forward import link_auxiliary
 

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.indexes.filling_ring import FillingRing
-from panewise.indexes.ring import Ints
 from panewise.indexes.sheet import Cost, RingSheet
 from panewise.kernels.ring_backward import expire_backward, link_backward
 

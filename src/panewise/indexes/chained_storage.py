@@ -10,9 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.errors import IndexingError
 from panewise.indexes.set_index import Entries, SetIndex
-from panewise.indexes.storage import Ints, Storage
+from panewise.indexes.storage import Storage
 from panewise.kernels.basic_chains import fill_chains, free_chains, read_chains
 from panewise.kernels.set_index_hash import bucket_of
 from panewise.kernels.set_index_nodes import FREE, HELD, STATE_PLACES

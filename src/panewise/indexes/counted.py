@@ -12,6 +12,7 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.errors import IndexingError
 from panewise.indexes.aggregated_storage import AggregatedStorage
 from panewise.indexes.group_index import GroupIndex
@@ -24,8 +25,6 @@ from panewise.indexes.set_index import NO_ENTRIES, PURGES, Entries, NodeIndex, S
 from panewise.indexes.storage import Storage
 from panewise.indexes.tree_index import TreeIndex
 from panewise.indexes.values import StringCodes, ValueCodes, Values, Width, codes_of, known
-
-Ints = npt.NDArray[np.int64]
 
 EVERY_STORAGE: tuple[type[Storage], ...] = (ListStorage, AggregatedStorage, HashedStorage, GroupedStorage)
 """The list of all ways to store a basic window."""

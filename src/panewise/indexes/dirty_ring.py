@@ -16,8 +16,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.indexes.backward_ring import BackwardRing
-from panewise.indexes.ring import FIRST_ROWS, NO_ROW, Ints
+from panewise.indexes.ring import FIRST_ROWS, NO_ROW
 from panewise.indexes.set_index import NodeIndex
 from panewise.indexes.sheet import Cost, RingSheet
 from panewise.kernels.ring_backward import expire_dirty, sort_owners

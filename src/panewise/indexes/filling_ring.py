@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.indexes.auxiliary_index import AuxiliaryIndex
-from panewise.indexes.ring import NO_ROW, Ints, Ring
+from panewise.indexes.ring import NO_ROW, Ring
 from panewise.indexes.set_index import NodeIndex
 from panewise.kernels.ring_backward import attach_filling
 

@@ -14,7 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from panewise.indexes.ring import NO_ROW, Ints, Ring
+from panewise.arrays import Ints
+from panewise.indexes.ring import NO_ROW, Ring
 from panewise.indexes.set_index import NodeIndex
 from panewise.indexes.sheet import Cost, RingSheet
 from panewise.kernels.ring_forward import attach_forward, expire_forward, link_forward

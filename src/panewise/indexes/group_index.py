@@ -13,7 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from panewise.indexes.set_index import Counts, Entries, Ints, SetIndex
+from panewise.arrays import Ints
+from panewise.indexes.set_index import Counts, Entries, SetIndex
 from panewise.indexes.sheet import Cost, SetIndexSheet
 from panewise.kernels.set_index_group import delta_file, merge_groups
 

@@ -13,8 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.errors import IndexingError
-from panewise.indexes.set_index import FIRST_NODES, Ints, NodeIndex
+from panewise.indexes.set_index import FIRST_NODES, NodeIndex
 from panewise.indexes.sheet import Cost, SetIndexSheet, log2
 from panewise.kernels.set_index_hash import (
     bucket_of,

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from panewise.indexes.set_index import FIRST_NODES, Ints, NodeIndex
+from panewise.arrays import Ints
+from panewise.indexes.set_index import FIRST_NODES, NodeIndex
 from panewise.indexes.sheet import Cost, SetIndexSheet
 from panewise.kernels.set_index_list import find_in_list, locate_in_list, remove_from_list, scan_list
 from panewise.kernels.set_index_nodes import ROOT

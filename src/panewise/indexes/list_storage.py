@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.indexes.set_index import Entries, SetIndex
 from panewise.indexes.sheet import Cost, StorageSheet
-from panewise.indexes.storage import Ints, Storage
+from panewise.indexes.storage import Storage
 
 FIRST_TUPLES = 64
 

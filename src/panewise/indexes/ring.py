@@ -12,13 +12,11 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.indexes.set_index import NodeIndex
 from panewise.indexes.sheet import RingSheet
 from panewise.kernels.ring_walks import walk_rings
-
-Ints = npt.NDArray[np.int64]
 
 FIRST_ROWS = 64
 NO_ROW = -1

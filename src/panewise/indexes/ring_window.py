@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.errors import IndexingError
 from panewise.indexes.auxiliary_ring import AuxiliaryRing
 from panewise.indexes.backward_ring import BackwardRing
@@ -22,8 +22,6 @@ from panewise.indexes.sorted_scan import SortedScan
 from panewise.indexes.storage import CircularArray
 from panewise.indexes.values import StringCodes, ValueCodes, Values, codes_of, known
 from panewise.kernels.ring_sorted import turn_segments
-
-Ints = npt.NDArray[np.int64]
 
 EVERY_RING: tuple[type[Ring], ...] = (ForwardRing, AuxiliaryRing, BackwardRing, DirtyRing)
 """The list of all rings, which find the tuples of a value."""

@@ -13,11 +13,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.indexes.sheet import SetIndexSheet
 from panewise.kernels import set_index_nodes as nodes_kernel
 from panewise.kernels.set_index_nodes import FREE, FREE_PAGE, HELD, ROOT, STATE_PLACES, USED
 
-Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 """One row for each window."""
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.lowering import quantile_ranks
+from panewise.arrays import Ints
 from panewise.errors import IndexingError
 from panewise.indexes.counted import CountedOptions, CountedWindows
 from panewise.indexes.values import Values
-
-Ints = npt.NDArray[np.int64]
 
 
 class Histogram(NamedTuple):

@@ -9,12 +9,10 @@ tuple back.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.indexes.ring import Ring
 from panewise.kernels.ring_sorted import merge_sorted
-
-Ints = npt.NDArray[np.int64]
 
 
 class SortedScan:

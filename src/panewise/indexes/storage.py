@@ -11,14 +11,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
+from panewise.arrays import Ints
 from panewise.errors import IndexingError
 from panewise.indexes.set_index import Entries, SetIndex
 from panewise.indexes.sheet import StorageSheet
-
-Ints = npt.NDArray[np.int64]
 
 
 class CircularArray:

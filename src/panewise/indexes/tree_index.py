@@ -14,7 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from panewise.indexes.set_index import Ints, NodeIndex
+from panewise.arrays import Ints
+from panewise.indexes.set_index import NodeIndex
 from panewise.indexes.sheet import Cost, SetIndexSheet, log2
 from panewise.kernels.set_index_nodes import FREE_PAGE, HEIGHT, PAGES, ROOT
 from panewise.kernels.set_index_tree import (

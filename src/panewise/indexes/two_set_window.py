@@ -7,12 +7,11 @@ from typing import NamedTuple, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.errors import IndexingError
 from panewise.indexes.counted import CountedOptions, CountedWindows
 from panewise.indexes.set_window import Histogram
 from panewise.indexes.values import Values
-
-Ints = npt.NDArray[np.int64]
 
 
 class Intersection(NamedTuple):

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.errors import IndexingError
 
-Ints = npt.NDArray[np.int64]
 Width = float | tuple[float, ...]
 """How values are put into ranges: by one width, or by the bounds between them, in order."""
 Values = Any

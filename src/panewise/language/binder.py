@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import cast
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
+from panewise.language.answer_streams import readers_of, sources_of, stream_of_answers, without_unread
 from panewise.language.checks import check_granularity, check_where, find_stream, refuse_duplicates
 from panewise.language.expressions import (
     AggregateCall,
     Attribute,
     Expression,
+    Span,
     aggregates_of,
     bare_attributes,
     with_attributes,
@@ -23,10 +25,9 @@ from panewise.language.limits import check_expression
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.names import copy_of
 from panewise.language.own_windows import with_own_windows
-from panewise.language.printer import label_of
+from panewise.language.printer import label_of, print_name
 from panewise.language.row_binder import bind_row_query, is_row_query, refuse_alias
-from panewise.language.row_queries import RowQuery
-from panewise.language.source import PlacedError, hint_for, located, shortened
+from panewise.language.source import PlacedError, UnknownSourceError, hint_for, located, shortened
 from panewise.language.statements import CreateQuery, CreateStream, DropQuery, Item, Name, Statement
 from panewise.language.top_k import check_length, written_out
 from panewise.language.typecheck import expect_condition, type_of, unknown_attribute, written
@@ -61,12 +62,33 @@ class Binding:
         """The workload after the statements so far."""
         return Workload(self.streams, self.queries, self.row_queries)
 
+    def open_answers(self, source: Name, by: str) -> None:
+        """Let a query read the answers of another one, if that is what a source means: a stream's name goes first."""
+        name = source.text
+        if name in self.streams:
+            return
+        if name == by:
+            hint = f"give the query another name, or let it read another stream than {shortened(name)}"
+            raise PlacedError(f"the query {shortened(name)} reads its own answers", source.span, hint)
+        if name in self.row_queries:
+            hint = "read the stream that it reads, or write the rows to a stream of their own"
+            raise PlacedError(f"{shortened(name)} answers with rows, and only aggregates are read", source.span, hint)
+        if name in self.queries:
+            query = self.queries[name]
+            self.streams[name] = stream_of_answers(query, self.streams[query.stream], source)
+            return
+        known = [*self.streams, *self.queries]
+        hint = hint_for(name, known, "declare it first with CREATE STREAM, or CREATE QUERY to read its answers")
+        raise UnknownSourceError(name, source.span, hint)
+
     def has(self, name: str) -> bool:
         """Whether there is a query with a name."""
         return name in self.queries or name in self.row_queries
 
     def add(self, query: Query) -> None:
         """Add a query that is bound already."""
+        place = Span(1, 1, 0, 0)
+        self.open_answers(Name(query.stream, place), query.name)
         self.queries[query.name] = query
         self.named[query.name] = None
 
@@ -82,18 +104,34 @@ class Binding:
                 if self.has(name.text):
                     message = f"the query {shortened(name.text)} already exists"
                     raise PlacedError(message, name.span, "choose another name, or DROP it")
+                for source in sources_of(statement):
+                    self.open_answers(source, name.text)
                 if is_row_query(statement):
                     self.row_queries[name.text] = bind_row_query(statement, self.streams)
                 else:
                     self.queries[name.text] = _bind_query(statement, self.streams, self.queries)
             case DropQuery():
-                _drop(statement, self.queries, self.row_queries)
+                self._drop(statement.name)
+
+    def _drop(self, name: Name) -> None:
+        queries, row_queries = self.queries, self.row_queries
+        if name.text not in queries and name.text not in row_queries:
+            hint = hint_for(name.text, [*queries, *row_queries], "there are no queries")
+            raise PlacedError(f"unknown query {shortened(name.text)}", name.span, hint)
+        if name.text in queries and name.text in self.streams and self.streams[name.text].is_of_answers:
+            readers = readers_of(name.text, queries.values(), row_queries.values())
+            message = f"the answers of {shortened(name.text)} are read by {', '.join(readers)}"
+            raise PlacedError(message, name.span, f"drop what reads them first: DROP QUERY {print_name(readers[0])}")
+        gone = queries.pop(name.text) if name.text in queries else row_queries.pop(name.text)
+        self.streams = without_unread(self.streams, gone, queries.values(), row_queries.values())
 
 
 def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stream:
     name = statement.name
     if name.text in streams:
-        raise PlacedError(f"the stream {shortened(name.text)} already exists", name.span, "choose another name")
+        what = "a query of this name is read as a stream" if streams[name.text].is_of_answers else ""
+        message = what or f"the stream {shortened(name.text)} already exists"
+        raise PlacedError(message, name.span, "choose another name")
     refuse_duplicates([definition.name for definition in statement.definitions], "attribute")
     attributes = {definition.name.text: definition.type for definition in statement.definitions}
     timestamp = statement.timestamp
@@ -111,17 +149,6 @@ def _bind_stream(statement: CreateStream, streams: Mapping[str, Stream]) -> Stre
         statement.future_bound_us,
         {one.name.text: one.unit for one in statement.definitions if one.unit is not None},
     )
-
-
-def _drop(
-    statement: DropQuery, queries: MutableMapping[str, Query], row_queries: MutableMapping[str, RowQuery]
-) -> None:
-    name = statement.name
-    if name.text not in queries and name.text not in row_queries:
-        hint = hint_for(name.text, [*queries, *row_queries], "there are no queries")
-        raise PlacedError(f"unknown query {shortened(name.text)}", name.span, hint)
-    queries.pop(name.text, None)
-    row_queries.pop(name.text, None)
 
 
 def _bind_query(statement: CreateQuery, streams: Mapping[str, Stream], queries: Mapping[str, Query]) -> Query:

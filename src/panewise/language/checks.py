@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from panewise.language.expressions import Expression, aggregates_of
 from panewise.language.literals import print_duration
 from panewise.language.model import Stream
-from panewise.language.source import PlacedError, hint_for, shortened
+from panewise.language.source import PlacedError, shortened
 from panewise.language.statements import Name, WindowClause
 from panewise.language.typecheck import expect_condition
 
 
 def find_stream(name: Name, streams: Mapping[str, Stream]) -> Stream:
-    """The stream with a name."""
-    if name.text not in streams:
-        hint = hint_for(name.text, streams, "declare it first with CREATE STREAM")
-        raise PlacedError(f"unknown stream {shortened(name.text)}", name.span, hint)
+    """The stream with a name. Whoever binds a query has opened all its sources."""
     return streams[name.text]
 
 

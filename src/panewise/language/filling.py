@@ -12,7 +12,7 @@ from panewise.language.parameters import columns_of
 from panewise.language.parser import parse
 from panewise.language.reader import apply
 from panewise.language.shapes import Cut, Template, Value, places_of, value_of
-from panewise.language.source import shortened
+from panewise.language.source import located, shortened
 from panewise.language.statements import CreateQuery
 from panewise.language.workload import Workload
 
@@ -59,8 +59,8 @@ def fill(template: str, parameters: object, onto: Workload) -> Workload:
         return onto
     for name in gaps:
         columns[name] = _alike(name, columns[name])
-    made, values, places = _template(template, {name: columns[name][0] for name in gaps}, onto)
     binding = Binding(onto)
+    made, values, places = _template(template, {name: columns[name][0] for name in gaps}, binding)
     given = [columns[name] for name in gaps]
     for row, name in enumerate(columns[first]):
         for place, column in zip(places, given):
@@ -83,18 +83,20 @@ def _alike(name: str, values: list[Any]) -> list[Any]:
     return values
 
 
-def _template(template: str, example: Mapping[str, Value], onto: Workload) -> tuple[Template, list[Value], list[int]]:
+def _template(template: str, example: Mapping[str, Value], binding: Binding) -> tuple[Template, list[Value], list[int]]:
     """The template, bound with one row's values; the values of all its constants; and the places of those in braces."""
     # No duration is 0, and the first row tells its own mistakes later.
     shown = {name: _unsigned(1 if value == 0 and isinstance(value, int) else value) for name, value in example.items()}
     text, starts = _written(template, "q", shown)
     (statement,) = parse(text)
     assert isinstance(statement, CreateQuery)
-    query = apply(Workload(onto.streams), text).queries.get("q")
+    with located(text):
+        binding.open_answers(statement.source.stream, "")
+    query = apply(Workload(binding.streams), text).queries.get("q")
     cut, numbers = Cut.of(text), places_of(text)
     if query is None or cut is None:
         raise ArgumentError(f"the template must be one query of aggregates, for instance {_EXAMPLE}")
-    made = Template.of(query, statement, onto.streams[query.stream], text)
+    made = Template.of(query, statement, binding.streams[query.stream], text)
     for name, start in zip(_GAP.findall(template)[1:], starts[1:]):
         if numbers.get(start) not in made.free:
             raise ArgumentError(f"{{{name}}} stands where no value can go; {_PLACES}")

@@ -29,6 +29,13 @@ class Stream:
     """How far ahead of the clock an event may be before it is set aside; None if nothing is declared."""
     units: Mapping[str, str] = field(default_factory=dict)
     """The units in which integers of TIMESTAMP attributes come (`s`, `ms`, `us` or `ns`), where they are declared."""
+    answers_over: str | None = None
+    """For a stream of answers: the stream that the query of its name reads, whose answers are its events."""
+
+    @property
+    def is_of_answers(self) -> bool:
+        """Whether nobody declared it: its events are the answers of the query of its name."""
+        return self.answers_over is not None
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from panewise.language.literals import print_duration, print_timestamp
 from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
 from panewise.language.row_queries import (
     DistinctQuery,
+    Evaluation,
     HistogramQuery,
     IntersectionQuery,
     JoinQuery,
@@ -116,7 +117,18 @@ def print_row_query(query: RowQuery) -> str:
         text += f" INTO {print_window(query.into)}"
     if query.using is not None:
         text += f" USING {query.using.upper} OVER {query.using.lower}"
-    return text + ";"
+    if query.basic_windows is not None:
+        text += f" BASIC WINDOWS {query.basic_windows}"
+    return f"{text}{_print_evaluation(query.evaluation)};"
+
+
+def _print_evaluation(evaluation: Evaluation) -> str:
+    usual = Evaluation()
+    if evaluation == usual:
+        return ""
+    most = "" if evaluation.most is None else f" TO {evaluation.most}"
+    priority = "" if evaluation.priority == usual.priority else f" PRIORITY {evaluation.priority}"
+    return f" EVALUATE EVERY {evaluation.every}{most}{priority}"
 
 
 def _print_rows(query: RowQuery) -> str:

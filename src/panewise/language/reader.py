@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 
 from panewise.errors import ArgumentError, FileAccessError, StatementError
+from panewise.language.answer_streams import sources_of
 from panewise.language.binder import Binding
 from panewise.language.for_each import NO_BREAK, ForEach
 from panewise.language.limits import check_length, may_have_rows, statements_of
 from panewise.language.parser import check_encodable, parse_checked
 from panewise.language.shapes import Cut, Templates
-from panewise.language.source import PlacedError, excerpt, located, span_at
-from panewise.language.statements import CreateQuery, CreateStream
+from panewise.language.source import PlacedError, UnknownSourceError, excerpt, located, shortened, span_at
+from panewise.language.statements import CreateQuery, CreateStream, DropQuery, Statement
 from panewise.language.workload import Workload
 
+_MOST_LOOKED_THROUGH = 1000
+"""So many statements of a text are looked through for a source that is created too late."""
 _EMPTY_HINT = "write CREATE STREAM and CREATE QUERY statements, each ended by ;"
 
 
@@ -89,7 +93,10 @@ def _run(binding: Binding, text: str) -> bool:
         except PlacedError:
             # The same again, with its place in the whole text.
             for statement in parse_checked(NO_BREAK.sub(" ", text[:start]) + piece):
-                binding.run(statement)
+                try:
+                    binding.run(statement)
+                except UnknownSourceError as error:
+                    raise _explained(error, statement, text, start) from None
             raise
     return has_any
 
@@ -105,12 +112,48 @@ def _run_one(binding: Binding, templates: Templates, piece: str) -> bool:
     for statement in statements:
         binding.run(statement)
         match statement:
-            case CreateStream():
+            case CreateStream() | DropQuery():
                 templates.clear()
             case CreateQuery() if cut is not None and cut.name in binding.queries:
                 bound = binding.queries[cut.name]
                 templates.learn(cut, bound, statement, binding.streams[bound.stream], piece)
     return bool(statements)
+
+
+def _explained(error: UnknownSourceError, statement: Statement, text: str, start: int) -> PlacedError:
+    """What is wrong with a query whose source is created further down: the two may read each other."""
+    assert isinstance(statement, CreateQuery)
+    first, reads = statement.name.text, _reads_of(text, start)
+    if error.name not in reads:
+        return error
+    way = [first, error.name]
+    while way[-1] in reads and way[-1] not in way[:-1]:
+        following = [name for name in reads[way[-1]] if name in reads or name == first]
+        if not following:
+            break
+        way.append(first if first in following else following[0])
+    if way[-1] in way[:-1]:
+        shown = " reads ".join(way[way.index(way[-1]) :])
+        hint = "let one of them read a stream: a query reads only queries that were created before it"
+        return PlacedError(f"queries read each other in a circle: {shown}", error.span, hint)
+    hint = "create it before the query that reads its answers"
+    return PlacedError(f"the query {shortened(error.name)} is created only further down", error.span, hint)
+
+
+def _reads_of(text: str, start: int) -> dict[str, list[str]]:
+    """What each query reads that a text creates from some place on, by name; statements with mistakes are left out."""
+    found = {}
+    for at, piece in islice(statements_of(text), _MOST_LOOKED_THROUGH):
+        if at < start:
+            continue
+        try:
+            statements = parse_checked(piece)
+        except PlacedError:
+            continue
+        for one in statements:
+            if isinstance(one, CreateQuery):
+                found[one.name.text] = [source.text for source in sources_of(one)]
+    return found
 
 
 def run_for_each(binding: Binding, templates: Templates, text: str, several: ForEach) -> None:

@@ -12,14 +12,12 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Floats
 from panewise.language.scalars import FIXED_UNITS_US, NUMBER_TEXT, WHOLE_TEXT
-
-Floats = npt.NDArray[np.float64]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _WHOLE, _NUMBER = re.compile(WHOLE_TEXT), re.compile(NUMBER_TEXT)

@@ -150,7 +150,7 @@ class Templates:
         self._fixed: dict[tuple[str, str], tuple[int, ...]] = {}
 
     def clear(self) -> None:
-        """Forget all: a stream came, and a binder might now say something else."""
+        """Forget all: a stream came, or one of answers went, and a binder might now say something else."""
         self._found.clear()
         self._fixed.clear()
 

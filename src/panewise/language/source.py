@@ -27,6 +27,14 @@ class PlacedError(Exception):
         super().__init__(message)
 
 
+class UnknownSourceError(PlacedError):
+    """A query reads what is not there, or not yet."""
+
+    def __init__(self, name: str, span: Span, hint: str) -> None:
+        self.name = name
+        super().__init__(f"unknown stream {shortened(name)}", span, hint)
+
+
 @contextmanager
 def located(text: str) -> Iterator[None]:
     """Turn a `PlacedError` raised inside into a `StatementError` that shows the line of `text` it is on."""

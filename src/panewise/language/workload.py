@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from panewise.aggregates.types import Type
+from panewise.errors import QueryInUseError
+from panewise.language.answer_streams import readers_of, without_unread
 from panewise.language.literals import print_duration
 from panewise.language.model import Query, Stream
 from panewise.language.names import copy_of
@@ -19,7 +21,8 @@ from panewise.notebook import block, counted, names, table
 class Workload:
     """Streams and the queries over them, by name, in the order of their statements.
 
-    Queries of aggregates and queries of rows are kept apart, and no name is in both.
+    Queries of aggregates and queries of rows are kept apart, and no name is in both. Among the streams are those of
+    answers that some query reads (`Stream.is_of_answers`), each behind the stream that its query reads.
     """
 
     streams: Mapping[str, Stream] = field(default_factory=dict)
@@ -37,10 +40,53 @@ class Workload:
         return [query for query in self.queries.values() if query.stream == stream]
 
     def without(self, name: str) -> Workload:
-        """The workload without a query of aggregates. Cost: as `language.names` says."""
-        queries = copy_of(self.queries)
-        del queries[name]
-        return Workload(self.streams, queries, self.row_queries)
+        """The workload without a query, and without the stream of answers that only it read.
+
+        Cost: as `language.names` says; O(queries) for a query that reads answers.
+        """
+        self.check_unread(name)
+        queries, row_queries = self.queries, self.row_queries
+        gone: Query | RowQuery
+        if name in row_queries:
+            gone = row_queries[name]
+            row_queries = {other: query for other, query in row_queries.items() if other != name}
+        else:
+            queries = copy_of(queries)
+            gone = queries.pop(name)
+        return Workload(
+            without_unread(self.streams, gone, queries.values(), row_queries.values()), queries, row_queries
+        )
+
+    def check_unread(self, name: str) -> None:
+        """Refuse to let a query go whose answers others read."""
+        if name in self.queries and name in self.streams and self.streams[name].is_of_answers:
+            readers = ", ".join(readers_of(name, self.queries.values(), self.row_queries.values()))
+            raise QueryInUseError(f"the answers of query {name} are read by {readers}; remove those first")
+
+    @property
+    def declared(self) -> dict[str, Stream]:
+        """The streams that somebody declared, without those of answers."""
+        return {name: stream for name, stream in self.streams.items() if not stream.is_of_answers}
+
+    @cached_property
+    def streams_above(self) -> dict[str, tuple[Stream, ...]]:
+        """The streams of answers of the queries over each stream."""
+        found: dict[str, tuple[Stream, ...]] = dict.fromkeys(self.streams, ())
+        for stream in self.streams.values():
+            if stream.answers_over is not None:
+                found[stream.answers_over] += (stream,)
+        return found
+
+    def following(self, stream: str) -> list[str]:
+        """A stream, and the streams of answers that move with it, those below first."""
+        return [stream, *(name for above in self.streams_above[stream] for name in self.following(above.name))]
+
+    def source_of(self, stream: str) -> Stream:
+        """The declared stream that the events of a stream come from in the end."""
+        found = self.streams[stream]
+        while found.answers_over is not None:
+            found = self.streams[found.answers_over]
+        return found
 
     @cached_property
     def sliding_queries(self) -> dict[str, dict[str, Query]]:
@@ -63,7 +109,7 @@ class Workload:
 
 def print_workload(workload: Workload) -> str:
     """All streams, then all queries."""
-    streams = [print_stream(stream) for stream in workload.streams.values()]
+    streams = [print_stream(stream) for stream in workload.declared.values()]
     queries = [print_query(query) for query in workload.queries.values()]
     row_queries = [print_row_query(query) for query in workload.row_queries.values()]
     return "\n".join([*streams, *queries, *row_queries, ""])
@@ -72,10 +118,11 @@ def print_workload(workload: Workload) -> str:
 def _text(workload: Workload) -> str:
     """Streams and queries, in a line. Cost: O(queries), to list their names."""
     listed = [*workload.queries, *workload.row_queries]
-    streams = counted(len(workload.streams), "stream")
+    declared = workload.declared
+    streams = counted(len(declared), "stream")
     queries = counted(len(listed), "query", "queries")
     return (
-        f"Workload({streams}{': ' if workload.streams else ''}{names(workload.streams)}; "
+        f"Workload({streams}{': ' if declared else ''}{names(declared)}; "
         f"{queries}{': ' if listed else ''}{names(listed)})"
     )
 
@@ -83,13 +130,14 @@ def _text(workload: Workload) -> str:
 def _html(workload: Workload) -> str:
     """Streams and queries as tables. Cost: O(queries shown)."""
     total = len(workload.queries) + len(workload.row_queries)
-    title = f"Workload: {counted(len(workload.streams), 'stream')}, {counted(total, 'query', 'queries')}"
+    title = f"Workload: {counted(len(workload.declared), 'stream')}, {counted(total, 'query', 'queries')}"
     return block(title, _streams(workload), queries_table(workload))
 
 
 def _streams(workload: Workload) -> str:
     headings = ("stream", "attributes", "time", "watermark")
-    return table(headings, (_stream_row(stream) for stream in workload.streams.values()), len(workload.streams))
+    declared = workload.declared
+    return table(headings, (_stream_row(stream) for stream in declared.values()), len(declared))
 
 
 def _stream_row(stream: Stream) -> tuple[str, str, str, str]:

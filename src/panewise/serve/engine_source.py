@@ -146,7 +146,8 @@ class EngineSource(AnswerSource):
                 sleep(PAUSE_S)
         with self._lock:
             answers = self.engine.advance(stream, watermark)
-            self.kept[stream].take(answers, self.engine.position(stream).watermark_us)
+            for name in self.workload.following(stream):
+                self.kept[name].take(answers, self.engine.position(name).watermark_us)
             self._written_s = time()
             self._move()
 
@@ -159,8 +160,8 @@ class EngineSource(AnswerSource):
         rehearse(self.check(statements), self.workload)
         with self._lock:
             self.engine.add(statements)
-            for name, stream in self.engine.workload.streams.items():
-                self.kept.setdefault(name, KeptWindows(stream))
+            streams = self.engine.workload.streams
+            self.kept = {name: self.kept.get(name) or KeptWindows(stream) for name, stream in streams.items()}
             self._move()
         self.changed()
         return True

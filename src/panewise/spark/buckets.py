@@ -7,15 +7,13 @@ Spark's hash partitioning gives every partition the same number of buckets.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.columns import bits_of, bytes_of
 from panewise.kernels.hashing import hash_bytes, hash_ints
 from panewise.planning.trees import Base, StreamPlan
-
-Ints = npt.NDArray[np.int64]
 
 
 def bucket_ids(partitions: int, buckets: int) -> list[int]:

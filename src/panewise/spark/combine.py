@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panewise.arrays import Ints
 from panewise.engine.combine import Combiner
 from panewise.engine.ingest import outside_span
 from panewise.engine.projection import holds, project
@@ -19,7 +20,7 @@ from panewise.kernels.ordering import order_words
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Expression
 from panewise.planning.trees import Base, StreamPlan
-from panewise.spark.buckets import Ints, bucket_places, places_of
+from panewise.spark.buckets import bucket_places, places_of
 from panewise.spark.counts import COMBINED, COMBINED_COLUMNS, NO_TIME, TOO_FAR_AHEAD_US
 from panewise.spark.job import Job
 from panewise.spark.packed_job import PackedJob, batch_id
@@ -80,8 +81,8 @@ class _Combining:
         self._job = job
         self._plans = job.plans_of(stream)
         self._row_bases = job.row_bases_of(stream)
-        self._tuple_bases = job.tuples.bases_of(stream)
-        self._cells = {cell: place for place, cell in enumerate(job.tuples.cells_of(stream))}
+        self._tuple_bases = job.tuple_bases_of(stream)
+        self._cells = {cell: place for place, cell in enumerate(job.cells_of(stream))}
         self._row_attributes = job.row_attributes_of(stream)
         self._counted = COUNTED - list(job.workload.streams).index(stream)
         self._is_projected = is_projected

@@ -32,6 +32,8 @@ from panewise.engine.answers import (
 )
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
+from panewise.language.answer_streams import readers_of
+from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply, changed
 from panewise.language.row_queries import RowQuery, SortedQuery
@@ -42,6 +44,7 @@ from panewise.planning.optimize import fit, grow, plan_stream
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
+from panewise.spark.held_rows import HeldBase, held_bases
 from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
 from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery
 from panewise.spark.quotas import Quotas, added_queries
@@ -55,7 +58,7 @@ from panewise.spark.stand_ins import (
     plan_with_stand_ins,
     slot_length,
 )
-from panewise.spark.tuple_bases import OrderBase
+from panewise.spark.tuple_bases import OrderBase, TupleBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query, over_stream
 from panewise.windows import PunctuationWindow, RowWindow, TimeWindow, is_unbounded, reports_by_substream
 from panewise.windows.slots import spans_of
@@ -109,6 +112,8 @@ class Job:
     """By numbers that no base has."""
     tuples: TuplePlan = field(default_factory=TuplePlan)
     """The row queries and those that report substreams, and their bases by numbers that no other base has."""
+    held: TuplePlan = field(default_factory=TuplePlan)
+    """The row queries with INTO, which only lookups answer, and their bases, by numbers that no other base has."""
     is_live: bool = False
     is_batch: bool = False
     changed_only: bool = False
@@ -180,10 +185,14 @@ class Job:
             for query in over_rows:
                 check_structure(stream, query, prices)
             job = job._with_row_bases(stream, over_rows, None)
-        tuples = TuplePlan.of(workload.row_queries, workload.streams, job.next_base, _reports(workload))
+        shown, into = _shown(workload), _with_into(workload)
+        tuples = TuplePlan.of(shown, workload.streams, job.next_base, _reports(workload))
         homes = {name: layout.table_of(query) for name, query in tuples.reports.items() if _is_over_stream(query)}
-        tuples = replace(tuples, tables=workload.row_queries, most_rows=most_rows, homes=homes)
-        return replace(job, tuples=tuples, next_base=job.next_base + len(tuples.bases))
+        tuples = replace(tuples, tables=shown, most_rows=most_rows, homes=homes)
+        held = TuplePlan.of(into, workload.streams, job.next_base + len(tuples.bases))
+        held = replace(held, tables=into)
+        next_base = job.next_base + len(tuples.bases) + len(held.bases)
+        return replace(job, tuples=tuples, held=held, next_base=next_base)
 
     def for_combining(self) -> Job:
         """The job for the combine step, if queries stay: without trees, so that it is small even with many queries."""
@@ -201,7 +210,7 @@ class Job:
             first.setdefault(live.plan.stream.name, number)
         for number, base in sorted(self.row_bases.items()):
             first.setdefault(base.stream.name, number)
-        for number, tuples in sorted(self.tuples.bases.items()):
+        for number, tuples in sorted([*self.tuples.bases.items(), *self.held.bases.items()]):
             first.setdefault(tuples.stream.name, number)
         return frozenset(first.values())
 
@@ -246,6 +255,24 @@ class Job:
             if live.plan.stream.name == stream:
                 found.setdefault(live.generation, (live.plan, []))[1].append(live.base)
         return list(found.values())
+
+    @cached_property
+    def held_bases(self) -> dict[int, HeldBase]:
+        """What is held for lookups of row queries with INTO."""
+        return held_bases(self.held)
+
+    @cached_property
+    def logged_rows(self) -> dict[int, RowBase | HeldBase]:
+        """The bases whose rows are in the row log."""
+        return {**self.row_bases, **self.held_bases}
+
+    def tuple_bases_of(self, stream: str) -> list[TupleBase]:
+        """The tuple bases of a stream."""
+        return [*self.tuples.bases_of(stream), *self.held.bases_of(stream)]
+
+    def cells_of(self, stream: str) -> list[Expression]:
+        """What row queries compute of each event of a stream, each expression once."""
+        return list(dict.fromkeys([*self.tuples.cells_of(stream), *self.held.cells_of(stream)]))
 
     def row_bases_of(self, stream: str) -> list[RowBase]:
         """The row bases of a stream."""
@@ -386,14 +413,20 @@ class Job:
 
     def _with_tuples(self, before: Workload, change: Change) -> Job:
         """The job with the row queries and the reports of substreams that its workload has now."""
+        workload = self.workload
         was = {**before.row_queries, **_reports(before)}
-        is_now = {**self.workload.row_queries, **_reports(self.workload)}
+        is_now = {**workload.row_queries, **_reports(workload)}
         gone = [name for name, query in was.items() if is_now.get(name) is not query]
-        since_us = {name: change.since_us(name) for name in self.workload.streams}
-        rows = {name: query for name, query in self.workload.row_queries.items() if was.get(name) is not query}
-        reports = {name: query for name, query in _reports(self.workload).items() if was.get(name) is not query}
-        fresh = TuplePlan.of(rows, self.workload.streams, self.next_base, reports, since_us)
-        return replace(self, tuples=self.tuples.after(gone, fresh), next_base=self.next_base + len(fresh.bases))
+        since_us = {name: change.since_us(name) for name in workload.streams}
+        rows = {name: query for name, query in _shown(workload).items() if was.get(name) is not query}
+        reports = {name: query for name, query in _reports(workload).items() if was.get(name) is not query}
+        fresh = TuplePlan.of(rows, workload.streams, self.next_base, reports, since_us)
+        next_base = self.next_base + len(fresh.bases)
+        into = {name: query for name, query in _with_into(workload).items() if was.get(name) is not query}
+        fresh_held = TuplePlan.of(into, workload.streams, next_base, since_us=since_us)
+        held = replace(self.held.after(gone, fresh_held), tables=_with_into(workload))
+        next_base += len(fresh_held.bases)
+        return replace(self, tuples=self.tuples.after(gone, fresh), held=held, next_base=next_base)
 
     def _applied(self, before: Workload, text: str, columns: AnswerColumns) -> tuple[Workload, AnswerColumns]:
         """The workload after some statements, and the columns of its answers; raises if this job cannot take them."""
@@ -403,6 +436,9 @@ class Job:
         for name in named:
             row_query, query = workload.row_queries.get(name), workload.queries.get(name)
             if row_query is not None and before.row_queries.get(name) is not row_query:
+                if row_query.into is not None:
+                    check_row_query(row_query, lookups=True)
+                    continue
                 if not self.takes_rows:
                     raise NotOnSparkError(
                         f"query {name} answers with rows, and this job has no place for them: start a job with a row "
@@ -487,25 +523,32 @@ def check_workload(
     Queries without SLIDE need `lookups`: a folder for lookups. Row queries need `rows`: tables of their own. An ORDER
     BY without LIMIT needs `most_rows`.
     """
-    if workload.row_queries and not rows:
-        names = ", ".join(workload.row_queries)
+    if _shown(workload) and not rows:
+        names = ", ".join(_shown(workload))
         raise NotOnSparkError(
             f"these queries answer with rows, which have columns of their own and no place in the table of answers: "
             f"{names}; read them with panewise.spark.rows or panewise.spark.tables"
         )
     if not workload.queries and not workload.row_queries:
         raise ArgumentError("the workload has no query; add a CREATE QUERY statement")
+    for name, stream in workload.streams.items():
+        if stream.is_of_answers:
+            readers = readers_of(name, workload.queries.values(), workload.row_queries.values())
+            raise NotOnSparkError(
+                f"query {readers[0]} reads the answers of query {name}, which Spark does not do in one job; write the "
+                f"answers of {name} to a table, and let a second job read it as a stream, or use the engine"
+            )
     for row_query in workload.row_queries.values():
-        check_rows(row_query, most_rows)
+        check_rows(row_query, most_rows, lookups=lookups)
     for query in workload.queries.values():
         check_query(query, lookups=lookups)
 
 
-def check_rows(query: RowQuery, most_rows: int | None) -> None:
+def check_rows(query: RowQuery, most_rows: int | None, *, lookups: bool = False) -> None:
     """Raise if Spark cannot answer a row query, which without LIMIT may bring `most_rows` of a window."""
-    check_row_query(query)
+    check_row_query(query, lookups=lookups)
     is_unbounded = isinstance(query, SortedQuery) and query.limit is None and isinstance(query.window, TimeWindow)
-    if is_unbounded and most_rows is None:
+    if is_unbounded and query.into is None and most_rows is None:
         raise NotOnSparkError(
             f"query {query.name}: ORDER BY without LIMIT brings all rows of a window to one place on Spark; "
             f"write LIMIT, or give most_rows=, the most rows that a window may have"
@@ -529,6 +572,16 @@ def from_the_beginning(query: str) -> NotOnSparkError:
         f"query {query}: a window over the rows of a whole stream counts them from the beginning, so such a query must "
         f"be there when the job starts; use a RANGE, [PARTITION BY a ROWS n SLIDE m], or a new job"
     )
+
+
+def _shown(workload: Workload) -> dict[str, RowQuery]:
+    """The row queries whose rows go to tables."""
+    return {name: query for name, query in workload.row_queries.items() if query.into is None}
+
+
+def _with_into(workload: Workload) -> dict[str, RowQuery]:
+    """The row queries that are looked up."""
+    return {name: query for name, query in workload.row_queries.items() if query.into is not None}
 
 
 def _reports(workload: Workload) -> dict[str, Query]:

@@ -19,10 +19,10 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
+from panewise.arrays import Ints
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.families import WINDOW_END
@@ -65,7 +65,6 @@ from panewise.windows import is_unbounded
 from panewise.windows.clock import show_time, to_microseconds
 
 Time = int | datetime | str
-Ints = npt.NDArray[np.int64]
 Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
 
 REFRESH_EVERY_S = 0.02
@@ -210,7 +209,7 @@ class LookupClient:
         """
         self._look_if_due()
         table, covered = self._table(query, keys, at)
-        if self._log is not None:
+        if self._log is not None and query in self.workload.queries:
             self._log.table(self._state, query, keys, at, covered, table)
         return table
 
@@ -218,6 +217,13 @@ class LookupClient:
         self, query: str, keys: object, at: Time | None, *, is_exact: bool = False
     ) -> tuple[pa.Table, Covered | None]:
         """What `lookup` answers, and what it covers; exact answers also to WITHIN if asked for."""
+        held = self._state.over_rows.held_rows(query)
+        if held is not None:
+            if keys is not None or at is not None:
+                raise QueryKindError(
+                    f"query {query} answers with rows, which are looked up as they are now; leave out `at` and `keys`"
+                )
+            return held.lookup(query), None
         engine = self._state.over_rows.engine(query)
         if engine is not None:
             return engine.lookup(query, self._time_over_rows(query, at), keys), None
@@ -514,8 +520,14 @@ class LookupClient:
                 f"query {query} reports as rows come, and its rows are not kept for lookups; read its answers from the "
                 f"job, or leave out SLIDE"
             )
+        if query in state.over_rows.held.queries:
+            raise QueryKindError(f"query {query} answers with rows, not with arrays or values; use lookup({query!r})")
+        if query in state.job.workload.row_queries:
+            raise NotOnSparkError(
+                f"query {query}: its rows go to a table of the job; to look them up, write INTO [RANGE ...] at its end"
+            )
         if lookup is None:
-            names = [*state.lookups, *state.over_rows.queries]
+            names = [*state.lookups, *state.over_rows.queries, *state.over_rows.held.queries]
             near = get_close_matches(query, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
             raise UnknownNameError(f"{self._folder}: no query named {query!r}; {hint}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from panewise.engine.rows import Rows
+from panewise.engine.packed_rows import PackedRows
 from panewise.errors import HistoryError
 from panewise.spark.job import Job
 from panewise.spark.lookup_plan import Covered, Lookup, StoreQueries, lookups_of
@@ -112,7 +112,7 @@ class LookupState:
         """The partials of a family."""
         return self._stores[family.fed.base.number][family.tree.group_by]
 
-    def replace_runs(self, replaced: Callable[[Rows], Rows]) -> None:
+    def replace_runs(self, replaced: Callable[[PackedRows], PackedRows]) -> None:
         """Hold other runs with the same rows in all stores."""
         for stores in self._stores.values():
             for store in stores.values():

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.substream_reports import NUMBER
 from panewise.engine.windowed.histogram import COUNT
 from panewise.engine.windowed.positions import positions
@@ -29,7 +29,6 @@ from panewise.spark.buckets import places_of
 from panewise.spark.tuple_bases import OrderBase
 from panewise.windows.slots import lengths_of
 
-Ints = npt.NDArray[np.int64]
 Reporting = Query | ValueQuery | SortedQuery
 """A query over the rows of a whole stream."""
 

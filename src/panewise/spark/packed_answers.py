@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from panewise.engine.columns import Bools, Ints, bytes_of, numbers_of
+from panewise.arrays import Bools, Ints
+from panewise.engine.columns import bytes_of, numbers_of
 
 PIECE_ROWS = 1 << 13
 """Rows are packed so many at a time: they stay in cache, and the offsets of their bytes fit into 32 bits."""

@@ -12,8 +12,8 @@ wrote last for lookups. If the shared folder lacks these, it was moved or change
 With a control stream, each bucket keeps the newest time of every stream and derives the watermark from these: Spark's
 own watermark may stand still for a batch after a crash, and a statement that comes just then would mean something else.
 
-Tuples for row queries have entries of their own in the log. Rows for queries over PARTITION BY ... ROWS pass through to
-the row log and leave no state.
+Tuples for row queries have entries of their own in the log. Rows for queries over PARTITION BY ... ROWS, and tuples for
+row queries with INTO, pass through to the row log and leave no state.
 
 If the shared folder cannot be written, answers go on. What the folder lacks stays in the log of the state, rows too,
 until it can be written again; then all of it becomes one file. If that grows beyond `HELD_BYTES`, only what open
@@ -302,6 +302,7 @@ class BucketProcessor(StatefulProcessor):
     def _step(self, bucket_id: int, arrivals: BucketArrivals, timers: TimerValues) -> Iterator[Row]:
         # Imported here: Spark opens the state of every new query in a process that gets no rows and needs none of this.
         from panewise.spark.cost_accumulator import costs_in
+        from panewise.spark.held_rows import arrived_held
         from panewise.spark.layouts import TableRows, answers_of
         from panewise.spark.packing import PackedPart, pack_parts, pack_table
         from panewise.spark.row_bases import arrived_rows
@@ -328,8 +329,10 @@ class BucketProcessor(StatefulProcessor):
         parts = [PackedPart.of(*part) for part in arrivals.parts]
         arrived = bucket.arrived((part for part in parts if part.base in job.bases), watermark_us)
         rows, late_rows = arrived_rows(job, parts, watermark_us)
+        held, late_held = arrived_held(job, parts, watermark_us)
+        rows |= held
         tuples = arrived_tuples(job.tuples, parts, watermark_us, job.counting_bases)
-        counts["late_events"] = arrived.late_events + late_rows + tuples.late_events
+        counts["late_events"] = arrived.late_events + late_rows + late_held + tuples.late_events
         counts["corrected_events"] = arrived.corrected_events
         next_entry = progress.next_entry
         content = pack_parts(arrived.kept)
@@ -579,7 +582,7 @@ class BucketProcessor(StatefulProcessor):
             return notes, next_entry
         if rows:
             key = EntryKey(next_entry, uuid4().hex)
-            content = pack_parts(job.row_bases[number].part(some) for number, some in rows.items())
+            content = pack_parts(job.logged_rows[number].part(some) for number, some in rows.items())
             self._log.updateValue(key, (content,))
             cached.entries[key] = LogEntry(len(content), {})
             next_entry += 1
@@ -614,8 +617,8 @@ class BucketProcessor(StatefulProcessor):
             span = BatchSpan(behind.first_batch, batch)
             entry, rows = self._held(job, behind, entry, rows, cached)
         is_lossy = behind is not None and behind.is_lossy
-        if rows or (is_lossy and job.row_bases):
-            log = RowLog(self._folder, job.row_bases)
+        if rows or (is_lossy and job.logged_rows):
+            log = RowLog(self._folder, job.logged_rows)
             log.put(bucket_id, span, rows, entry.watermark_us, written=notes.rows, is_lossy=is_lossy)
             notes = replace(notes, rows=batch)
         SlotLog(self._folder, job.bases).put(bucket_id, span, entry, notes.slots)
@@ -633,7 +636,7 @@ class BucketProcessor(StatefulProcessor):
         parts = [part for key in keys for part in unpack_parts(self._entry(key))]
         by_base = {number: [some] for number, some in rows.items()}
         for part in parts:
-            if part.base in job.row_bases:
+            if part.base in job.logged_rows:
                 by_base.setdefault(part.base, []).append(part.partials)
         whole = Entry.of(
             [part for part in parts if part.base in job.bases], entry.watermark_us, entry.closed_us, None, entry.changes
@@ -643,7 +646,7 @@ class BucketProcessor(StatefulProcessor):
         if behind.is_lossy and closed_us is not None:
             held = [next_slot(closed_us - base.retention_us + 1, base.base.granularity) for base in job.bases.values()]
             whole = replace(whole, holds_from_us=max(held, default=None))
-        return whole, {number: job.row_bases[number].in_order(some) for number, some in by_base.items()}
+        return whole, {number: job.logged_rows[number].in_order(some) for number, some in by_base.items()}
 
     def _set_timer(self, end_us: int | None, current_ms: int) -> int:
         """Keep one timer, at the next end of a window, so that a bucket without events closes its windows too."""

@@ -15,9 +15,9 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.columns import arrow_type
 from panewise.engine.windowed.grouped_values import in_groups
 from panewise.engine.windowed.output import schema_of, typed
@@ -26,15 +26,13 @@ from panewise.errors import TooManyRowsError
 from panewise.language.evaluate import evaluate
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
-from panewise.language.row_queries import SortedQuery, TopKQuery
+from panewise.language.row_queries import EVERY, SortedQuery, TopKQuery
 from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery, sent_for
 from panewise.spark.packing import unpack
 from panewise.spark.row_order import in_order
 from panewise.spark.tuple_bases import HeadBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan
 from panewise.windows.clock import show_time
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -98,6 +96,8 @@ class SortedMerge:
         }
         windows = rows.select(["window_start", "window_end"]).take(pa.array(order))
         found = {name: windows.column(name) for name in windows.column_names} | {"position": places} | shown
+        if EVERY in rows.column_names:
+            found[EVERY] = rows.column(EVERY).take(pa.array(order))
         return pa.Table.from_arrays([typed(found[field.name], field.type) for field in self.schema], schema=self.schema)
 
     def _check_bound(self, ends: Ints, places: Ints) -> None:

@@ -8,13 +8,11 @@ window.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.content_order import content_order
 from panewise.language.model import Stream
-
-Ints = npt.NDArray[np.int64]
 
 
 def in_order(rows: pa.Table, stream: Stream, by: str, within: Ints, *, descending: bool) -> Ints:

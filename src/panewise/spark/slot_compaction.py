@@ -193,9 +193,10 @@ def _merge(folder: Path, spans: list[BatchSpan], bases: Mapping[int, LoggedBase]
 
 def merged_partials(fed: LoggedBase, parts: list[PackedPart], closed_us: int | None) -> Iterable[PackedPart]:
     """The partials of one base as one part, or no part if nothing is left."""
-    from panewise.engine.slot_store import SlotStore  # Imported here: it loads kernels, which most batches do not need.
+    # Imported here: it loads kernels, which most batches do not need.
+    from panewise.engine.partial_store import PartialStore
 
-    store = SlotStore(fed.plan, _as_tree(fed.base))
+    store = PartialStore(fed.plan, _as_tree(fed.base))
     for part in parts:
         store.append(part.partials)
     if closed_us is not None and fed.logs_gather:
@@ -209,9 +210,9 @@ def merged_partials(fed: LoggedBase, parts: list[PackedPart], closed_us: int | N
 
 def gathered_partials(fed: LoggedBase, parts: list[PackedPart]) -> Iterable[PackedPart]:
     """Partials of one base as one for each key and shard, in their newest slot."""
-    from panewise.engine.slot_store import SlotStore
+    from panewise.engine.partial_store import PartialStore
 
-    store = SlotStore(fed.plan, _as_tree(fed.base))
+    store = PartialStore(fed.plan, _as_tree(fed.base))
     newest = -(2**63)
     for part in parts:
         store.append(part.partials)

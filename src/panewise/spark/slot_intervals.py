@@ -20,6 +20,7 @@ import numpy.typing as npt
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.on_demand.parts import Part
 from panewise.engine.rows import Rows
 from panewise.engine.within import BoundedPart, Interval, Looked, both, bounds_of
@@ -33,7 +34,6 @@ from panewise.spark.slot_structures import SlotMoment, SlotSequence
 from panewise.structures.timegram import TimeGram
 from panewise.windows import TimeWindow
 
-Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
 
 MOST_WORD = 1 << 29

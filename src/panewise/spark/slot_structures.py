@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE, carrier_of
 from panewise.aggregates.components import Component, Kind
+from panewise.arrays import Ints
 from panewise.engine.on_demand.candidates import SUM_LIMIT, CandidateIndex, IndexKey
 from panewise.engine.on_demand.columns import ColumnKey, HeldColumn
 from panewise.engine.on_demand.coverage import Coverage
@@ -40,8 +40,6 @@ from panewise.spark.lookup_store import LookupStore
 from panewise.spark.stand_ins import slot_rates
 from panewise.structures.lifting import LiftedPartials
 from panewise.windows import TimeWindow
-
-Ints = npt.NDArray[np.int64]
 
 NEVER, END = -(2**62), 2**62
 FOLD_ROWS = 1_000
@@ -118,8 +116,7 @@ class SlotSequence(Sequence[SlotMoment]):
 
     def _from(self, store: LookupStore) -> Rows:
         """The partials that were not final, one for each key and slot."""
-        rows = store.joined(store.rows(self.predicate, self.components, None, self._final_to, END))
-        return replace(rows, shards=np.zeros(len(rows), np.int64)).merged(self.components)
+        return store.rows_from(self.predicate, self.components, self._final_to).merged(self.components)
 
     def _components(self, column: HeldColumn) -> dict[Kind, Component]:
         """What a column is made of."""

@@ -17,7 +17,7 @@ import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from panewise.engine.columns import Floats, Ints
+from panewise.arrays import Floats, Ints
 from panewise.spark.buckets import bucket_ids
 
 PLACES_PER_PARTITION = 4

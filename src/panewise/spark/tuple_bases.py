@@ -24,10 +24,10 @@ from math import gcd
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.columns import arrow_type, canonical
 from panewise.engine.windowed.grouped_values import group_ranks
 from panewise.engine.windowed.histogram import COUNT, VALUE
@@ -42,9 +42,6 @@ from panewise.planning.windowed import index_type
 from panewise.spark.buckets import places_of
 from panewise.spark.row_order import in_order
 from panewise.windows.clock import END_OF_STREAM
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _TOGETHER = -1
 """Instead of a base's number where a bucket is chosen: both sides of a query find each other."""

@@ -45,9 +45,17 @@ class ArrivedTuples:
 
 
 def arrived_tuples(
-    plan: TuplePlan, parts: Iterable[PackedPart], watermark_us: int | None, counting: frozenset[int] = frozenset()
+    plan: TuplePlan,
+    parts: Iterable[PackedPart],
+    watermark_us: int | None,
+    counting: frozenset[int] = frozenset(),
+    *,
+    passes: bool = True,
 ) -> ArrivedTuples:
-    """The tuples of a batch that are on time. Late events are counted for some bases."""
+    """The tuples of a batch that are on time. Late events are counted for some bases.
+
+    Selections pass, or are kept as the others are.
+    """
     found = ArrivedTuples()
     for part in parts:
         base = plan.bases.get(part.base)
@@ -66,8 +74,8 @@ def arrived_tuples(
                 part = PackedPart(part.base, pack(tuples), tuples)
         if not tuples.num_rows:
             continue
-        if isinstance(base, PassBase):
-            found.passed.append(_leaving(plan, base.query.name, _public(base, tuples)))
+        if passes and isinstance(base, PassBase):
+            found.passed.append(_leaving(plan, base.query.name, public_rows(base, tuples)))
         else:
             found.kept.append(part)
     return found
@@ -76,8 +84,10 @@ def arrived_tuples(
 class TupleBucket:
     """The state of a bucket's row queries in a worker's memory."""
 
-    def __init__(self, plan: TuplePlan, parts: int) -> None:
+    def __init__(self, plan: TuplePlan, parts: int, *, adapts: bool = True) -> None:
         self._plan = TuplePlan()
+        self._adapts = adapts
+        """Whether evaluation may get rarer: in a stream, but not where somebody looks at what a stream left."""
         self._parts = parts
         """Into how many parts rows are split that are merged with those of other buckets."""
         self.closed_us: int | None = None
@@ -189,6 +199,8 @@ class TupleBucket:
     def resume(self, closed_us: int | None, final_rows: Mapping[str, int] | None = None) -> None:
         """Go on after a watermark whose rows were reported, here or elsewhere; `final_rows` are those at it."""
         if closed_us is not None and (self.closed_us is None or closed_us > self.closed_us):
+            for operator in self._operators:
+                operator.foresee(None, None)
             self._advance(closed_us)
             for operator in self._operators:
                 for output in operator.outputs.values():
@@ -211,6 +223,9 @@ class TupleBucket:
         """The rows that a watermark completes, and what substreams report."""
         if self.closed_us is not None and watermark_us <= self.closed_us:
             return
+        if self._adapts:
+            for operator in self._operators:
+                operator.foresee(self.closed_us, watermark_us)
         for until_us in [*self._cuts(watermark_us), watermark_us]:
             self._advance(until_us)
             for operator in self._operators:
@@ -275,6 +290,9 @@ class TupleBucket:
             waiting_us = ordered.first_waiting_us
             if waiting_us is not None:
                 ends.append(-(2**63) if closed_us is None else waiting_us + self._bases[name].slot_us)
+        if closed_us is not None and any(query.evaluation.most for query in self._plan.over_tuples.values()):
+            # Every bucket is called in every batch, so that all of them see the same windows closing.
+            ends.append(closed_us + 1)
         return min(ends, default=None)
 
     def _advance(self, watermark_us: int) -> None:
@@ -349,6 +367,7 @@ def _next_end_us(query: RowQuery, closed_us: int) -> int:
     return ((closed_us - length_us) // slide_us + 1) * slide_us + length_us
 
 
-def _public(base: PassBase, tuples: pa.RecordBatch) -> pa.RecordBatch:
+def public_rows(base: PassBase, tuples: pa.RecordBatch) -> pa.RecordBatch:
+    """The tuples of a selection as users see them."""
     schema = schema_of(base.query, {base.stream.name: base.stream})
     return pa.RecordBatch.from_arrays([tuples.column(field.name).cast(field.type) for field in schema], schema=schema)

@@ -17,14 +17,13 @@ import numpy.typing as npt
 
 from panewise.aggregates.sketches import Sketches
 from panewise.aggregates.user import UserAggregate
+from panewise.arrays import Bools, Ints
 from panewise.errors import WindowError
 from panewise.kernels.operations import ADD, MAX, MIN, USER
 from panewise.kernels.pool import move_rings
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 
 Elements = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def most_frequent_value(values: Elements) -> Any:

@@ -12,9 +12,10 @@ from panewise.aggregates.catalogue import CATALOGUE, Parameter
 from panewise.aggregates.components import Kind
 from panewise.aggregates.lowering import SUM_OVERFLOW, Lowered
 from panewise.aggregates.sketches import MOST_RANKS, Sketches
+from panewise.arrays import Ints
 from panewise.errors import AnswerOverflowError, StructureError
 from panewise.kernels.squares import squares_of
-from panewise.structures.column import Elements, Ints
+from panewise.structures.column import Elements
 from panewise.structures.lifting import in_words
 
 Answers = np.ma.MaskedArray[Any, np.dtype[Any]]

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from panewise.aggregates.components import Kind
+from panewise.arrays import Ints
 from panewise.errors import WindowError
 from panewise.kernels.key_folds import LANDMARKS
 from panewise.kernels.landmark_intervals import (
@@ -30,7 +31,13 @@ from panewise.kernels.landmark_intervals import (
     move_landmarks,
     rebuild_landmarks,
 )
-from panewise.structures.column import Column, Elements, Ints, Operation, ValuesColumn, Windows
+from panewise.structures.column import (
+    Column,
+    Elements,
+    Operation,
+    ValuesColumn,
+    Windows,
+)
 from panewise.structures.partitions import Partition, every_width, partitions_of
 from panewise.structures.pool import Batch, Keys, Moves, Pool, Shifts
 from panewise.structures.sheet import FIXED_SIZE, SKETCHES, Cost, DataSheet, Lookups

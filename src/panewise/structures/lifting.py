@@ -13,13 +13,12 @@ import pyarrow as pa
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
+from panewise.arrays import Bools
 from panewise.errors import StructureError
 from panewise.kernels.integer_squares import squares_in_words
 from panewise.kernels.operations import greatest_magnitude
 from panewise.kernels.squares import squares_as_pairs
 from panewise.structures.column import Operation
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from panewise.aggregates.catalogue import CATALOGUE, Making
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
+from panewise.arrays import Ints
 from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
 from panewise.kernels.ordered_sharing import BLOCK, ELEMENTS_READ, HEIGHT, RECALCULATIONS, UNKNOWN, close_blocks, replay
 from panewise.kernels.time_index import positions_after
@@ -34,7 +35,6 @@ from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Described, Lookups, Shape
 from panewise.structures.snapshot import pack, unpack
 
-Ints = npt.NDArray[np.int64]
 Elements = npt.NDArray[Any]
 Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
 

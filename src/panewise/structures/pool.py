@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Bools, Ints
 from panewise.errors import StructureError
 from panewise.kernels.pool import find_overlap, group_by_key
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 Keys = Ints | None
 """The keys of lookups; None for key 0 alone."""
 Shifts = npt.NDArray[np.int8]

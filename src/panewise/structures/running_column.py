@@ -11,9 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.kernels.key_folds import RUNNING
 from panewise.kernels.running_intervals import advance_base, append_running, fold_running
-from panewise.structures.column import Column, Elements, Ints, Operation
+from panewise.structures.column import Column, Elements, Operation
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 
 

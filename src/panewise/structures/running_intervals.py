@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from panewise.aggregates.components import Kind
+from panewise.arrays import Ints
 from panewise.kernels.key_folds import RUNNING_PAIRS
 from panewise.kernels.running_intervals import (
     append_running_pairs,
@@ -24,7 +25,7 @@ from panewise.kernels.running_intervals import (
     fold_running_pairs,
     rebuild_pairs,
 )
-from panewise.structures.column import Column, Elements, Ints, Operation
+from panewise.structures.column import Column, Elements, Operation
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.running_column import RunningColumn
 from panewise.structures.sheet import SUBTRACTABLE, Cost, DataSheet, Lookups

@@ -17,8 +17,9 @@ import numpy as np
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.sketches import Sketch, bytes_of_sketch, lift, union
+from panewise.arrays import Bools
 from panewise.kernels import rings
-from panewise.structures.column import Bools, Elements, Windows
+from panewise.structures.column import Elements, Windows
 
 LEAF = 64
 """How many positions the smallest interval with a sketch of its own has."""

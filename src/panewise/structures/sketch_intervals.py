@@ -15,8 +15,9 @@ import numpy as np
 
 from panewise.aggregates.components import Kind
 from panewise.aggregates.sketches import Sketch, Sketches, union
+from panewise.arrays import Bools, Ints
 from panewise.errors import WindowError
-from panewise.structures.column import Bools, Elements, Ints, ValuesColumn, Windows
+from panewise.structures.column import Elements, ValuesColumn, Windows
 from panewise.structures.partitions import Partition, every_width, partitions_of
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sketch_column import LEAF, SketchColumn

@@ -15,6 +15,7 @@ import numpy as np
 
 from panewise.aggregates.catalogue import Reading
 from panewise.aggregates.components import Kind
+from panewise.arrays import Bools, Ints
 from panewise.kernels.sorted_intervals import (
     append_runs,
     bits_of_keys,
@@ -24,7 +25,12 @@ from panewise.kernels.sorted_intervals import (
     move_runs,
     select_keys,
 )
-from panewise.structures.column import Bools, Column, Elements, Ints, Operation, ValuesColumn
+from panewise.structures.column import (
+    Column,
+    Elements,
+    Operation,
+    ValuesColumn,
+)
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure

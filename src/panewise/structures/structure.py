@@ -21,10 +21,17 @@ from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.sketches import Sketches, require_package
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
+from panewise.arrays import Ints
 from panewise.errors import HistoryError, SnapshotError, StructureError, UnknownNameError, WindowError
 from panewise.kernels.every_event import fold_at_every_event
 from panewise.kernels.pool import window_ranges
-from panewise.structures.column import Column, Elements, Ints, Operation, ValuesColumn, Windows
+from panewise.structures.column import (
+    Column,
+    Elements,
+    Operation,
+    ValuesColumn,
+    Windows,
+)
 from panewise.structures.folded import Answers, FoldedColumns, MustReadError, lower, masked
 from panewise.structures.lifting import WORDS, Lifted, LiftedPartials, LiftedValues, in_words, lift_values
 from panewise.structures.pool import Batch, Keys, Moves, Pool

@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
+from panewise.arrays import Ints
 from panewise.errors import HistoryError, StructureError, WindowError
 from panewise.kernels.time_index import positions_after
 from panewise.structures.folded import Answers
 from panewise.structures.sheet import Lookups
 from panewise.structures.structure import Structure
-
-Ints = npt.NDArray[np.int64]
 
 NEVER = -(2**63)
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from panewise.aggregates.catalogue import Making
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
 from panewise.kernels.pool import window_ranges
 from panewise.kernels.time_index import positions_after
@@ -36,7 +37,6 @@ from panewise.structures.timegram_intervals import Intervals, averages, kinds_of
 
 __all__ = ["Intervals", "TimeGram", "buckets_for"]
 
-Ints = npt.NDArray[np.int64]
 Elements = npt.NDArray[Any]
 
 PIECE = 4_096

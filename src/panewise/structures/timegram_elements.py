@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.errors import StructureError
 from panewise.kernels.timegram import (
     SUM,
@@ -28,7 +29,6 @@ from panewise.kernels.timegram import (
 )
 from panewise.structures.timegram_buckets import SPARE
 
-Ints = npt.NDArray[np.int64]
 Elements = npt.NDArray[Any]
 
 EXACT_LIMIT = 2**62

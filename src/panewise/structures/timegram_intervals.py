@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE, Making
 from panewise.aggregates.components import Kind
+from panewise.arrays import Ints
 from panewise.errors import StructureError, UnknownNameError, WindowError
 from panewise.kernels.timegram import COUNT, MAX, MIN, SUM
 
-Ints = npt.NDArray[np.int64]
 Elements = npt.NDArray[Any]
 Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
 

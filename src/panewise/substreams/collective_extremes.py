@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from panewise.aggregates.components import Kind
+from panewise.arrays import Ints
 from panewise.errors import SubstreamError
 from panewise.kernels import collective_extremes as kernel
 from panewise.kernels import key_events as rings
 from panewise.kernels.collective_extremes import Blocks
 from panewise.kernels.segments import no_segments
 from panewise.substreams.filter import (
-    Ints,
     Numbers,
     Outcome,
     Steps,

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.errors import SubstreamError
 from panewise.kernels import key_events as rings
 from panewise.kernels.key_events import KeyEvents
 from panewise.kernels.segments import TOP, no_segments
 from panewise.substreams.sheet import FilterSheet
 
-Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
 
 COMPARISONS = (">", ">=", "<", "<=")

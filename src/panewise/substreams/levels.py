@@ -26,12 +26,20 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.errors import SubstreamError
 from panewise.kernels import collective_count as kernel
 from panewise.kernels import key_events as rings
 from panewise.kernels.collective_count import Levels
 from panewise.kernels.segments import no_segments
-from panewise.substreams.filter import Ints, Numbers, Outcome, Steps, SubstreamFilter, integer_bounds, lengthened
+from panewise.substreams.filter import (
+    Numbers,
+    Outcome,
+    Steps,
+    SubstreamFilter,
+    integer_bounds,
+    lengthened,
+)
 
 MOST_PER_SIZE = 1024
 MOST_SIZES = 63

@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE, COUNTED
 from panewise.aggregates.components import Kind
+from panewise.arrays import Ints
 from panewise.errors import SubstreamError
 from panewise.kernels import key_events as rings
 from panewise.kernels.substream_scan import replay_scan
 from panewise.substreams.collective_extremes import OPPOSITE, doubles_of
 from panewise.substreams.filter import (
-    Ints,
     Numbers,
     Outcome,
     Steps,

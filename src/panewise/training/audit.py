@@ -25,9 +25,9 @@ import pyarrow as pa
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
+from panewise.arrays import Bools, Ints
 from panewise.engine.answers import public_type
 from panewise.engine.as_of.events import OrderedEvents
-from panewise.engine.columns import Bools, Ints
 from panewise.engine.content_order import content_order
 from panewise.engine.ingest import to_batch
 from panewise.engine.lookup_log import LogLine, plain_column, read_statements

@@ -10,12 +10,13 @@ import pyarrow as pa
 from panewise.engine.answers import array_of_objects, objects_or_none
 from panewise.engine.as_of.answers import AnswersAt
 from panewise.engine.families import free_name
-from panewise.engine.names import aggregate_query, refuse_sessions
+from panewise.engine.names import aggregate_query
 from panewise.engine.wide_columns import AggregateColumn, aggregate_columns
 from panewise.errors import ArgumentError, QueryKindError
 from panewise.language.model import Query
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
+from panewise.windows import SessionWindow, follows_events
 
 
 def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Query]:
@@ -31,7 +32,17 @@ def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Quer
             )
     chosen = [aggregate_query(workload, name) for name in wanted]
     for query in chosen:
-        refuse_sessions(query)
+        if workload.streams[query.stream].is_of_answers:
+            raise QueryKindError(
+                f"query {query.name} reads the answers of query {query.stream}, and a training set is made from events "
+                f"alone; choose others with training_set(..., queries=[...])"
+            )
+        if follows_events(query.window):
+            kind = "sessions" if isinstance(query.window, SessionWindow) else "windows from one event to another"
+            raise QueryKindError(
+                f"query {query.name} is of {kind}: each group has its own, and none belongs to the time of a label; "
+                f"leave it out with training_set(..., queries=[...]), and ask for a RANGE of their length"
+            )
     return chosen
 
 

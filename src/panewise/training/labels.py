@@ -8,17 +8,15 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.aggregates.types import Type
-from panewise.engine.ingest import outside_span, to_column
+from panewise.arrays import Ints
+from panewise.engine.ingest import GivenTimes, given_times, outside_span, to_column
 from panewise.errors import EventsError, LabelsError, NamesClashError
 from panewise.language.model import Query, Stream
 from panewise.windows.clock import SPAN
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,8 @@ class Labels:
         wanted = stream.timestamp if name is None else name
         if wanted not in self.columns:
             near = get_close_matches(wanted, list(self.columns), 1)
-            instead = near[0] if near else next(iter(self.columns), "time")
+            near = near or [some for some, column in self.columns.items() if _has_times(column)]
+            instead = near[0] if near else "decided_at"
             raise LabelsError(
                 f"the labels have no column {wanted!r} with their times; name the column that has them, such as "
                 f"training_set(..., time={instead!r}); the columns are {', '.join(self.columns) or 'none'}"
@@ -53,6 +52,11 @@ class Labels:
             row = int(np.argmax(outside))
             raise LabelsError(f"labels: {wanted!r} is {times[row]} in row {row}; {SPAN}")
         return times
+
+    def given_times(self, stream: Stream, name: str | None) -> GivenTimes:
+        """How these times were given."""
+        wanted = stream.timestamp if name is None else name
+        return given_times(self.columns[wanted], stream.units.get(wanted))
 
     def keys(self, stream: Stream, queries: Iterable[Query]) -> dict[str, pa.Array]:
         """The columns that some queries over a stream group by."""
@@ -85,6 +89,11 @@ class Labels:
         except EventsError as error:
             fault = str(error).removeprefix(f"stream {stream.name}: ")
             raise LabelsError(f"labels: {fault}; {why}: cast the column") from None
+
+
+def _has_times(column: Any) -> bool:
+    kind = getattr(column, "type", None) or getattr(column, "dtype", None)
+    return str(kind).startswith(("timestamp", "datetime64", "date32"))
 
 
 def read_labels(labels: object) -> Labels:

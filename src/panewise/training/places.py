@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.engine.as_of.ranges import BEFORE_ALL, newest_closed, watermarks
 from panewise.engine.as_of.substreams import AskedTimes
-from panewise.engine.columns import Ints
 from panewise.language.expressions import attributes_of
 from panewise.language.model import Query, Stream
 from panewise.windows import RowWindow, TimeWindow

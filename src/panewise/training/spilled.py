@@ -12,7 +12,7 @@ rows of each substream; and a word for each event of a file that is cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,10 +25,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.ipc
 
+from panewise.arrays import Ints
 from panewise.engine.as_of.answers import AnswersAt, answers_at, blank_answers
 from panewise.engine.as_of.ranges import BEFORE_ALL
-from panewise.engine.columns import Ints, arrow_type
-from panewise.engine.ingest import to_batch
+from panewise.engine.columns import arrow_type
+from panewise.engine.ingest import GivenTimes, read_events
 from panewise.engine.tables import KeyTable
 from panewise.language.model import Query, Stream
 from panewise.training.places import attributes_read, by_group, needed_from, together_by
@@ -66,17 +67,24 @@ def spilled_answers(
     columns: Mapping[str, pa.Array],
     threads: int | None,
     memory_limit: int,
+    look: Callable[[Ints, GivenTimes], None],
 ) -> list[AnswersAt]:
-    """As `answers_at`, with events in any pieces and at most so many bytes of them at a time."""
+    """As `answers_at`, with events in any pieces and at most so many bytes of them at a time.
+
+    `look` is shown the times of the first piece.
+    """
     with TemporaryDirectory(prefix="panewise-training-") as folder:
         groups = [
             _Spill(Path(folder, str(number)), stream, some, times, columns)
             for number, some in enumerate(by_group(queries))
         ]
         closing = _Closing(stream, queries)
-        for piece in pieces(events):
-            batch = to_batch(stream, piece)
-            closing.take(np.asarray(batch.column(stream.timestamp)))
+        for number, piece in enumerate(pieces(events)):
+            batch, given = read_events(stream, piece)
+            come = np.asarray(batch.column(stream.timestamp))
+            if not number:
+                look(come, given)
+            closing.take(come)
             for group in groups:
                 group.take(batch)
         found = {}

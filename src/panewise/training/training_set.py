@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
 from panewise.engine.as_of.answers import AnswersAt, answers_at
-from panewise.engine.ingest import to_batch
+from panewise.engine.ingest import read_events
+from panewise.engine.names import instead
 from panewise.engine.overflows import Overflows
 from panewise.errors import ArgumentError, EventsError
 from panewise.language.model import Query
@@ -18,6 +21,7 @@ from panewise.language.workload import Workload
 from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.labels import read_labels
 from panewise.training.spilled import come_in_pieces, spilled_answers
+from panewise.training.warned import warn_of_times
 
 Edge = Literal["before", "at"]
 
@@ -83,17 +87,21 @@ def training_set(
         stream = bound.streams[stream_name]
         several = [query for query in chosen if query.stream == stream_name]
         # Times are whole microseconds: what comes before t has come at t - 1.
-        times = table.times(stream, time) - (1 if edge == "before" else 0)
+        asked = table.times(stream, time)
+        times = asked - (1 if edge == "before" else 0)
         keys = table.keys(stream, several)
+        look = partial(warn_of_times, stream, time or stream.timestamp, asked, table.given_times(stream, time))
         if memory_limit is None:
             if come_in_pieces(given_events):
                 raise EventsError(
                     f"stream {stream.name}: a {type(given_events).__name__} gives events in pieces; say how much of "
                     f"them may be in memory, such as training_set(..., memory_limit=2_000_000_000), or give a table"
                 )
-            answered = answers_at(stream, several, to_batch(stream, given_events), times, keys, threads)
+            batch, how_given = read_events(stream, given_events)
+            look(np.asarray(batch.column(stream.timestamp)), how_given)
+            answered = answers_at(stream, several, batch, times, keys, threads)
         else:
-            answered = spilled_answers(stream, several, given_events, times, keys, threads, memory_limit)
+            answered = spilled_answers(stream, several, given_events, times, keys, threads, memory_limit, look)
         found |= {answers.query.name: answers for answers in answered}
     overflows = Overflows()
     for answers in found.values():
@@ -115,6 +123,11 @@ def _by_stream(events: object, workload: Workload, queries: Sequence[Query]) -> 
         if missing is not None:
             raise EventsError(f"there are no events of stream {missing}; give them as events={{{missing!r}: ...}}")
         return {name: events[name] for name in needed}
+    if isinstance(events, Mapping) and events and all(hasattr(table, "columns") for table in events.values()):
+        unknown = next(name for name in events if name not in workload.streams)
+        raise EventsError(
+            f"there is no stream {unknown!r} to give events of{instead(str(unknown), [*workload.streams])}"
+        )
     if len(needed) > 1:
         raise EventsError(
             f"the queries read {len(needed)} streams; give a dict with the events of each: "

@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.windows.periodic import PeriodicSet, exact_union_rate, union_bounds, without_covered
-
-Ints = npt.NDArray[np.int64]
 
 DENSE = 4
 """If the slots from the first to the last are at most this many times the requested ones, all are looked at."""

@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from typing import TypeVar, overload
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.windows.slots import lengths_of
 from panewise.windows.window import (
     DAY_US,
     NO_START_US,
     PunctuationWindow,
+    RowWindow,
     SessionWindow,
     TimeWindow,
     Window,
@@ -28,7 +29,6 @@ from panewise.windows.window import (
 )
 from panewise.windows.zones import Zone, zone_of
 
-Ints = npt.NDArray[np.int64]
 Instances = TypeVar("Instances", int, Ints)
 
 
@@ -143,8 +143,9 @@ def same_ends(window: Window) -> tuple[str | tuple[str, ...], int, int, str | No
         gap_us = window.gap_us if isinstance(window, SessionWindow) else 0
         return "sessions", gap_us, _reach(window), None
     length, slide = lengths_of(window)
-    if not isinstance(window, TimeWindow):
+    if isinstance(window, RowWindow):
         return tuple(sorted(window.partition_by)) or "rows", slide, length % slide, None
+    assert isinstance(window, TimeWindow)
     phase = (window.offset_us if window.grows else window.offset_us + length) % slide
     return "time", slide, phase, window.zone
 

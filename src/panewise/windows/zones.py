@@ -12,11 +12,9 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.windows.window import DAY_US
-
-Ints = npt.NDArray[np.int64]
 
 DAYS = 47_482
 """How many days are listed: from 1970 to 2099."""

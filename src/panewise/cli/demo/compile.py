@@ -31,7 +31,7 @@ class Compilation(threading.Thread):
         """Push, and answer everything."""
         began = time.perf_counter()
         engine = Engine(self._workload)
-        for stream in self._workload.streams:
+        for stream in self._workload.declared:
             engine.push(stream, self._events)
             engine.advance(stream, END_OF_STREAM)
         self.seconds = time.perf_counter() - began

@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
+from panewise.arrays import Bools, Ints
 from panewise.engine.answers import is_object, overflows_of, result_type, rows_that_pass, with_computed
 from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.as_of.folds import Folds, exact_form
 from panewise.engine.as_of.ranges import CoveredRows, WindowRanges, watermarks
 from panewise.engine.as_of.substreams import AskedTimes, KeyGroup, Substreams
 from panewise.engine.as_of.values import MADE_OF, InputValues
-from panewise.engine.columns import Bools, Ints
 from panewise.engine.lookup import nothing
 from panewise.engine.several_windows import at_rows
 from panewise.language.expressions import AggregateCall, Expression, aggregates_of

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from panewise.aggregates.sketches import hashed_words, ordered_words
 from panewise.aggregates.types import Type
-from panewise.engine.columns import Bools, Ints, numbers_of
+from panewise.arrays import Bools, Ints
+from panewise.engine.columns import numbers_of
 from panewise.engine.kept import ranks_of_strings
 from panewise.engine.projection import holds
 from panewise.language.evaluate import PAIR, evaluate

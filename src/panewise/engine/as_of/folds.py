@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.catalogue import CATALOGUE, Aggregate
@@ -17,8 +15,8 @@ from panewise.aggregates.kept_values import KeptValues, bytes_of_words
 from panewise.aggregates.lowering import Lowered, objects_of
 from panewise.aggregates.sketches import Sketches, doubles_of, lift, lift_counted, lift_strings, ordered_words
 from panewise.aggregates.types import Type
+from panewise.arrays import Column, Floats, Ints
 from panewise.engine.as_of.values import InputValues
-from panewise.engine.columns import Floats, Ints
 from panewise.engine.joined import fold_joined
 from panewise.engine.sketches import column_of
 from panewise.kernels.block_extremes import greatest_of_ranges
@@ -27,9 +25,6 @@ from panewise.kernels.running_sums import sums_of_ranges
 from panewise.kernels.sliding_modes import slide_modes
 from panewise.kernels.wavelets import count_first, select_symbols
 from panewise.language.expressions import AggregateCall, Expression
-
-Column = npt.NDArray[Any]
-
 
 _AT = {Kind.LEAST_VALUES: Kind.AT_LEAST, Kind.GREATEST_VALUES: Kind.AT_GREATEST}
 """The same for one value."""

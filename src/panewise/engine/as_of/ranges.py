@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.as_of.substreams import AskedTimes, KeyGroup, Substreams
-from panewise.engine.columns import Ints
 from panewise.kernels.label_ranges import places_behind
 from panewise.windows import RowWindow, TimeWindow, Window
 from panewise.windows.instances import ends_of, last_ending, starts_of

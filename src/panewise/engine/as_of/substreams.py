@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from panewise.arrays import Bools, Ints
 from panewise.engine.answers import Groups
 from panewise.engine.as_of.events import OrderedEvents
-from panewise.engine.columns import Bools, Ints
 from panewise.engine.tables import KeyTable
 from panewise.kernels.ordering import order_words
 

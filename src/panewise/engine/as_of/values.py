@@ -9,17 +9,15 @@ of squares of doubles, and the sums beside them, are folded with two stacks, sin
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.catalogue import Aggregate, Reading
 from panewise.aggregates.components import Kind
 from panewise.aggregates.sketches import ordered_words
+from panewise.arrays import Column, Floats, Ints
 from panewise.engine.as_of.events import InputColumn
 from panewise.engine.as_of.substreams import KeyGroup
-from panewise.engine.columns import Floats, Ints
 from panewise.engine.joined import lift_joined
 from panewise.kernels.block_extremes import build_blocks
 from panewise.kernels.folding import prefix_sums
@@ -27,8 +25,6 @@ from panewise.kernels.integer_squares import squares_in_words
 from panewise.kernels.lifting import lift_squares
 from panewise.kernels.running_sums import running_sums
 from panewise.kernels.wavelets import Wavelets, build_wavelets, previous_equal, rank_values
-
-Column = npt.NDArray[Any]
 
 _BUILT_FOR = {
     Kind.SUM_INT: "words",

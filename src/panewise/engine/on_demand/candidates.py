@@ -18,14 +18,13 @@ import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.errors import SlowerLookupsWarning, SubstreamError
 from panewise.language.expressions import Expression
 from panewise.language.model import Stream
 from panewise.language.typecheck import type_of
 from panewise.planning.having import Threshold
 from panewise.substreams import SubstreamFilter, build, collective_index
-
-Ints = npt.NDArray[np.int64]
 
 LEVELS_PER_SIZE = 4
 """Of an index of counts or sums: more levels would look at fewer groups that nearly pass, and each costs at every

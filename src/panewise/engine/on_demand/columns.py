@@ -18,6 +18,7 @@ from panewise.aggregates.catalogue import CATALOGUE, carrier_of
 from panewise.aggregates.components import Kind
 from panewise.aggregates.lowering import in_two_words
 from panewise.aggregates.types import Type
+from panewise.arrays import Floats, Ints
 from panewise.engine.columns import arrow_type
 from panewise.kernels.pairs import sum_pairs
 from panewise.kernels.squares import sum_squares
@@ -25,9 +26,6 @@ from panewise.language.evaluate import evaluate
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Stream
 from panewise.structures.folded import FoldedColumns, MustReadError
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

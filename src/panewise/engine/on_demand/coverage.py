@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.event_sequence import EventSequence
 from panewise.windows import RowWindow, TimeWindow, Window
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

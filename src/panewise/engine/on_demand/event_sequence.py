@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.candidates import CandidateIndex, IndexKey
 from panewise.engine.on_demand.columns import HeldColumn
@@ -23,8 +24,6 @@ from panewise.engine.projection import holds
 from panewise.engine.tables import KeyTable
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import attributes_of
-
-Ints = npt.NDArray[np.int64]
 
 MOST_BEHIND = 4096
 """While no lookup comes, up to this many events wait so that they are fed together."""

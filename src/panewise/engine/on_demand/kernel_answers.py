@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from panewise.aggregates.catalogue import Making
 from panewise.aggregates.components import Kind
+from panewise.arrays import Ints
 from panewise.engine.on_demand.coverage import Coverage
 from panewise.engine.on_demand.parts import Part
 from panewise.engine.on_demand.scalars import NULL, Answer
@@ -43,7 +44,6 @@ from panewise.kernels.key_folds import ELEMENT
 from panewise.kernels.ordering import order_words
 from panewise.language.expressions import Expression
 
-Ints = npt.NDArray[np.int64]
 Arrays = dict[str, np.ma.MaskedArray[Any, Any]]
 """The answers of each aggregate, by its label."""
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
-from panewise.engine.columns import Ints
+from panewise.arrays import Ints
 from panewise.engine.ingest import as_column, outside_span, to_column
 from panewise.engine.on_demand.served import Keys
 from panewise.errors import KeysError, TimeError

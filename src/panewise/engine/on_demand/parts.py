@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.engine.on_demand.columns import HeldColumn
 from panewise.kernels.key_answers import NULLS, PART_WIDTH, SQUARES, SUMS
 from panewise.kernels.key_numbers import positions_between
@@ -23,8 +23,6 @@ from panewise.structures.described import DescribedColumns
 from panewise.structures.folded import FoldedColumns
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.structure import Structure
-
-Ints = npt.NDArray[np.int64]
 
 FEWEST = 64
 """The least number of elements that a structure has room for."""

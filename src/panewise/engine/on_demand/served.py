@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Generic
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.catalogue import Aggregate
+from panewise.arrays import Ints
 from panewise.engine.answers import Groups
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.candidates import IndexKey
@@ -27,7 +27,6 @@ from panewise.language.printer import label_of
 from panewise.planning.having import Threshold
 from panewise.windows import RowWindow, TimeWindow
 
-Ints = npt.NDArray[np.int64]
 Keys = Mapping[str, pa.Array]
 """Groups to look up: a column for each attribute of GROUP BY, all of one length."""
 

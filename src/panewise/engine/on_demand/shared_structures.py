@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.lowering import Lowered
+from panewise.arrays import Ints
 from panewise.engine.answers import QueryAnswers, overflows_of, rows_that_pass, with_computed
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.adaptation import Observed, better_structure
@@ -41,8 +41,6 @@ from panewise.planning.having import HavingPlan, Threshold
 from panewise.planning.structure_choice import StructurePlan, input_type
 from panewise.structures.folded import MustReadError
 from panewise.windows import RowWindow
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,14 @@ Cost: a sort of the tuples of both sides, a search for each arrival, and its mat
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Ints
 from panewise.engine.windowed.ring_side import KEY, POSITION, TIME, Arrivals, RingSide
 from panewise.engine.windowed.values import plain
 from panewise.indexes.values import codes_of
 from panewise.kernels.label_ranges import places_behind
 from panewise.kernels.ordering import order_words
 from panewise.windows import RowWindow
-
-Ints = npt.NDArray[np.int64]
 
 
 class BulkJoin:

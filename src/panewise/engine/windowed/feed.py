@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.event_log import EventLog, Retention
 from panewise.engine.projection import holds
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Expression
 from panewise.language.model import Stream
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

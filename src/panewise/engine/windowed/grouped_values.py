@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.columns import bits_of, canonical
 from panewise.engine.windowed.positions import positions
-
-Ints = npt.NDArray[np.int64]
 
 _NULL = "~"
 _ESCAPED = re.compile(r"\\(.)")

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.engine.projection import holds
 from panewise.engine.windowed.bulk_join import BulkJoin
 from panewise.engine.windowed.feed import Events
@@ -33,9 +33,6 @@ from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import BasicWindows, JoinQuery
 from panewise.planning.windowed import choose_ring, index_type, join_basic_windows, join_key_types
-
-Ints = npt.NDArray[np.int64]
-
 
 MOST_TURNS = 64
 """Where arrivals turn the rings more often, they are joined in bulk: building the rings anew takes as many steps."""
@@ -67,7 +64,7 @@ class JoinOperator(Operator):
         """Whether the rings were passed over, and must be built anew."""
         self.sides: list[RingSide] = []
         for bound in (query.left, query.right):
-            basic = join_basic_windows(bound.window)
+            basic = join_basic_windows(bound.window, query.basic_windows)
             self.sides.append(RingSide(bound, feeds[bound.stream], basic, self._build(basic)))
 
     def _build(self, basic: BasicWindows) -> RingWindow:

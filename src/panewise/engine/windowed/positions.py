@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from panewise.arrays import Ints
 
 
 def positions(groups: Ints) -> Ints:

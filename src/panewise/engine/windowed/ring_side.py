@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Bools, Ints
 from panewise.engine.windowed.feed import Feed
 from panewise.engine.windowed.values import observed, plain
 from panewise.indexes import RingWindow
 from panewise.language.row_queries import BasicWindows, JoinSide
 from panewise.planning.windowed import ObservedWindow
 from panewise.windows import RowWindow
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 # No attribute can have these names: in a join, attributes have a dot in their names.
 TIME, POSITION, KEY = "time", "position", "key"

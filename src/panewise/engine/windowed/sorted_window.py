@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from panewise.arrays import Ints
 from panewise.engine.windowed.basic_windows import TICK, BasicWindowOperator
 from panewise.engine.windowed.feed import Events
 from panewise.engine.windowed.grouped_values import group_ranks
@@ -30,8 +30,6 @@ from panewise.language.row_queries import RowQuery, SortedQuery
 from panewise.planning.windowed import choose_ring, index_type, share_key
 
 KEY = "\0key"
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 def _group(place: int) -> str:
@@ -43,7 +41,7 @@ class SortedOperator(BasicWindowOperator):
     """One ring index over one window, and the columns that its queries show."""
 
     def __init__(self, query: SortedQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
-        super().__init__([(query.stream, query.window)], feeds)
+        super().__init__([(query.stream, query.window)], feeds, query.basic_windows)
         self.key = share_key(query)
         self._query = query
         self._type = index_type(streams[query.stream].attributes[query.by])

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from panewise.arrays import Floats, Ints
 from panewise.errors import ArgumentError
-from panewise.planning.sharing.queries import EdgeClasses, Floats, Ints
+from panewise.planning.sharing.queries import EdgeClasses
 
 Edges = tuple[int, int, int]
 """The period and the first and second residue of a class; both are equal if there is one edge a period."""

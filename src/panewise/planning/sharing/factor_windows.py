@@ -24,10 +24,11 @@ from math import gcd
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Floats, Ints
 from panewise.errors import TooManyEdgesError
 from panewise.planning.sharing.cost import Weights
 from panewise.planning.sharing.plan import SharingPlan
-from panewise.planning.sharing.queries import EdgeClasses, Floats, Ints
+from panewise.planning.sharing.queries import EdgeClasses
 from panewise.planning.sharing.weave_share import WeaveShare
 from panewise.windows.periodic import PeriodicSet, union
 

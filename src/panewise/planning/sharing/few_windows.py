@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from math import lcm
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Words
 from panewise.windows.periodic import PeriodicSet, paired
-
-Words = npt.NDArray[np.uint64]
 
 MOST_CLASSES = 128
 MOST_BITS = 1 << 21

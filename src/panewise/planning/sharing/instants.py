@@ -15,8 +15,9 @@ from math import lcm
 
 import numpy as np
 
+from panewise.arrays import Floats, Ints
 from panewise.kernels import edge_sets as kernels
-from panewise.planning.sharing.queries import EdgeClasses, Floats, Ints
+from panewise.planning.sharing.queries import EdgeClasses
 
 BLOCK = 1024
 """The length of a block of a sample."""

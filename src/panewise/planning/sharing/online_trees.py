@@ -15,12 +15,13 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Ints, Words
 from panewise.kernels import edge_sets, online_bits
 from panewise.planning.sharing.class_table import ONE, ClassTable, Edges, rate_of
 from panewise.planning.sharing.cost import Weights
 from panewise.planning.sharing.instants import Instants
-from panewise.planning.sharing.queries import EdgeClasses, Ints
-from panewise.planning.sharing.space import Caps, Words
+from panewise.planning.sharing.queries import EdgeClasses
+from panewise.planning.sharing.space import Caps
 
 CHUNK = 256
 """Bitmaps come in chunks of this many rows: a chunk never has to be copied to make room."""

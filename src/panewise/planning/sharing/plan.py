@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from panewise.arrays import Floats, Ints
 from panewise.errors import ArgumentError
 from panewise.planning.sharing.cost import Weights
 from panewise.planning.sharing.instants import Instants
-from panewise.planning.sharing.queries import Floats, Ints, Queries, sums_of
+from panewise.planning.sharing.queries import Queries, sums_of
 from panewise.planning.sharing.space import Work
 from panewise.windows.periodic import PeriodicSet, RateBounds, exact_union_rate, union_bounds
 

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Floats, Ints
 from panewise.errors import ArgumentError
 from panewise.windows.periodic import PeriodicSet
 from panewise.windows.slots import spans_of
 from panewise.windows.window import Window
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.plan import SharingPlan
-from panewise.planning.sharing.queries import Ints, Queries
+from panewise.planning.sharing.queries import Queries
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from math import isqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from panewise.arrays import Floats, Ints, Words
 from panewise.errors import MemoryBudgetError
 from panewise.kernels import edge_sets, tree_search, tree_weaving
 from panewise.planning.sharing.cost import Weights
 from panewise.planning.sharing.instants import Instants, period_under
-from panewise.planning.sharing.queries import EdgeClasses, Floats, Ints, sums_of
-
-Words = npt.NDArray[np.uint64]
+from panewise.planning.sharing.queries import EdgeClasses, sums_of
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.plan import SharingPlan, by_first_query
-from panewise.planning.sharing.queries import EdgeClasses, Ints, Queries
+from panewise.planning.sharing.queries import EdgeClasses, Queries
 from panewise.planning.sharing.random_trees import random_trees
 from panewise.planning.sharing.space import DEFAULT_CAPS, Caps, Space, Work, tree_of_classes
 

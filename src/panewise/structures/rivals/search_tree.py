@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from panewise.arrays import Ints
 from panewise.kernels.key_folds import SEARCH_TREE
 from panewise.kernels.search_tree import FAN_OUT, FAN_OUT_BITS, extend_trees, find_wrong_node, fold_search_trees
-from panewise.structures.column import Column, Elements, Ints, Operation
+from panewise.structures.column import Column, Elements, Operation
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import FIXED_SIZE, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure

@@ -19,12 +19,12 @@ import pyarrow as pa
 from panewise.aggregates.catalogue import CATALOGUE, Making
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
+from panewise.arrays import Ints
 from panewise.errors import StructureError, WindowError
 from panewise.kernels.stream_naive import COUNT, MAX, MIN, SUM, arrive, moved
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Described, Lookups
 
-Ints = npt.NDArray[np.int64]
 Elements = npt.NDArray[Any]
 Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
 
