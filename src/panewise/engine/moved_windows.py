@@ -17,7 +17,8 @@ from panewise.aggregates.components import Kind
 from panewise.arrays import Column, Ints
 from panewise.engine.asked import Asked, AskedWindow
 from panewise.engine.closed_windows import Fold, Folded
-from panewise.engine.moving import JoinedFold, MovingFold, MovingWindow
+from panewise.engine.moved_folds import JoinedFold, MovingFold
+from panewise.engine.moving import MovingWindow
 from panewise.engine.nested import can_nest
 from panewise.engine.packed_rows import NO_END, PackedRows
 from panewise.engine.partial_store import PartialStore

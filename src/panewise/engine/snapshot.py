@@ -173,6 +173,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "replans": state.replans,
         "replanned_us": state.replanned_us,
         "changes_unchecked": state.changes_unchecked,
+        "known_cost": state.known_cost,
         "has_changed": state.has_changed,
         "watermark_us": state.watermark_us,
         "marked_us": state.marked_us,
@@ -248,6 +249,7 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
     state = StreamState(stream, [], prices)
     state.replans, state.replanned_us = description.get("replans", 0), description.get("replanned_us")
     state.changes_unchecked = description.get("changes_unchecked", 0)
+    state.known_cost = description.get("known_cost")
     state.has_changed = description.get("has_changed", False)
     state.learned_at = description.get("learned_at", 0)
     for name in (

@@ -31,7 +31,7 @@ from panewise.engine.within import TimeGrams
 from panewise.errors import ArgumentError, PanewiseError, WatermarkError
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
-from panewise.planning.drift import FEW_QUERIES, is_beyond, is_due
+from panewise.planning.drift import FEW_QUERIES, MOST_GENERATIONS, is_beyond, is_due, is_worth_a_look
 from panewise.planning.having import plan_having
 from panewise.planning.memory import too_many_answers
 from panewise.planning.optimize import plan_stream
@@ -40,11 +40,6 @@ from panewise.planning.trees import Clock
 from panewise.windows import RowWindow, Window, is_unbounded, reports_by_substream
 from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.instances import oldest_slot_needed
-
-FIRST_LOOK = 100_000
-"""After so many events, plans follow the rate and the groups that were seen."""
-MOST_GENERATIONS = 4
-"""With more generations than this, all queries are planned together again."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +92,8 @@ class StreamState:
         self.structures = EventStructures(stream)
         self.changes_unchecked = 0
         """How many sliding queries came and went since the plan was compared with a fresh one."""
+        self.known_cost: float | None = None
+        """What a fresh plan cost at that comparison, or the plan before the first change."""
         self.has_changed = False
         """Whether sliding queries came or went after the start."""
         self.replans = 0
@@ -446,15 +443,6 @@ class StreamState:
         return self.prices.stream(plan_stream(self.stream, self._active, self.prices))
 
     @property
-    def _can_improve(self) -> bool:
-        """Whether the plan at work costs more than the tolerance allows, beside one made now."""
-        if self._is_unused:
-            return is_beyond(self.prices, self.cost, self.fresh_cost)
-        cost = sum(generation.movable_cost for generation in self.generations)
-        fresh = self.prices.stream(plan_stream(self.stream, self._movable, self.prices))
-        return is_beyond(self.prices, cost, fresh)
-
-    @property
     def _active(self) -> list[Query]:
         return [state.queries[name].query for g in self.generations for name, state in g.active.items()]
 
@@ -464,6 +452,8 @@ class StreamState:
         return [query for query in self._active if not is_unbounded(query.window)]
 
     def _note_change(self) -> None:
+        if self.known_cost is None and self.generations:
+            self.known_cost = self.cost
         self.changes_unchecked += 1
         self.has_changed = True
 
@@ -477,28 +467,32 @@ class StreamState:
 
         A plan of many queries is compared with a fresh one after a share of them has changed.
         """
-        is_due_now = is_due(self.prices, self.changes_unchecked, len(self.reports_after_us))
-        if not is_due_now or any(generation.waits for generation in self.generations):
+        if not self.changes_unchecked or any(generation.waits for generation in self.generations):
             return
-        self.changes_unchecked = 0
-        if self._can_improve:
+        cost = self.cost
+        if is_due(self.prices, self.changes_unchecked, len(self.reports_after_us), cost, self.known_cost):
+            self._compare(cost)
+
+    def _compare(self, cost: float) -> None:
+        self.changes_unchecked, self.known_cost = 0, self.fresh_cost
+        fresh, movable = self.known_cost, self._movable
+        if not self._is_unused and len(movable) < len(self._active):
+            # What stays where it is costs the same in both plans.
+            cost = sum(generation.movable_cost for generation in self.generations)
+            fresh = self.prices.stream(plan_stream(self.stream, movable, self.prices))
+        if is_beyond(self.prices, cost, fresh):
             self._plan_anew()
 
     def learn(self) -> None:
-        """Plan with the rate and the groups that were seen, and anew if the plan is then beyond the tolerance.
-
-        Each time that the events have doubled, from `FIRST_LOOK` events on: guesses are good enough for fewer.
-        """
-        if self.accepted < max(FIRST_LOOK, 2 * self.learned_at) or any(one.waits for one in self.generations):
+        """Plan with the rate and the groups that were seen, and anew if the plan is then beyond the tolerance."""
+        if not is_worth_a_look(self.accepted, self.learned_at) or any(one.waits for one in self.generations):
             return
         self.learned_at = self.accepted
         self.prices = self._observed()
         for generation in self.generations:
             generation.prices = self.prices
-        if self.prices.tolerance == inf or not self.reports_after_us:
-            return
-        if self._can_improve:
-            self._plan_anew()
+        if self.prices.tolerance != inf and self.reports_after_us:
+            self._compare(self.cost)
 
     @property
     def seen_rate(self) -> float | None:

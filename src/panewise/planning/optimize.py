@@ -28,7 +28,7 @@ from panewise.planning.cost import Prices
 from panewise.planning.plan import Plan
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.few_windows import share_few
-from panewise.planning.sharing.names import WEAVE_SHARE
+from panewise.planning.sharing.names import EXHAUSTIVE, WEAVE_SHARE
 from panewise.planning.trees import (
     DEFAULT_RATE,
     Base,
@@ -245,6 +245,18 @@ def plan_stream(
     trees.sort(key=lambda tree: tree.number)
     keys = tuple(dict.fromkeys(key for base in bases for key in base.group_by))
     return StreamPlan(stream, keys, tuple(columns.predicates), tuple(columns.inputs), tuple(bases), tuple(trees))
+
+
+def check_plannable(workload: Workload, streams: Iterable[str], prices: Prices) -> None:
+    """Raise if the method cannot plan the sliding queries of some streams, before anything changes.
+
+    Only exhaustive search has a limit; it is found by planning, which takes little for so few queries.
+    """
+    if prices.method != EXHAUSTIVE:
+        return
+    for name in streams:
+        sliding = [query for query in workload.queries_of(name) if query.window.is_sliding]
+        plan_stream(workload.streams[name], [q for q in sliding if not reports_by_substream(q.window)], prices)
 
 
 def plan_lookup(stream: Stream, query: Query) -> StreamPlan:

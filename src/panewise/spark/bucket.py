@@ -24,8 +24,10 @@ from panewise.engine.overflows import Overflows
 from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.language.model import Query
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
+from panewise.spark.flow import Flow
 from panewise.spark.job import Job
 from panewise.spark.layouts import TableRows
+from panewise.spark.observed import Observed, observed
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.slot_compaction import gathered_partials
 from panewise.spark.tuple_bucket import TupleBucket
@@ -114,6 +116,15 @@ class Bucket:
             live = self._job.bases[part.base]
             for tree in live.trees:
                 self._tree(live, tree).add_late(part.partials)
+
+    def observed(self, stream: str, flow: Flow, newest_us: int | None) -> Observed:
+        """What was seen of a stream, by the trees of this bucket."""
+        stores = [
+            (live.base, tree.tree, self._trees[name].store)
+            for name, live, tree in _named(self._job)
+            if live.plan.stream.name == stream and name in self._trees
+        ]
+        return observed(flow, newest_us, stores, len(self._job.bucket_ids))
 
     def has_job(self, job: Job) -> bool:
         """Whether it works with exactly this job."""
