@@ -26,9 +26,10 @@ from panewise.spark.layouts import ROWS_AT_ONCE, TableRows
 from panewise.spark.ordered_merge import as_rows
 from panewise.spark.ordered_rows import OrderedRows, Reporting, longest_of
 from panewise.spark.packing import PackedPart, pack
-from panewise.spark.row_merges import for_later
+from panewise.spark.row_merges import as_before, for_later, is_before
 from panewise.spark.tuple_bases import HeadBase, OrderBase, PassBase, SubstreamBase, TupleBase, is_counts
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, over_stream, windows_of
+from panewise.spark.value_ranges import ValueRanges
 from panewise.windows.slots import lengths_of
 
 EVENTS_AT_ONCE = 100_000
@@ -99,6 +100,8 @@ class TupleBucket:
         """The reports of substreams, by the name of their base."""
         self._ordered: dict[str, OrderedRows] = {}
         """The rows of whole streams, by the name of their base."""
+        self._ranges: dict[str, ValueRanges] = {}
+        """How keys are spread that all rows of a window are put in order by, by the name of their base."""
         self.adopt(plan)
 
     def adopt(self, plan: TuplePlan) -> None:
@@ -118,8 +121,11 @@ class TupleBucket:
                 self._report(name, base, before)
             elif isinstance(base, OrderBase):
                 self._ordered.setdefault(name, OrderedRows(base))
+            elif isinstance(base, HeadBase) and base.has_sketch and self._parts > 1:
+                self._ranges.setdefault(name, ValueRanges(base, self._parts))
         self._reports = {name: reports for name, reports in self._reports.items() if name in self._bases}
         self._ordered = {name: ordered for name, ordered in self._ordered.items() if name in self._bases}
+        self._ranges = {name: ranges for name, ranges in self._ranges.items() if name in self._bases}
 
     def _answer(self, query: RowQuery) -> None:
         """Answer one more row query, with an operator that is there or a new one."""
@@ -160,6 +166,10 @@ class TupleBucket:
                 tuples = self._restored(base, tuples)
             if isinstance(base, OrderBase) and is_counts(tuples):
                 self._ordered[base.name].count(tuples)
+            elif isinstance(base, HeadBase) and is_counts(tuples):
+                # One place alone needs no ranges.
+                if base.name in self._ranges:
+                    self._ranges[base.name].count(tuples)
             else:
                 self._feeds[base.name].push(base.events(tuples))
             newest_us = int(base.times(part.partials).max())
@@ -212,6 +222,7 @@ class TupleBucket:
                 if known is not None:
                     ordered.align(known)
                 ordered.settle(longest_of(self._reporting(name)))
+            self._settle_ranges()
 
     def _reporting(self, name: str) -> dict[str, Reporting]:
         """The queries over the rows of a whole stream that read a base."""
@@ -238,6 +249,7 @@ class TupleBucket:
                 reports.settle()
             for name, ordered in self._ordered.items():
                 yield from self._sent(name, ordered)
+        self._settle_ranges()
 
     def _sent(self, name: str, ordered: OrderedRows) -> Iterator[TableRows]:
         """The rows that closed windows over a whole stream cover, to the places of each table that shows some."""
@@ -312,6 +324,11 @@ class TupleBucket:
         for operator in self._operators:
             operator.advance()
 
+    def _settle_ranges(self) -> None:
+        for ranges in self._ranges.values():
+            if self.closed_us is not None:
+                ranges.settle(self.closed_us)
+
     def _cuts(self, until_us: int) -> list[int]:
         """Where to stop on the way to a watermark."""
         times = [feed.log.times for feed in self._feeds.values()]
@@ -330,6 +347,12 @@ class TupleBucket:
             yield from self._pieces(query.name, rows)
             return
         assert isinstance(query, SortedQuery | TopKQuery)
+        ranges = self._ranges.get(self._plan.bases[self._plan.reads[query.name][0]].name)
+        if isinstance(query, SortedQuery) and ranges is not None:
+            for share in ranges.split(query, rows):
+                yield from self._pieces(query.name, share.rows, share.part)
+                yield _leaving(self._plan, query.name, as_before(share.before), share.part)
+            return
         slide_us = lengths_of(query.window)[1]
         part = np.asarray(rows.column("window_end").cast(pa.int64())) // slide_us % self._parts
         for number in np.unique(part).tolist():
@@ -348,7 +371,8 @@ def is_merged(query: RowQuery) -> bool:
 def _leaving(plan: TuplePlan, name: str, rows: pa.RecordBatch, part: int = 0) -> TableRows:
     """Rows of a query for their table. Those of a query that came later say what they are."""
     table = plan.table_of(name)
-    return TableRows(table, for_later(plan, name, rows) if table == LATER_ROWS else rows, rows.num_rows, part)
+    answers = 0 if is_before(rows) else rows.num_rows
+    return TableRows(table, for_later(plan, name, rows) if table == LATER_ROWS else rows, answers, part)
 
 
 def _feed(base: TupleBase) -> Feed:
