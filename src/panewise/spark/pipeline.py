@@ -164,7 +164,7 @@ def packed_levels(
         )
         return as_events(unpacked(packed, job.schemas[name], job.merges.get(name)), query)
 
-    found = []
+    found: list[tuple[DataFrame, Job]] = []
     for place, level in enumerate(shown):
         if level.queries or level.row_queries:
             # Lookups are of what reads events, and so are the metrics.
