@@ -1,5 +1,5 @@
-"""A Feast store over SQLite with the values that `serve.py` asks for, and its feature server. It runs in Feast's own
-environment: _feast_store.py FOLDER KEYS PORT FEATURE..."""
+"""A Feast store with the values that `serve.py` asks for, and its feature server. It runs in Feast's own environment:
+_feast_store.py FOLDER STORE KEYS PORT FEATURE...; STORE is the online store as Feast's configuration says it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONFIGURATION = """
 project: bench
 provider: local
 registry: registry.db
-online_store: {type: sqlite, path: online.db}
+online_store: STORE
 offline_store: {type: file}
 entity_key_serialization_version: 3
 """
@@ -26,9 +26,9 @@ def main() -> None:
     from feast import Entity, FeatureStore, FeatureView, Field, FileSource, ValueType
     from feast.types import Float64
 
-    folder, keys, port, *features = sys.argv[1:]
+    folder, online_store, keys, port, *features = sys.argv[1:]
     Path(folder).mkdir()
-    (Path(folder) / "feature_store.yaml").write_text(CONFIGURATION)
+    (Path(folder) / "feature_store.yaml").write_text(CONFIGURATION.replace("STORE", online_store))
     now = datetime.now(UTC)
     source = FileSource(name="past", path=f"{folder}/past.parquet", timestamp_field="t")
     chance = np.random.default_rng(1)

@@ -27,7 +27,7 @@ import numpy as np
 
 import panewise
 from _two_stacks import TwoStacks
-from panewise.engine import slot_store
+from panewise.engine import moved_windows
 from panewise.engine.combine import Combiner
 from panewise.engine.ingest import to_batch
 from panewise.engine.projection import project
@@ -73,12 +73,12 @@ class Events:
 @contextmanager
 def folded_anew(is_folded: bool) -> Iterator[None]:
     """No window moves while this holds."""
-    usual = slot_store.FEWEST_CLOSINGS
-    slot_store.FEWEST_CLOSINGS = 2**62 if is_folded else usual
+    usual = moved_windows.FEWEST_CLOSINGS
+    moved_windows.FEWEST_CLOSINGS = 2**62 if is_folded else usual
     try:
         yield
     finally:
-        slot_store.FEWEST_CLOSINGS = usual
+        moved_windows.FEWEST_CLOSINGS = usual
 
 
 def take_past(engine: panewise.Engine, events: Events, minutes: int) -> None:

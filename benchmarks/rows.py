@@ -1,7 +1,9 @@
 """Row queries on Spark and in the engine, beside the way one would write them in plain Spark.
 
 Each query runs over windows that do not overlap and over windows that overlap `--overlap` times (a join looks back so
-many times further), as a batch over generated events:
+many times further), as a batch over generated events. `--windows 100` is a hundred such queries in one workload, with
+ranges of 1 to 100 slides (joins look back 1 to 100 seconds, selections have different bounds); plain Spark runs
+`--plain-sample` of them, spread over the ranges, and its time is scaled:
 
 - `spark`: `panewise.spark.rows`.
 - `plain spark`: histogram and top k by `groupBy(window(...), value)`, top k and ORDER BY with `row_number`, INTERSECT
@@ -26,6 +28,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +55,28 @@ K = 10
 Frames = dict[str, DataFrame]
 
 
-def statement_of(query: str, overlap: int) -> str:
+def statement_of(query: str, overlap: int, back_s: int | None = None, least: int = 90, name: str = "q") -> str:
     """A query over windows that overlap so many times."""
     window = f"[RANGE {SLIDE_S * overlap} SECONDS SLIDE {SLIDE_S} SECONDS]"
-    back = f"[RANGE {LOOK_BACK_S * overlap} SECONDS]"
+    back = f"[RANGE {LOOK_BACK_S * overlap if back_s is None else back_s} SECONDS]"
     select = {
         "histogram": f"HISTOGRAM(symbol) FROM trades {window}",
         "top_k": f"TOP_K(symbol, {K}) FROM trades {window}",
         "intersect": f"symbol FROM trades {window} INTERSECT SELECT symbol FROM quotes {window}",
         "order_by": f"symbol, price, at AS traded FROM trades {window} ORDER BY price DESC LIMIT {K}",
         "join": f"t.price, q.price AS quote FROM trades {back} AS t JOIN quotes {back} AS q ON t.symbol = q.symbol",
-        "selection": "symbol, price * volume AS worth FROM trades WHERE volume > 90",
+        "selection": f"symbol, price * volume AS worth FROM trades WHERE volume > {least}",
     }[query]
-    return f"CREATE QUERY q AS SELECT {select};"
+    return f"CREATE QUERY {name} AS SELECT {select};"
+
+
+def statements_of(query: str, windows: int) -> dict[str, tuple[str, int]]:
+    """Queries with so many different windows: the statement of each, and its number from 1 on."""
+    numbers = {f"q{number}": number for number in range(1, windows + 1)}
+    return {
+        name: (statement_of(query, number, back_s=number, least=number - 1, name=name), number)
+        for name, number in numbers.items()
+    }
 
 
 QUERIES = ("histogram", "top_k", "intersect", "order_by", "join", "selection")
@@ -82,7 +94,7 @@ def counted(events: DataFrame, overlap: int) -> DataFrame:
     )
 
 
-def plain(query: str, frames: Frames, overlap: int) -> DataFrame:
+def plain(query: str, frames: Frames, overlap: int, back_s: int | None = None, least: int = 90) -> DataFrame:
     """The same rows in plain Spark."""
     trades, quotes = frames["trades"], frames["quotes"]
     match query:
@@ -105,10 +117,10 @@ def plain(query: str, frames: Frames, overlap: int) -> DataFrame:
             shown = "position", "symbol", "price", F.col("at").alias("traded")
             return found.where(F.col("position") <= K).select(*bounds, *shown)
         case "join":
-            return _joined(trades, quotes, LOOK_BACK_S * overlap)
+            return _joined(trades, quotes, LOOK_BACK_S * overlap if back_s is None else back_s)
         case _:
             worth = (F.col("price") * F.col("volume")).alias("worth")
-            return trades.where("volume > 90").select(F.col("at").alias("time"), "symbol", worth)
+            return trades.where(f"volume > {least}").select(F.col("at").alias("time"), "symbol", worth)
 
 
 def _joined(trades: DataFrame, quotes: DataFrame, back_s: int) -> DataFrame:
@@ -121,10 +133,15 @@ def _joined(trades: DataFrame, quotes: DataFrame, back_s: int) -> DataFrame:
     return found.select(later, F.col("t.price"), F.col("q.price").alias("quote"))
 
 
-def summed(rows: DataFrame) -> tuple[int, int]:
+def sums(rows: DataFrame) -> DataFrame:
     """The number of rows, and a hash of all of them that does not depend on their order."""
     each: Column = F.xxhash64(*(F.col(name) for name in rows.columns)) % 1_000_003
-    found = rows.agg(F.count(F.lit(1)), F.sum(each)).first()
+    return rows.agg(F.count(F.lit(1)).alias("rows"), F.sum(each).alias("hash"))
+
+
+def summed(rows: DataFrame) -> tuple[int, int]:
+    """The same as numbers."""
+    found = sums(rows).first()
     assert found is not None
     return int(found[0]), int(found[1] or 0)
 
@@ -158,6 +175,27 @@ def on_spark(query: str, frames: Frames, overlap: int) -> tuple[int, int]:
     read = {name: frames[name] for name in workload.row_queries["q"].streams}
     with panewise_spark.rows(read, workload) as rows:
         return summed(rows["q"])
+
+
+def many_on_spark(query: str, frames: Frames, windows: int) -> dict[str, tuple[int, int]]:
+    """The rows of Panewise on Spark for many queries of one workload, summed up by query in one job."""
+    statements = statements_of(query, windows)
+    workload = panewise.read(STREAMS + "".join(text for text, _ in statements.values()))
+    read = {name: frames[name] for name in workload.row_queries["q1"].streams}
+    with panewise_spark.rows(read, workload) as rows:
+        every = [sums(rows[name]).withColumn("query", F.lit(name)) for name in statements]
+        return {row["query"]: (row["rows"], row["hash"] or 0) for row in reduce(DataFrame.union, every).collect()}
+
+
+def many_in_engine(query: str, tables: dict[str, pa.Table], windows: int) -> tuple[int, int]:
+    """The number of rows of the engine for the same queries."""
+    statements = statements_of(query, windows)
+    engine = panewise.Engine(STREAMS + "".join(text for text, _ in statements.values()))
+    for name, table in tables.items():
+        engine.push(name, table)
+    for name in tables:
+        engine.advance(name, panewise.END_OF_STREAM)
+    return sum(engine.rows(name).num_rows for name in statements), 0
 
 
 def in_engine(query: str, tables: dict[str, pa.Table], overlap: int) -> tuple[int, int]:
@@ -196,6 +234,42 @@ def measure(query: str, overlap: int, frames: Frames, tables: dict[str, pa.Table
     ]
 
 
+def measure_many(
+    query: str, windows: int, frames: Frames, tables: dict[str, pa.Table], sample: int, with_engine: bool
+) -> list[dict[str, Any]]:
+    """A line for each way, for many queries at once. Plain Spark runs some of them."""
+    chosen = [windows * (2 * place + 1) // (2 * sample) or 1 for place in range(min(sample, windows))]
+    wanted = {}
+    plain_s = 0.0
+    for number in chosen:
+        asked = plain(query, frames, number, back_s=number, least=number - 1)
+        if number == chosen[0]:
+            summed(asked)
+        began = time.perf_counter()
+        wanted[f"q{number}"] = summed(asked)
+        plain_s += time.perf_counter() - began
+    plain_s *= windows / len(chosen)
+    began = time.perf_counter()
+    found = many_on_spark(query, frames, windows)
+    ways = {"plain spark": plain_s, "spark": time.perf_counter() - began}
+    wrong = {name: (found[name], rows) for name, rows in wanted.items() if found[name] != rows}
+    if wrong:
+        raise SystemExit(f"{query}, {windows} windows: on Spark and by plain Spark {wrong}")
+    rows = sum(count for count, _ in found.values())
+    if with_engine:
+        began = time.perf_counter()
+        counted_rows, _ = many_in_engine(query, tables, windows)
+        ways["engine"] = time.perf_counter() - began
+        if counted_rows != rows:
+            raise SystemExit(f"{query}, {windows} windows: {counted_rows} rows in the engine, {rows} on Spark")
+    return [
+        {"query": query, "windows": windows, "way": way, "seconds": round(took, 3), "ratio": round(plain_s / took, 2)}
+        | {"rows": rows}
+        | ({"measured_windows": len(chosen)} if way == "plain spark" else {})
+        for way, took in ways.items()
+    ]
+
+
 def measure_skewed(query: str, overlap: int, frames: Frames, uniform_s: float, repeat: int) -> dict[str, Any]:
     """The line for events of which half have one symbol."""
     wanted = summed(plain(query, frames, overlap))
@@ -226,9 +300,12 @@ def start_session(cores: int) -> SparkSession:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="panewise bench rows", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
-    parser.add_argument("--events", type=int, default=200_000, help="trades; a quarter as many quotes")
+    parser.add_argument("--events", type=int, default=1_000_000, help="trades; a quarter as many quotes")
     parser.add_argument("--keys", type=int, default=1000, help="symbols")
     parser.add_argument("--overlap", type=int, nargs="+", default=[1, 20])
+    parser.add_argument("--windows", type=int, nargs="+", default=[1], help="how many windows a workload has; 1 is one")
+    parser.add_argument("--plain-sample", type=int, default=4, help="of many windows, plain Spark runs so many")
+    parser.add_argument("--skip-engine", action="store_true", help="leave out the engine where there are many windows")
     parser.add_argument("--queries", nargs="+", choices=QUERIES, default=list(QUERIES))
     parser.add_argument("--skew", action="store_true", help="measure events of which half have one symbol too")
     parser.add_argument("--zipf", action="store_true", help="symbols by a power law")
@@ -245,7 +322,11 @@ def main() -> None:
             write_events(Path(scratch) / "skewed", options, is_skewed=True)
             skewed = {name: spark.read.parquet(str(Path(scratch) / "skewed" / name)) for name in frames}
         tables = {name: pq.read_table(Path(scratch) / name) for name in frames}
-        for query in options.queries:
+        for query, windows in ((query, n) for query in options.queries for n in options.windows if n > 1):
+            sample, with_engine = options.plain_sample, not options.skip_engine
+            for line in measure_many(query, windows, frames, tables, sample, with_engine):
+                emit(options, line)
+        for query in options.queries if 1 in options.windows else ():
             for overlap in options.overlap if query != "selection" else options.overlap[:1]:
                 lines = measure(query, overlap, frames, tables, options.repeat)
                 if skewed and query != "join":

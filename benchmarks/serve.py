@@ -14,8 +14,9 @@ Sections, each a JSON line with --json and a line of text otherwise:
   most     as fast as `--connections` connections can: requests a second
   memory   the memory of the server, and of a second one over the same folder; what processes share counts in parts
   feast    with --feast PYTHON, an interpreter that has Feast: the same requests for as many values, to Feast's feature
-           server over SQLite, whose values do not change meanwhile (`--feast-keys` of them: it fills slowly); at half
-           the rate, or a quarter, until it keeps up
+           server over SQLite, or with --feast-store redis over a Redis that is started for it. Its values do not
+           change meanwhile, and nothing else works (`--feast-keys` of them: it fills slowly); at half the rate, or a
+           quarter, until it keeps up
 
 Run: panewise bench serve --json
 """
@@ -78,7 +79,9 @@ def main() -> None:
     parser.add_argument("--spark", action="store_true", help="a real job writes the folder")
     parser.add_argument("--job-nice", type=int, default=0, help="the niceness of whoever writes the folder")
     parser.add_argument("--feast", type=Path, metavar="PYTHON")
+    parser.add_argument("--feast-store", choices=["sqlite", "redis"], default="sqlite")
     parser.add_argument("--feast-keys", type=int, default=2_000)
+    parser.add_argument("--only-feast", action="store_true", help="leave out the sections before")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--files", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -93,7 +96,7 @@ def main() -> None:
     # So that whoever ends this program ends the server too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory() as scratch:
-        for found in measured(arguments, Path(scratch) / "lookups"):
+        for found in [] if arguments.only_feast else measured(arguments, Path(scratch) / "lookups"):
             found = {"events_per_s": arguments.events, "keys": arguments.keys, "queries": QUERIES, **found}
             print(json.dumps(found) if arguments.json else _text(found), flush=True)
         if arguments.feast is not None:
@@ -103,12 +106,14 @@ def main() -> None:
 
 def feast(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """What a client of Feast's server sees."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port, redis_port = _free_port(), _free_port()
+    store, redis = "{type: sqlite, path: online.db}", None
+    if arguments.feast_store == "redis":
+        store = f'{{type: redis, connection_string: "127.0.0.1:{redis_port}"}}'
+        redis = subprocess.Popen(["redis-server", "--port", str(redis_port), "--save", ""], stdout=sys.stderr)
     program = str(Path(__file__).with_name("_feast_store.py"))
     features = [f"{name}__{value}" for name in NAMES for value in ("n", "mean", "most")]
-    command = [str(arguments.feast), program, str(folder), str(arguments.feast_keys), str(port), *features]
+    command = [str(arguments.feast), program, str(folder), store, str(arguments.feast_keys), str(port), *features]
     server = subprocess.Popen(command, stdout=sys.stderr)
     try:
         until_s = time.monotonic() + 600
@@ -130,10 +135,20 @@ def feast(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
             # It still works on what it was asked.
             time.sleep(10.0)
     finally:
-        server.terminate()
-        server.wait(30)
+        for one in (server, redis):
+            if one is not None:
+                one.terminate()
+                one.wait(30)
     taken = {name: latency[name] for name in ("requests", "requests_per_s", "p50_ms", "p99_ms", "p999_ms", "max_ms")}
-    return {"section": "feast", "keys": arguments.feast_keys, **taken, "most_per_s": most["requests_per_s"]}
+    about = {"store": arguments.feast_store, "keys": arguments.feast_keys}
+    return {"section": "feast", **about, **taken, "most_per_s": most["requests_per_s"]}
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 def measured(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ CREATE QUERY strings AS SELECT MAX(k) AS top, LAST(k) AS newest, MODE(k) AS usua
 def settings_of(changed: dict[str, float]):
     with ExitStack() as patches:
         for name, value in changed.items():
-            patches.enter_context(patch(f"panewise.engine.slot_store.{name}", value))
+            patches.enter_context(patch(f"panewise.engine.moved_windows.{name}", value))
         yield
 
 
@@ -144,7 +144,7 @@ def test_what_is_read_is_read_before_the_window_moves_on() -> None:
         state = engine._streams["s"].generations[0].trees[0]
         engine.advance("s", 2 * US)
         (fold,) = [closed.fold for closed in state.close(2 * US, 3 * US) if closed.planned.query.name == "a"]
-        moving = next(window for window in state.store._moving.values() if isinstance(window, MovingWindow))
+        moving = next(window for window in state.store._moved._moving.values() if isinstance(window, MovingWindow))
         assert len(fold)
         list(state.close(3 * US, 6 * US))
         with pytest.raises(AssertionError, match="has moved on"):
@@ -268,7 +268,7 @@ def test_an_answer_of_a_multiset_is_made_anew_only_where_a_row_came_or_left() ->
 def test_a_late_event_costs_the_rows_of_its_key_and_the_window_moves_on() -> None:
     engine = live_engine("SUM(y) AS total, MAX(y) AS top", "ON LATE CORRECT 10 MINUTES")
     tree = engine._streams["s"].generations[0].trees[0]
-    (moving,) = tree.store._moving.values()
+    (moving,) = tree.store._moved._moving.values()
     before = tree.store.folded
     engine.push("s", {"t": [45 * 60 * US + 1], "k": [7], "x": [1], "y": [99.0]})
     corrected = engine.advance("s", 50 * 60 * US).tables["q"].to_pylist()
@@ -276,7 +276,7 @@ def test_a_late_event_costs_the_rows_of_its_key_and_the_window_moves_on() -> Non
     # Five windows of one key, with three rows and the late one, before and after; and twenty rows that left, whose
     # keys have two others.
     assert tree.store.folded - before <= 5 * (3 + 4 + 2) + 3 * 20
-    assert list(tree.store._moving.values()) == [moving]
+    assert list(tree.store._moved._moving.values()) == [moving]
     tree.store.check_invariants()
 
 
@@ -307,5 +307,5 @@ def test_a_store_forgets_windows_that_no_query_has() -> None:
         engine.advance("s", (second + 1) * US)
         engine.remove(f"p{second}")
     stores = [tree.store for generation in engine._streams["s"].generations for tree in generation.trees]
-    assert max(len(store._closed) for store in stores) <= 2
-    assert max(len(store._moving) for store in stores) <= 2
+    assert max(len(store._moved._closed) for store in stores) <= 2
+    assert max(len(store._moved._moving) for store in stores) <= 2

@@ -37,17 +37,17 @@ FEW_KEYS = {
     "nested.FEW": 1,
     "slot_store.MOST_PIECES": 2,
     "runs.SMALL": 3,
-    "slot_store.FEWEST_NEW": 2,
+    "partial_store.FEWEST_NEW": 2,
 }
 ALL_KEYS = {"nested.FEW_CELLS": 0, "nested.FEW": 10**9, "slot_store.MOST_EDGES": 1, "runs.SMALL": 0}
-MOVING = {"slot_store.MOVED_ROWS": 0.0, "slot_store.FEWEST_CLOSINGS": 0}
-SOMETIMES_MOVING = {"slot_store.MOVED_ROWS": 0.5, "slot_store.FEWEST_CLOSINGS": 2, "runs.SMALL": 3}
+MOVING = {"moved_windows.MOVED_ROWS": 0.0, "moved_windows.FEWEST_CLOSINGS": 0}
+SOMETIMES_MOVING = {"moved_windows.MOVED_ROWS": 0.5, "moved_windows.FEWEST_CLOSINGS": 2, "runs.SMALL": 3}
 WAYS = {
     "usual": USUAL,
     "few_keys": FEW_KEYS,
     "all_keys": ALL_KEYS,
     "moving": MOVING,
-    "moving_over_runs": MOVING | {"runs.SMALL": 3, "slot_store.FEWEST_NEW": 2, "slot_store.MOST_EDGES": 2},
+    "moving_over_runs": MOVING | {"runs.SMALL": 3, "partial_store.FEWEST_NEW": 2, "slot_store.MOST_EDGES": 2},
     "sometimes_moving": SOMETIMES_MOVING,
 }
 values = st.integers(0, 5)

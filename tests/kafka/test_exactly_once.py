@@ -48,7 +48,7 @@ EVENTS = 40
 MINUTE_US = 60_000_000
 BATCH_US = 2 * MINUTE_US
 """How much time the events of a batch cover."""
-WITHIN_S = 120.0
+WITHIN_S = 600.0
 
 STATEMENTS = """
 CREATE STREAM trades (at TIMESTAMP, symbol STRING, price DOUBLE, size BIGINT)

@@ -112,10 +112,49 @@ def test_one_key_over_time(page: Any, source: EngineSource) -> None:
     playwright.expect(page.locator("#key-rows tbody tr").first).not_to_have_text(before)
     page.locator("#key-value").select_option("best")
     picture(page, "keys")
+    page.locator("#key-chart svg").hover()
+    playwright.expect(page.locator("#key-read")).to_contain_text("2026-01-05 ")
     page.locator("#key-symbol").fill("ZZ")
     page.locator("#key-form button").click()
     playwright.expect(page.locator("#key-empty")).to_contain_text("no events")
+    # The address has the key: going back shows the one before, and a link to one shows it.
+    page.go_back()
+    playwright.expect(page.locator("#key-symbol")).to_have_value("AB")
+    playwright.expect(page.locator("#key-found")).to_be_visible()
+    page.goto(page.url.partition("#")[0] + "#keys/latest/%5B%22CD%22%5D")
+    playwright.expect(page.locator("#key-symbol")).to_have_value("CD")
+    playwright.expect(page.locator("#key-found")).to_be_visible()
     assert page.faults == []
+
+
+def test_a_mistake_stays_in_view(page: Any) -> None:
+    """The heartbeat does not take it away; what is done next does."""
+    page.locator("nav a", has_text="Keys").click()
+    page.locator("#key-query").fill("nothing")
+    page.locator("#key-form button").click()
+    trouble = page.locator("#trouble")
+    playwright.expect(trouble).to_have_text("There is no query nothing.")
+    with page.expect_response("**/v1/streams"):
+        pass
+    with page.expect_response("**/v1/streams"):
+        pass
+    playwright.expect(trouble).to_be_visible()
+    page.locator("nav a", has_text="Queries").click()
+    playwright.expect(trouble).to_be_hidden()
+
+
+def test_a_query_that_somebody_else_adds(page: Any, source: EngineSource) -> None:
+    playwright.expect(page.locator("#list tbody tr")).to_have_count(4)
+    source.add("CREATE QUERY fifth AS SELECT MAX(volume) AS most FROM trades [RANGE 1 MINUTE];")
+    playwright.expect(page.locator("#list tbody tr", has_text="fifth")).to_be_visible()
+
+
+def test_numbers_of_any_size(page: Any, source: EngineSource) -> None:
+    event = {**trades(320, 330)[0], "price": 1.25e-5, "volume": 2**60 + 1}
+    source.add("CREATE QUERY sizes AS SELECT MIN(price) AS least, MAX(volume) AS most FROM trades [RANGE 1 MINUTE];")
+    source.push("trades", pa.table(as_columns([event])), None)
+    newest = page.locator("#list tbody tr", has_text="sizes").locator("td").nth(3)
+    playwright.expect(newest).to_have_text("least 0.0000125, most 1,152,921,504,606,846,977")
 
 
 def test_the_plan(page: Any) -> None:
@@ -183,10 +222,16 @@ def test_the_keyboard(page: Any) -> None:
     page.keyboard.press("/")
     playwright.expect(page.locator("#search")).to_be_focused()
     page.keyboard.press("Escape")
-    page.locator("#list tbody tr").first.focus()
+    page.locator("#list tbody a").first.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     playwright.expect(page.locator("#one-name")).to_have_text("latest")
+    page.keyboard.press("Escape")
+    playwright.expect(page.locator("#one")).to_be_hidden()
+    page.keyboard.press("5")
+    page.locator("#statement").fill("DROP QUERY latest;")
+    page.keyboard.press("Control+Enter")
+    playwright.expect(page.locator("#verdict")).to_have_text("This is right: it drops latest.")
 
 
 def test_narrow_and_dark(browser: Any, client: Any) -> None:
@@ -282,4 +327,8 @@ def test_what_the_page_shows_is_text(page: Any, source: EngineSource) -> None:
     source.push("trades", pa.table(as_columns([event])), None)
     page.locator("#list tbody tr", has_text="latest").click()
     playwright.expect(page.locator("#rows tbody")).to_contain_text("<img src=x")
-    assert page.title() == "Panewise"
+    assert page.title() == "Queries – Panewise"
+    page.locator("#rows tbody a", has_text="<img src=x").click()
+    playwright.expect(page.locator("#key-symbol")).to_have_value(event["symbol"])
+    playwright.expect(page.locator("#key-rows tbody tr")).not_to_have_count(0)
+    assert page.title() == "Keys – Panewise"

@@ -277,7 +277,7 @@ class SimulatedSpark:
         attributes = job.row_attributes_of(stream.name)
         columns |= {row_column(attributes, name): batch.column(name) for name in attributes}
         values = {name: batch.column(name) for name in stream.attributes}
-        for place, cell in enumerate(job.tuples.cells_of(stream.name)):
+        for place, cell in enumerate(job.cells_of(stream.name)):
             columns[cell_column(place)] = evaluate(cell, values, stream.attributes, length=batch.num_rows)
         return pa.RecordBatch.from_pydict(columns)
 

@@ -113,11 +113,13 @@ def test_queries_are_listed_with_the_statement_that_brought_them(tmp_path: Path)
     assert (second["added"], second["position"]) == ([], "001")
     assert "its quota is 2" in second["refused"]
     assert (third["dropped"], third["since"]) == (["total"], "batch 1")
+    listed = run(["queries", str(tmp_path), "--statements"]).output.splitlines()
+    assert f"  refused: {second['refused']}" in listed  # not cut to the width of a column
     spark.run_batch({"s": events(2)}, [LONG])
     shown = " ".join(run(["queries", str(tmp_path)]).output.split())
     assert "short" in shown
     assert "operations a second now" in shown
-    assert "if planned anew; trees never woven anew" in shown
+    assert "if planned anew; never planned anew" in shown
 
 
 def test_statements_are_checked_without_being_sent(tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ from panewise.spark.job import Job
 from panewise.spark.lookup_client import LookupClient
 from panewise.spark.manifest import manifest_path
 from panewise.spark.packing import unpack_parts
-from panewise.spark.row_compaction import last_rows
 from panewise.spark.slot_file import read_file
 from panewise.spark.slot_log import ROWS, bucket_folder, list_spans, write_job
 from panewise.spark.statement_log import StatementLog
@@ -192,7 +191,7 @@ def test_the_rows_that_a_merge_keeps(drawn: list[tuple[int, str | None, int]], f
     rows = sorted(drawn, key=lambda row: (row[0], row[1] is None, row[1] or "", row[2]))
     columns = dict(zip("tkg", zip(*rows), strict=True)) if rows else {"t": [], "k": [], "g": []}
     batch = pa.RecordBatch.from_arrays([pa.array(columns[name], base.schema.field(name).type) for name in "tkg"], "tkg")
-    kept = last_rows(base, batch, final)
+    kept = base.needed(batch, final)
     wanted = []
     for place, (time, k, g) in enumerate(rows):
         after = [row for row in rows[place + 1 :] if row[0] < final]

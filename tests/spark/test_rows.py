@@ -32,7 +32,7 @@ from panewise import spark as panewise_spark
 from panewise.errors import ArgumentError, NotOnSparkError, TooManyRowsError
 from panewise.language.expressions import attributes_of
 from panewise.language.model import Stream
-from panewise.language.row_queries import RowQuery, SortedQuery
+from panewise.language.row_queries import Evaluation, RowQuery, SortedQuery
 from panewise.language.workload import Workload
 from panewise.spark import FileSink, TableBatch
 from panewise.spark.identity import identity_of
@@ -321,7 +321,7 @@ def test_events_that_share_tuples_travel_once() -> None:
             "counts rows of two streams.*use RANGE windows",
         ),
         ("SELECT l.k FROM a [ROWS 6] AS l JOIN c [RANGE 1 SECOND] AS r ON l.k = r.k", "counts rows of two streams"),
-        ("SELECT k FROM a INTO [RANGE 1 SECOND]", "leave out INTO"),
+        ("SELECT k FROM a INTO [RANGE 1 SECOND]", "give folder=.*leave out INTO"),
         ("SELECT k FROM a [RANGE 1 SECOND SLIDE 1 SECOND] ORDER BY k", "write LIMIT, or give most_rows="),
     ],
 )
@@ -329,6 +329,19 @@ def test_what_spark_cannot_answer(select: str, message: str) -> None:
     workload = panewise.read(f"{STREAMS} CREATE QUERY q AS {select};")
     with pytest.raises(NotOnSparkError, match=message):
         panewise_spark.check_workload(workload, rows=True)
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [
+        ("SELECT DISTINCT k FROM a [RANGE 1 SECOND SLIDE 1 SECOND] INTO [ROWS 3]", "counts answers.*INTO .RANGE"),
+        ("SELECT DISTINCT k FROM a [ROWS 9 SLIDE 3] INTO [RANGE 1 SECOND]", "all rows since the beginning"),
+    ],
+)
+def test_what_cannot_be_held_for_lookups(select: str, message: str) -> None:
+    workload = panewise.read(f"{STREAMS} CREATE QUERY q AS {select};")
+    with pytest.raises(NotOnSparkError, match=message):
+        panewise_spark.check_workload(workload, lookups=True)
 
 
 def test_wrong_arguments() -> None:
@@ -580,3 +593,52 @@ def test_later_rows_without_a_bound(tmp_path: Path) -> None:
     spark.run_batch({"a": [], "c": []}, [f"CREATE QUERY whole AS {EVERY_QUERY['whole']};"])
     (change,) = StatementLog(tmp_path).before(9)
     assert "write LIMIT, or give most_rows=" in str(change.statements[0].error)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_evaluation_gets_rarer_in_a_batch_that_brings_many_windows(seed: int, tmp_path: Path) -> None:
+    dice = random.Random(seed)
+    window = "[RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS]"
+    selects = {
+        "h": f"HISTOGRAM(k) FROM a {window}",
+        "t": f"TOP_K(s, 1) FROM a {window}",
+        "o": f"x FROM a {window} ORDER BY x LIMIT 2",
+    }
+    pace = Evaluation(1, 8, 3)
+    text = "".join(
+        f"CREATE QUERY {name} AS SELECT {select} EVALUATE EVERY 1 TO 8 PRIORITY 3;" for name, select in selects.items()
+    )
+    workload = panewise.read(STREAMS + text)
+    plain = panewise.read(STREAMS + "".join(f"CREATE QUERY {n} AS SELECT {each};" for n, each in selects.items()))
+    spark = SimulatedSpark(workload, tmp_path, wide_by="query", buckets=4)
+    accepted: dict[str, list[Event]] = {"a": [], "c": []}
+    found: dict[str, list[Event]] = {name: [] for name in selects}
+    every: dict[int, int] = {}
+    now_us, before_us = ORIGIN_US, 0
+    stream = workload.streams["a"]
+    for number in range(12):
+        # Few events, so that some buckets get none; and batches without any, which call buckets by timers alone.
+        rows = [_event(dice, stream, now_us) for _ in range(dice.choice([0, 1, 3]) if number else 2)]
+        rows, _ = on_time(stream, rows, spark.watermark_of_spark_us)
+        accepted["a"] += rows
+        watermark_us = spark.watermark_of_spark_us
+        arriving = {"a": rows, "c": [_event(dice, workload.streams["c"], now_us)] if rows else []}
+        spark.run_batch(arriving, attempts=dice.randint(1, 2), shift=dice.randint(0, 1))
+        if watermark_us is not None:
+            numbers = range(before_us // 2000 + 1, watermark_us // 2000 + 1)
+            every |= dict.fromkeys(numbers, pace.under(len(numbers)) if before_us else 1)
+            before_us = watermark_us
+        for name in selects:
+            found[name] += as_rows(spark.brought[name])
+        now_us += dice.choice([2, 30, 200]) * MS
+        if dice.random() < 0.3:
+            spark.start()
+    stamps = {name: each.timestamp for name, each in workload.streams.items()}
+    for name, query in plain.row_queries.items():
+        ordered = {each: in_order_of_content(query, plain.streams[each], rows) for each, rows in accepted.items()}
+        rows = expected(oracle.rows_of(query, oracle.Input(stamps, ordered, dict.fromkeys(stamps, before_us), {})))
+        kept = [row for row in rows if row["window_end"] // 2000 % every[row["window_end"] // 2000] == 0]
+        said = {row["window_end"]: row.pop("evaluated_every") for row in found[name]}
+        assert _counted(found[name]) == _counted(kept), name
+        assert said == {row["window_end"]: every[row["window_end"] // 2000] for row in kept}
+        assert len(kept) < len(rows)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from panewise.cli.lookup import reading
 from panewise.errors import CommandError, FileAccessError
@@ -27,7 +26,7 @@ def show_queries(folder: Path, console: Console, *, statements: bool, as_json: b
             # Not through the console, which would wrap and colour it.
             print(json.dumps(row), flush=True)
     elif rows:
-        console.print(_table(rows))
+        console.print("\n".join(map(_block, rows)), highlight=False, markup=False, soft_wrap=True)
     else:
         console.print("no statement has come" if statements else "the job has no queries")
     for line in costs:
@@ -37,7 +36,7 @@ def show_queries(folder: Path, console: Console, *, statements: bool, as_json: b
 def _cost_lines(audit: QueryAudit) -> list[str]:
     """What each stream's plan costs beside a fresh one, and when it was last made anew."""
     replans, batch = audit.replanned
-    when = f"trees woven anew {replans:,} times, last after batch {batch}" if replans else "trees never woven anew"
+    when = f"planned anew {replans:,} times, last after batch {batch}" if replans else "never planned anew"
     return [
         f"stream {cost.stream}: {cost.now:,.0f} operations a second now, {cost.fresh:,.0f} if planned anew; {when}"
         for cost in audit.costs()
@@ -81,15 +80,11 @@ def _origin(taken: Taken) -> dict[str, Any]:
     }
 
 
-def _table(rows: Iterable[dict[str, Any]]) -> Table:
-    rows = list(rows)
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    names.sort(key=lambda name: name == "statement")
-    table = Table(*names)
-    for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in names))
-    return table
-
-
-def _cell(value: Any) -> str:
-    return ", ".join(value) if isinstance(value, list) else str(value or "")
+def _block(row: dict[str, Any]) -> str:
+    """A query or a statement over a few lines: in a table, texts of statements leave each other no width."""
+    head = [row.get("query"), row["since"], row.get("written"), row.get("author"), row.get("position")]
+    lines = ["  ".join(word for word in head if word)]
+    lines += [f"  {what} {', '.join(row[what])}" for what in ("added", "dropped") if row.get(what)]
+    if row.get("refused"):
+        lines += textwrap.indent(f"refused: {row['refused']}", "  ").splitlines()
+    return "\n".join([*lines, textwrap.indent(row["statement"].strip(), "    ")])

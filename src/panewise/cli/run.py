@@ -62,7 +62,7 @@ def run_job(file: Path, console: Console, *, verbose: bool = False, as_json: boo
                 events = read_events(spark, job, workload, malformed)
                 options = _options(spark, job)
                 answers: DataFrame | Tables
-                if job.wide_by is None and not workload.row_queries:
+                if job.wide_by is None and all(query.into for query in workload.row_queries.values()):
                     answers = panewise_spark.answers(events, workload, **options)
                 else:
                     by = job.wide_by or LONG

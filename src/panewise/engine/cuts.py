@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from panewise.engine.generation import TreeState
-from panewise.engine.slot_store import Extent
+from panewise.engine.partial_store import Extent
 from panewise.planning.trees import PlannedQuery
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.slots import lengths_of, most_lengths_of

@@ -27,9 +27,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,19 +37,18 @@ from panewise.aggregates.components import Component, Kind
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.types import Type
 from panewise.arrays import Column, Ints, Numbers
-from panewise.engine.answers import Groups
-from panewise.engine.closed_windows import Folded, Lowering
+from panewise.engine.closed_windows import Lowering
 from panewise.engine.kept_answers import KeptAnswers
 from panewise.engine.kept_multisets import KeptMultisets
 from panewise.engine.packed_rows import NO_END
 from panewise.engine.picked_rows import PickedRows, PredicateRows
 from panewise.engine.rows import Multisets
-from panewise.kernels.moving_windows import count_events, note_doubles, note_extremes, note_squares
-from panewise.kernels.nested_windows import add_doubles, add_integers, add_sums_of_squares, keep_extremes
+from panewise.engine.totals import Totals, fold_into
+from panewise.kernels.moving_windows import count_events
 from panewise.kernels.pairs import sum_pairs
 from panewise.kernels.squares import sum_squares
 from panewise.planning.memory import FEWEST_BLOCKS
-from panewise.planning.trees import PlannedAggregate, StreamPlan
+from panewise.planning.trees import PlannedAggregate
 
 FoldOfKeys = Callable[[Ints, int, int], Lowering]
 """The fold of the rows of some keys, between two slots."""
@@ -59,80 +56,6 @@ FoldOfKeys = Callable[[Ints, int, int], Lowering]
 MORE_KEYS = 32
 """There is room for one key more in so many."""
 _EVENTS = Component(Kind.ROWS)
-_ONE_LINE = np.zeros(1, np.uint64)
-"""The kernels of nested windows put rows into lines of cells; a moving window has one."""
-
-
-def _fold_into(words: Column, component: Component, keys: Numbers, columns: tuple[Column, ...]) -> None:
-    """Fold rows into the words of their keys, or of other places."""
-    places = np.zeros(len(keys), np.uint8)
-    match component.kind:
-        case Kind.SUM_FLOAT:
-            add_doubles(keys, places, _ONE_LINE, columns[0], columns[1], words[0], words[1])
-        case Kind.SQUARES:
-            add_sums_of_squares(keys, places, _ONE_LINE, columns, words)
-        case Kind.MIN | Kind.MAX as kind:
-            keep_extremes(keys, places, _ONE_LINE, columns[0], kind is Kind.MAX, words[0])
-        case _:
-            for word, column in zip(words, columns, strict=True):
-                add_integers(keys, places, _ONE_LINE, column, word)
-
-
-class _Totals:
-    """One component: words for each key, into which rows are folded."""
-
-    def __init__(self, component: Component, is_float: bool, keys: int) -> None:
-        self.component = component
-        self._start = _start_of(component.kind, is_float)
-        self.words = self._fresh(keys)
-
-    def _fresh(self, keys: int) -> Column:
-        return np.full((self.component.kind.words, keys), self._start)
-
-    @property
-    def nbytes(self) -> int:
-        return self.words.nbytes
-
-    def cover(self, keys: int) -> None:
-        """Have words for as many keys."""
-        if keys > self.words.shape[1]:
-            self.words = np.concatenate([self.words, self._fresh(keys - self.words.shape[1])], axis=1)
-
-    def clear(self, keys: Ints | None = None) -> None:
-        """Forget some keys, or all."""
-        self.words[:, slice(None) if keys is None else keys] = self._start
-
-    def renumber(self, used: Ints) -> None:
-        """Keep some keys, which get the numbers of their places."""
-        self.words = self.words[:, used]
-
-    def fold(self, keys: Numbers, columns: tuple[Column, ...]) -> None:
-        """Fold rows in."""
-        _fold_into(self.words, self.component, keys, columns)
-
-    def note(self, keys: Numbers, columns: tuple[Column, ...]) -> Column:
-        """Fold rows in, one after the other; returns the words of each row's key before it."""
-        notes = np.empty((len(self.words), len(keys)), self.words.dtype)
-        match self.component.kind:
-            case Kind.SUM_FLOAT:
-                note_doubles(keys, columns, self.words, notes)
-            case Kind.SQUARES:
-                note_squares(keys, columns, self.words, notes)
-            case kind:
-                note_extremes(keys, columns[0], kind is Kind.MAX, self.words[0], notes[0])
-        return notes
-
-
-def _start_of(kind: Kind, is_float: bool) -> np.int64 | np.float64:
-    """What a component of nothing is."""
-    match kind:
-        case Kind.MAX:
-            return np.float64(-np.inf) if is_float else np.int64(np.iinfo(np.int64).min)
-        case Kind.MIN:
-            # NaN is above all numbers, so any value replaces it.
-            return np.float64(np.nan) if is_float else np.int64(np.iinfo(np.int64).max)
-        case _:
-            return np.float64(0.0) if is_float else np.int64(0)
 
 
 @dataclass
@@ -188,9 +111,9 @@ class MovingWindow:
         self._kept: dict[PlannedAggregate, KeptAnswers] = {}
         """The answers of multisets and sketches."""
         self._multisets: dict[Component, KeptMultisets] = {}
-        self._totals: dict[Component, _Totals] = {}
-        self._front: dict[Component, _Totals] = {}
-        self._back: dict[Component, _Totals] = {}
+        self._totals: dict[Component, Totals] = {}
+        self._front: dict[Component, Totals] = {}
+        self._back: dict[Component, Totals] = {}
         self._blocks: deque[_Block] = deque()
         self._open: _OpenBlock | None = None
         for component in components:
@@ -201,11 +124,11 @@ class MovingWindow:
                     holds_doubles = inputs[component.input] is Type.DOUBLE
                     self._multisets[component] = KeptMultisets(0, np.float64 if holds_doubles else np.int64)
             elif component.can_be_taken_off(inputs):
-                self._totals[component] = _Totals(component, is_float, 0)
+                self._totals[component] = Totals(component, is_float, 0)
             else:
-                self._front[component] = _Totals(component, is_float, 0)
+                self._front[component] = Totals(component, is_float, 0)
                 if has_many:
-                    self._back[component] = _Totals(component, is_float, 0)
+                    self._back[component] = Totals(component, is_float, 0)
         self.components = frozenset((*self._totals, *self._front))
         """What it folds."""
         self._needs: dict[PlannedAggregate, frozenset[Component]] = {}
@@ -304,7 +227,7 @@ class MovingWindow:
             if remains.any():
                 for component, note in block.notes.items():
                     columns = tuple(column[remains] for column in late.columns(component))
-                    _fold_into(note, component, places[remains].astype(np.uint32), columns)
+                    fold_into(note, component, places[remains].astype(np.uint32), columns)
         for component, cells in self._back.items():
             cells.fold(late.keys, late.columns(component))
 
@@ -432,10 +355,10 @@ class MovingWindow:
             for mine, its in words:
                 assert np.allclose(mine[~is_nan], its[~is_nan], rtol=1e-9, atol=1e-9)
 
-    def _cells(self) -> Iterable[_Totals]:
+    def _cells(self) -> Iterable[Totals]:
         return (*self._totals.values(), *self._front.values(), *self._back.values())
 
-    def _by_key(self) -> tuple[_Totals | KeptAnswers | KeptMultisets, ...]:
+    def _by_key(self) -> tuple[Totals | KeptAnswers | KeptMultisets, ...]:
         """All that is held for each key."""
         return (*self._cells(), *self._kept.values(), *self._multisets.values())
 
@@ -545,141 +468,3 @@ def _places_in(keys: Numbers, some: Numbers) -> tuple[Ints, npt.NDArray[np.bool_
     is_here = places < len(keys)
     is_here[is_here] = keys[places[is_here]] == some[is_here]
     return places, is_here
-
-
-class MovingFold(Folded):
-    """One instance of a moving window. What is read is read before the window moves on."""
-
-    def __init__(
-        self,
-        window: MovingWindow,
-        instance: int,
-        plan: StreamPlan,
-        groups: Groups,
-        fold_of_keys: FoldOfKeys,
-        keys: Ints | None = None,
-    ) -> None:
-        self.plan, self.groups = plan, groups
-        self._window, self._instance, self._moves = window, instance, window.moves
-        self._fold_of_keys = fold_of_keys
-        self._folded, self._lowered = {}, {}
-        if keys is not None:
-            self.keys = keys
-
-    @staticmethod
-    def of(
-        window: MovingWindow, instance: int, plan: StreamPlan, groups: Groups, fold_of_keys: FoldOfKeys
-    ) -> MovingFold:
-        """The instance where a window stands now, with all keys."""
-        fold = MovingFold(window, instance, plan, groups, fold_of_keys)
-        fold.before, touched = window.read(instance)
-        fold.touched = None if fold.before is None else touched
-        return fold
-
-    @cached_property
-    def keys(self) -> Ints:
-        """The keys that have events, found when they are first needed: for changes only, they are not."""
-        return self._here.present()
-
-    @cached_property
-    def instances(self) -> Ints:
-        """The same instance for each."""
-        return np.full(len(self.keys), self._instance)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no key has events."""
-        return not self._here.present_keys
-
-    @property
-    def first_instance(self) -> int:
-        """The only one."""
-        return self._instance
-
-    last_instance = first_instance
-
-    def chosen(self, rows: Ints) -> MovingFold:
-        """Some of the keys; `rows` rise."""
-        return self._with(self.keys[rows])
-
-    def of_keys(self, keys: Ints) -> MovingFold:
-        """Some keys, which rise."""
-        return self._with(self._here.present_among(keys))
-
-    def _with(self, keys: Ints) -> MovingFold:
-        return MovingFold(self._window, self._instance, self.plan, self.groups, self._fold_of_keys, keys)
-
-    def keep(self, aggregates: Iterable[PlannedAggregate]) -> None:
-        """Read all that some aggregates need, so that the window may move on."""
-        for component in self._here.components:
-            self.component(component)
-        for aggregate in aggregates:
-            if not self._window.folds(aggregate):
-                self.lowered(aggregate)
-
-    @property
-    def _here(self) -> MovingWindow:
-        assert self._window.moves == self._moves, "the window has moved on"
-        return self._window
-
-    def _fold(self, component: Component) -> tuple[Column, ...]:
-        return self._here.component(component, self.keys)
-
-    def _fold_some(self, component: Component, rows: Ints) -> tuple[Column, ...]:
-        return self._here.component(component, self.keys[rows])
-
-    def _lower(self, aggregate: PlannedAggregate, rows: Ints | None) -> Lowered:
-        if self._here.folds(aggregate):
-            return super()._lower(aggregate, rows)
-        fold_of_keys = self._of_multisets if self._here.keeps(aggregate) else self._fold_of_keys
-        return self._here.lowered(aggregate, self.keys if rows is None else self.keys[rows], fold_of_keys)
-
-    def _of_multisets(self, keys: Ints, first: int, end: int) -> Lowering:
-        return _KeptFold(self._here, keys, self.plan)
-
-
-class _KeptFold(Lowering):
-    """What a window holds of some keys, as answers are made from it."""
-
-    def __init__(self, window: MovingWindow, keys: Ints, plan: StreamPlan) -> None:
-        self.plan, self._lowered = plan, {}
-        self._window, self._keys = window, keys
-
-    def component(self, component: Component, rows: Ints | None = None) -> tuple[Column, ...]:
-        """The totals of the keys, of some or of all."""
-        return self._window.component(component, self._keys if rows is None else self._keys[rows])
-
-    def runs(self, component: Component, rows: Ints | None = None) -> tuple[Multisets, Ints, Ints]:
-        """The values of the keys, in order."""
-        return self._window.multisets(component, self._keys if rows is None else self._keys[rows])
-
-
-class JoinedFold(Folded):
-    """Several instances of one moving window, each read before the window moved on."""
-
-    keys: Ints
-    instances: Ints
-
-    def __init__(self, folds: list[MovingFold]) -> None:
-        self.plan, self.groups = folds[0].plan, folds[0].groups
-        self.keys = np.concatenate([fold.keys for fold in folds])
-        self.instances = np.concatenate([fold.instances for fold in folds])
-        self._folded = {
-            component: tuple(np.concatenate(words) for words in zip(*(fold.component(component) for fold in folds)))
-            for component in folds[0]._folded
-        }
-        self._lowered = {call: Lowered.joined([fold._lowered[call] for fold in folds]) for call in folds[0]._lowered}
-
-    def chosen(self, rows: Ints) -> JoinedFold:
-        """Some of the instances; `rows` rise."""
-        some = copy(self)
-        some.keys, some.instances = self.keys[rows], self.instances[rows]
-        some._folded = {one: tuple(word[rows] for word in words) for one, words in self._folded.items()}
-        some._lowered = {call: lowered.take(rows) for call, lowered in self._lowered.items()}
-        return some
-
-    def _fold(self, component: Component) -> tuple[Column, ...]:
-        raise AssertionError("everything was read before the window moved on")
-
-    def _fold_some(self, component: Component, rows: Ints) -> None:
-        return None

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from panewise.aggregates.components import Component
 from panewise.arrays import Bools, Column, Ints, Numbers
 from panewise.engine.rows import Multisets, Rows
-from panewise.engine.sketches import bytes_of_column
+from panewise.engine.sketches import bytes_of_column, closed_column
 
 Places = npt.NDArray[np.int32]
 """Places of rows in a run, which has fewer than 2**31."""
@@ -33,7 +33,8 @@ MOST_EXCEPTIONS = 8
 """A column is stored as like another if at most one value in so many differs."""
 SAMPLED = 256
 """At least so many rows tell whether it is worth to look at all of them."""
-_WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32)
+_WIDTHS: dict[type[np.unsignedinteger[Any]], int] = {np.uint8: 2**8 - 1, np.uint16: 2**16 - 1, np.uint32: 2**32 - 1}
+"""The narrow types, and the greatest number of each."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class PackedColumn:
                 return PackedColumn(base, None, length, like, exceptions)
             return PackedColumn(None, column, length)
         lowest, span = column.min(), int(column.max()) - int(column.min())
-        for width in _WIDTHS:
-            if span <= np.iinfo(width).max:
+        for width, most in _WIDTHS.items():
+            if span <= most:
                 return PackedColumn(lowest, (column - lowest).astype(width), length)
         return PackedColumn(None, column, length)
 
@@ -105,6 +106,12 @@ class PackedColumn:
         found[found == len(places)] = 0
         is_exception = places[found] == rows
         plain[is_exception] = values[found[is_exception]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has sketches as bytes: open ones cannot be copied."""
+        if self.rest is None or self.rest.dtype != np.object_:
+            return self.__dict__
+        return {**self.__dict__, "rest": closed_column(self.rest)}
 
     @property
     def nbytes(self) -> int:
@@ -189,13 +196,18 @@ class PackedRows:
         if first >= end or first > self.highest_slot or end <= self.lowest_slot:
             return _NOTHING
         order, starts = self._places_in_order()
-        # Places are in the order of their slots.
-        low, high = np.searchsorted(self.place_slots, (max(first, self.oldest), end)).tolist()
+        low, high = self.places_between(first, end)
         rows = order[starts[low] : starts[high]]
         if holds is None:
             return rows
         passes = holds[self.place_shards[low:high]]
         return rows if passes.all() else rows[np.repeat(passes, self._place_rows[low:high])]
+
+    def places_between(self, first: int, end: int) -> tuple[int, int]:
+        """The places of held rows with slots from `first` up to `end`; places are in the order of their slots."""
+        first = max(first, self.oldest)
+        low, high = np.searchsorted(self.place_slots, (first, max(first, end))).tolist()
+        return low, high
 
     def count_from(self, firsts: Ints) -> Ints:
         """How many held rows have slots from each of some slots on."""
@@ -268,4 +280,4 @@ def _places(slots: Ints, shards: Ints) -> tuple[Numbers, Ints, Ints]:
 
 def _narrow(count: int) -> type[np.unsignedinteger[Any]]:
     """The narrowest type that can number the places."""
-    return next(width for width in _WIDTHS if count - 1 <= np.iinfo(width).max)
+    return next(width for width, most in _WIDTHS.items() if count - 1 <= most)

@@ -8,13 +8,13 @@ from functools import cached_property, reduce
 import numpy as np
 import numpy.typing as npt
 
-from panewise.aggregates.components import Component
+from panewise.aggregates.components import Component, Kind
 from panewise.arrays import Bools, Column, Ints, Numbers
 from panewise.engine.closed_windows import View
 from panewise.engine.packed_rows import PackedRows, Places
 from panewise.engine.rows import Multisets, Rows
 from panewise.engine.sketches import open_in_place
-from panewise.kernels.key_ranges import rows_of_ranges
+from panewise.kernels.key_ranges import key_ranges, rows_of_ranges
 from panewise.kernels.ordering import order_words
 
 
@@ -36,10 +36,10 @@ class PredicateRows:
         counts = [run.count_from(np.array([first, end])) for run in self._runs]
         return int(sum(from_first - from_end for from_first, from_end in counts))
 
-    def of_keys(self, keys: Ints, first: int, end: int, components: Iterable[Component], empty: Rows) -> View:
-        """The rows of some keys, which rise, with slots from `first` up to `end`; `empty` has no row.
+    def of_keys(self, keys: Ints | None, first: int, end: int, components: Iterable[Component], empty: Rows) -> View:
+        """The rows of some keys, which rise, or of all, with slots from `first` up to `end`; `empty` has no row.
 
-        Cost: O(log rows) a key and run, and the rows of these keys.
+        Cost: O(log rows) a key and run, and the rows found; O(rows) for all keys.
         """
         picked = self.rows_of_keys(keys, first, end)
         if not len(picked):
@@ -48,23 +48,31 @@ class PredicateRows:
             picked.open(component)
         if picked.is_of_one_run:
             return View(picked, None)
-        words = np.searchsorted(keys, picked.keys) * (end - first) + (picked.slots - first)
-        return View(picked, order_words(words, len(keys) * (end - first)))
+        numbers = picked.keys if keys is None else np.searchsorted(keys, picked.keys)
+        lowest, count = int(picked.slots.min()), int(numbers.max()) + 1
+        span = int(picked.slots.max()) - lowest + 1
+        if span >= 2**62 // count:
+            return View(picked, np.lexsort((picked.slots, numbers)))
+        words = numbers.astype(np.int64) * span + (picked.slots - lowest)
+        return View(picked, order_words(words, count * span))
 
-    def rows_of_keys(self, keys: Ints, first: int, end: int) -> PickedRows:
+    def rows_of_keys(self, keys: Ints | None, first: int, end: int) -> PickedRows:
         """The same rows, those of one run after those of another."""
         parts = []
-        wanted = np.append(keys, keys + 1).astype(np.uint32)
         for run in self._runs:
-            passes = (run.place_slots >= max(first, run.oldest)) & (run.place_slots < end)
-            if self._holds is not None:
-                passes &= self._holds[run.place_shards]
-            if not passes.any():
+            from_place, to_place = run.places_between(first, end)
+            passes = None if self._holds is None else self._holds[run.place_shards]
+            if from_place == to_place or not (passes is None or passes[from_place:to_place].any()):
                 continue
-            bounds = np.searchsorted(run.numbers, wanted)
-            low, high = bounds[: len(keys)], bounds[len(keys) :]
-            rows = rows_of_ranges(low, high, int((high - low).sum()))
-            rows = rows[passes[run.places[rows]]]
+            if keys is None:
+                rows = np.flatnonzero((run.places >= from_place) & (run.places < to_place))
+            else:
+                low, high = np.empty((2, len(keys)), np.int64)
+                # The rows of a key lie in the order of their places.
+                total = key_ranges(run.numbers, run.places, keys, from_place, to_place, low, high)
+                rows = np.arange(low[0], high[0]) if len(keys) == 1 else rows_of_ranges(low, high, total)
+            if passes is not None:
+                rows = rows[passes[run.places[rows]]]
             if len(rows):
                 parts.append((run, rows))
         return PickedRows(parts)
@@ -119,6 +127,16 @@ class PickedRows:
             Multisets.joined, (run.multisets(component, picked.astype(np.int64)) for run, picked in self._parts)
         )
         return values if rows is None else values.take(rows)
+
+    def as_rows(self, components: Iterable[Component]) -> Rows:
+        """The rows with some of their components, whatever predicates they pass; there is at least one."""
+        plain = Rows(self.keys.astype(np.int64), self.slots, np.zeros(len(self), np.int64))
+        for component in components:
+            if component.kind is Kind.VALUES:
+                plain.multisets[component] = self.multisets(component)
+            else:
+                plain.columns.update(zip(component.column_names(), self.columns(component), strict=True))
+        return plain
 
     def picked(self, rows: Ints | None) -> tuple[Ints, Ints]:
         """The keys and slots of some of the rows, or of all."""

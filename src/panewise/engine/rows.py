@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from panewise.aggregates.components import Component, Kind
 from panewise.arrays import Column, Ints
 from panewise.engine.joined import fold_joined
-from panewise.engine.sketches import bytes_of_column, closed_column, combine_stretches
+from panewise.engine.sketches import combine_stretches
 from panewise.engine.tables import ColumnTable
 from panewise.kernels.folding import fold_extreme, fold_squares, fold_sum_pairs
 from panewise.kernels.multisets import gather_runs, merge_runs
@@ -64,23 +63,6 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.slots)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy has sketches as bytes: open ones cannot be copied."""
-        columns = {
-            name: closed_column(column) if column.dtype == np.object_ else column
-            for name, column in self.columns.items()
-        }
-        return {**self.__dict__, "columns": columns}
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of the rows."""
-        arrays: list[Column] = [self.keys, self.slots, self.shards, *self.columns.values()]
-        for runs in self.multisets.values():
-            arrays += [runs.items, runs.counts, runs.offsets]
-        sketches = (column for column in self.columns.values() if column.dtype == np.object_)
-        return sum(array.nbytes for array in arrays) + sum(bytes_of_column(column) for column in sketches)
 
     def take(self, rows: Ints) -> Rows:
         """Some rows, in the order given."""

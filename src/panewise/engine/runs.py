@@ -10,7 +10,7 @@ Source: merging runs by size as log-structured merge trees do (O'Neil et al., 19
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 
 import numpy as np
@@ -23,22 +23,29 @@ from panewise.engine.rows import Rows
 SMALL = 65_536
 """Runs up to this many rows are merged with others of their size: below it, calls cost more than rows do."""
 RATIO = 4
-"""A run is merged into the next if that has this many times more rows."""
+"""A run is merged into the next if that has this many times more rows. Where runs are few, one is merged unless it has
+this many times more rows than the next: a row is copied about four times for each fourfold growth, and millions of rows
+lie in fewer than ten runs."""
 
 
 class Runs:
     """Sorted runs of rows, the oldest first."""
 
-    def __init__(self, components: tuple[Component, ...]) -> None:
+    def __init__(self, components: tuple[Component, ...], *, are_few: bool = False) -> None:
         self._components = components
+        self._are_few = are_few
+        """Whether a run is merged whatever its size, as is best where each question looks into all runs."""
         self._runs: list[PackedRows] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
 
     def __iter__(self) -> Iterator[PackedRows]:
         return iter(self._runs)
 
     def fork(self) -> Runs:
         """The same runs, which may go other ways from now on; their columns are shared, as nothing writes to them."""
-        twin = Runs(self._components)
+        twin = Runs(self._components, are_few=self._are_few)
         twin._runs = [copy(run) for run in self._runs]
         return twin
 
@@ -67,7 +74,7 @@ class Runs:
         if not len(rows):
             return
         length, merged = len(rows), 0
-        while merged < len(self._runs) and _belong_together(len(self._runs[-1 - merged]), length):
+        while merged < len(self._runs) and self._belong_together(len(self._runs[-1 - merged]), length):
             merged += 1
             length += self._runs[-merged].live_rows
         if merged:
@@ -101,6 +108,16 @@ class Runs:
         run = self.as_one(empty)
         self._runs = [PackedRows(run.unpacked(rows))] if len(rows) else []
         return len(run) - len(rows)
+
+    def gather(self, oldest: int, before: int, empty: Rows) -> None:
+        """Give the rows before a slot one slot, and hold one of each key and shard there. Cost: O(rows)."""
+        rows = self.as_one(empty).unpacked()
+        rows.slots = np.where(rows.slots < oldest, before, rows.slots)
+        self._runs = [PackedRows(rows.merged(self._components))] if len(rows) else []
+
+    def replace(self, replaced: Callable[[PackedRows], PackedRows]) -> None:
+        """Hold other runs with the same rows, such as runs whose arrays are shared with other processes."""
+        self._runs = [replaced(run) for run in self._runs]
 
     def compact(self, empty: Rows) -> None:
         """Keep only held rows, and each key, slot and shard once."""
@@ -138,7 +155,8 @@ class Runs:
                 assert runs.offsets[-1] == len(runs.items) == len(runs.counts)
                 assert np.all(runs.counts > 0)
 
-
-def _belong_together(older: int, younger: int) -> bool:
-    """Whether two neighbouring runs with these numbers of rows must be merged."""
-    return RATIO * older <= younger or (older + younger <= SMALL and older <= 2 * younger)
+    def _belong_together(self, older: int, younger: int) -> bool:
+        """Whether two neighbouring runs with these numbers of rows must be merged."""
+        if self._are_few:
+            return older < RATIO * younger
+        return RATIO * older <= younger or (older + younger <= SMALL and older <= 2 * younger)

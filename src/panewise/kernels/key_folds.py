@@ -65,11 +65,8 @@ def operation_of(table: int, row: int) -> int:
 def find_positions(table: Ints, keys: Ints, from_number: Ints, to_number: Ints, low: Ints, high: Ints) -> None:
     """The positions [low, high) of each key, as `positions_between` has them."""
     pool = table[0]
-    numbers = carray(pointer(pool[_NUMBERS]), pool[_NUMBERS + 1], np.int64)
-    offset = carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64)
-    shift = carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8)
-    first = carray(pointer(pool[_FIRST]), pool[_FIRST + 1], np.int64)
-    length = carray(pointer(pool[_LENGTH]), pool[_LENGTH + 1], np.int64)
+    numbers, offset, shift = _integers(pool, _NUMBERS), _integers(pool, _OFFSET), _shifts(pool)
+    first, length = _integers(pool, _FIRST), _integers(pool, _LENGTH)
     positions_between(numbers, offset, shift, first, length, keys, from_number, to_number, low, high)
 
 
@@ -118,43 +115,52 @@ def _identity_of(operation: Any, folded: Any) -> Any:
     return of_pairs
 
 
+@njit(inline="always")
+def _elements(row: Any, place: int, folded: Any) -> Any:
+    """An array of the type of what is folded."""
+    return carray(pointer(row[place]), row[place + 1], folded.dtype)
+
+
+@njit(inline="always")
+def _integers(row: Any, place: int) -> Any:
+    return carray(pointer(row[place]), row[place + 1], np.int64)
+
+
+@njit(inline="always")
+def _shifts(pool: Any) -> Any:
+    return carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8)
+
+
+@njit(inline="always")
+def _put(found: Any, folded: Any) -> int:
+    for i in range(len(folded)):
+        folded[i] = found[i]
+    return 1
+
+
 def _fold_ring(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
     folded = carray(out, size)
     found = _fold_rings(
-        row[OPERATION], None, _identity(row[OPERATION], folded),
-        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
-        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
-        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
-        carray(keys, size), carray(low, size), carray(high, size),
+        row[OPERATION], None, _identity(row[OPERATION], folded), _elements(row, _ONE, folded),
+        _integers(pool, _OFFSET), _shifts(pool), carray(keys, size), carray(low, size), carray(high, size),
     )  # fmt: skip
-    for i in range(size):
-        folded[i] = found[i]
-    return 1
+    return _put(found, folded)
 
 
 def _fold_tree(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
     folded = carray(out, size)
     found = _fold_trees(
-        row[OPERATION], None, _identity(row[OPERATION], folded),
-        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
-        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
-        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
-        carray(keys, size), carray(low, size), carray(high, size),
+        row[OPERATION], None, _identity(row[OPERATION], folded), _elements(row, _ONE, folded),
+        _integers(pool, _OFFSET), _shifts(pool), carray(keys, size), carray(low, size), carray(high, size),
     )  # fmt: skip
-    for i in range(size):
-        folded[i] = found[i]
-    return 1
+    return _put(found, folded)
 
 
 def _fold_landmarks(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
     folded = carray(out, size)
     unserved = _fold_landmarks_of_keys(
-        row[OPERATION], None, _identity(row[OPERATION], folded),
-        carray(pointer(row[_TWO]), row[_TWO + 1], folded.dtype),
-        carray(pointer(row[_THREE]), row[_THREE + 1], np.int64),
-        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
-        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
-        carray(pointer(pool[_LENGTH]), pool[_LENGTH + 1], np.int64),
+        row[OPERATION], None, _identity(row[OPERATION], folded), _elements(row, _TWO, folded), _integers(row, _THREE),
+        _integers(pool, _OFFSET), _shifts(pool), _integers(pool, _LENGTH),
         carray(keys, size), carray(low, size), carray(high, size), folded,
     )  # fmt: skip
     return 0 if unserved >= 0 else 1
@@ -163,49 +169,31 @@ def _fold_landmarks(pool: Any, row: Any, size: int, keys: Any, low: Any, high: A
 def _fold_running(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
     folded = carray(out, size)
     found = _fold_running_of_keys(
-        None, _identity(row[OPERATION], folded),
-        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
-        carray(pointer(row[_TWO]), row[_TWO + 1], folded.dtype),
-        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
-        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
-        carray(pointer(pool[_FIRST]), pool[_FIRST + 1], np.int64),
+        None, _identity(row[OPERATION], folded), _elements(row, _ONE, folded), _elements(row, _TWO, folded),
+        _integers(pool, _OFFSET), _shifts(pool), _integers(pool, _FIRST),
         carray(keys, size), carray(low, size), carray(high, size),
     )  # fmt: skip
-    for i in range(size):
-        folded[i] = found[i]
-    return 1
+    return _put(found, folded)
 
 
 def _fold_running_pairs(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
     folded = carray(out, size)
     found = _fold_running_pairs_of_keys(
-        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
-        carray(pointer(row[_TWO]), row[_TWO + 1], folded.dtype),
-        carray(pointer(row[_THREE]), row[_THREE + 1], np.int32),
-        carray(pointer(row[_FOUR]), row[_FOUR + 1], folded.dtype),
-        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
-        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
-        carray(pointer(pool[_LENGTH]), pool[_LENGTH + 1], np.int64),
+        _elements(row, _ONE, folded), _elements(row, _TWO, folded),
+        carray(pointer(row[_THREE]), row[_THREE + 1], np.int32), _elements(row, _FOUR, folded),
+        _integers(pool, _OFFSET), _shifts(pool), _integers(pool, _LENGTH),
         carray(keys, size), carray(low, size), carray(high, size),
     )  # fmt: skip
-    for i in range(size):
-        folded[i] = found[i]
-    return 1
+    return _put(found, folded)
 
 
 def _fold_search_tree(pool: Any, row: Any, size: int, keys: Any, low: Any, high: Any, out: Any) -> int:
     folded = carray(out, size)
     found = _fold_search_trees(
-        row[OPERATION], None, _identity(row[OPERATION], folded),
-        carray(pointer(row[_ONE]), row[_ONE + 1], folded.dtype),
-        carray(pointer(row[_TWO]), row[_TWO + 1], np.int64),
-        carray(pointer(pool[_OFFSET]), pool[_OFFSET + 1], np.int64),
-        carray(pointer(pool[_SHIFT]), pool[_SHIFT + 1], np.int8),
-        carray(keys, size), carray(low, size), carray(high, size),
+        row[OPERATION], None, _identity(row[OPERATION], folded), _elements(row, _ONE, folded), _integers(row, _TWO),
+        _integers(pool, _OFFSET), _shifts(pool), carray(keys, size), carray(low, size), carray(high, size),
     )  # fmt: skip
-    for i in range(size):
-        folded[i] = found[i]
-    return 1
+    return _put(found, folded)
 
 
 _FOLDS: dict[int, Callable[..., int]] = {

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 Ints = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]
+"""Integers of any width."""
 
 
 @njit(inline="always")
-def _first_from(values: Ints, low: int, high: int, bound: int) -> int:
+def _first_from(values: Numbers, low: int, high: int, bound: int) -> int:
     """The first of the places low .. high - 1 whose value is `bound` or more; `high` where there is none."""
     while low < high:
         middle = (low + high) >> 1
@@ -22,7 +26,7 @@ def _first_from(values: Ints, low: int, high: int, bound: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def key_ranges(keys: Ints, slots: Ints, wanted: Ints, from_slot: int, to_slot: int, low: Ints, high: Ints) -> int:
+def key_ranges(keys: Numbers, slots: Numbers, wanted: Ints, from_slot: int, to_slot: int, low: Ints, high: Ints) -> int:
     """The rows [low, high) of each wanted key with slots in [from_slot, to_slot); returns how many rows there are.
 
     Wanted keys rise. Cost: O(log rows) a key.

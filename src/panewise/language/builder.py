@@ -47,11 +47,13 @@ from panewise.language.literals import (
 from panewise.language.model import UNBOUNDED_US
 from panewise.language.source import PlacedError, hint_for, joined, shortened
 from panewise.language.statements import (
+    Counted,
     CreateQuery,
     CreateStream,
     Definition,
     DropQuery,
     Duration,
+    EvaluateClause,
     Intersect,
     Into,
     Item,
@@ -67,12 +69,14 @@ from panewise.language.statements import (
 from panewise.language.window_clauses import (
     cumulate,
     partition_window,
+    punctuation_window,
     range_between,
     range_window,
     rows_between,
     rows_window,
     session_window,
     slide_alone,
+    unbounded,
 )
 from panewise.language.words import TYPE_HINTS, TYPES
 from panewise.windows.clock import UNITS
@@ -102,6 +106,13 @@ def read_unit(word: Token, type_: Type, parameters: list[Token]) -> str:
         hint = f"name the unit that integers come in, one of {', '.join(UNITS)}, as in TIMESTAMP(ms)"
         raise PlacedError(f"{shortened(first)} is not a unit of TIMESTAMP", span_of(first), hint)
     return str(first.lower())
+
+
+def _counted(number: tuple[int, Span], word: str) -> Counted:
+    value, span = number
+    if value <= 0:
+        raise PlacedError(f"{word} must be positive, got {value}", span, f"for instance {word} 4")
+    return Counted(value, span)
 
 
 class Builder(Transformer[Token, tuple[Statement, ...]]):
@@ -167,7 +178,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
 
     def create_query(self, parts: list[Any]) -> CreateQuery:
         create, name, select, source, join, where, group_by, having, within, *row_clauses = parts
-        on_overflow, intersect, order, into, using = row_clauses
+        on_overflow, intersect, order, into, using, basic_windows, evaluate = row_clauses
         return CreateQuery(
             name,
             source,
@@ -183,6 +194,8 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
             into,
             using,
             on_overflow,
+            basic_windows,
+            evaluate,
         )
 
     def drop_query(self, parts: list[Any]) -> DropQuery:
@@ -267,6 +280,18 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
             lower = Name(str(lower), span_of(lower))
         return UsingClause(upper, lower, span_of(word))
 
+    def basic_windows(self, parts: list[Any]) -> Counted:
+        return _counted(parts[1], "BASIC WINDOWS")
+
+    def evaluate(self, parts: list[Any]) -> EvaluateClause:
+        word, every, most, priority = parts
+        return EvaluateClause(
+            _counted(every, "EVERY"),
+            most and _counted(most, "TO"),
+            priority and _counted(priority, "PRIORITY"),
+            span_of(word),
+        )
+
     def names(self, parts: list[Name]) -> tuple[Name, ...]:
         return tuple(parts)
 
@@ -283,6 +308,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def cumulate(self, parts: list[Any]) -> WindowClause:
         return cumulate(*parts[1:])
 
+    def unbounded(self, parts: list[Any]) -> WindowClause:
+        _, slide, offset = parts
+        return unbounded(slide, offset)
+
     def range_between(self, parts: list[Any]) -> WindowClause:
         return range_between(*parts[1:])
 
@@ -295,6 +324,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def session_window(self, parts: list[Any]) -> WindowClause:
         word, gap, longest = parts
         return session_window(gap, longest, span_of(word))
+
+    def punctuation_window(self, parts: list[Any]) -> WindowClause:
+        word, opens, closes, longest = parts
+        return punctuation_window(opens, closes, longest, span_of(word))
 
     def partition_window(self, parts: list[Any]) -> WindowClause:
         _, names, clause = parts

@@ -31,7 +31,20 @@ _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _BLANK = re.compile(r"\n\s*\n")
 _CONTENT = frozenset({"NAME", "QUOTED", "STRING", "DECIMAL", "INTEGER"})
 _SETS = frozenset({"INTERSECT", "UNION", "EXCEPT"})
-_CLAUSES = _SETS | {"_SELECT", "_FROM", "JOIN", "_WHERE", "_GROUP", "_HAVING", "_WITHIN", "ORDER", "INTO", "USING"}
+_CLAUSES = _SETS | {
+    "_SELECT",
+    "_FROM",
+    "JOIN",
+    "_WHERE",
+    "_GROUP",
+    "_HAVING",
+    "_WITHIN",
+    "ORDER",
+    "INTO",
+    "USING",
+    "BASIC",
+    "EVALUATE",
+}
 _OPTIONS = frozenset({"_TIMESTAMP", "WATERMARK", "GRANULARITY", "_ON", "FUTURE"})
 _OPENING, _CLOSING = frozenset("(["), frozenset(")]")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import gcd
 from typing import Any, NamedTuple
 
 from panewise.aggregates.types import Type
@@ -28,6 +29,7 @@ from panewise.language.row_queries import (
     MOST_BASIC_WINDOWS,
     BasicWindows,
     DistinctQuery,
+    Evaluation,
     HistogramQuery,
     IntersectionQuery,
     IntersectionSide,
@@ -44,10 +46,10 @@ from panewise.language.row_queries import (
     columns_of,
 )
 from panewise.language.source import PlacedError, hint_for, shortened
-from panewise.language.statements import CreateQuery, Item, Source, UsingClause, WindowClause
+from panewise.language.statements import Counted, CreateQuery, EvaluateClause, Item, Source, UsingClause, WindowClause
 from panewise.language.typecheck import expect_condition, type_of
 from panewise.language.words import INDEXES, RINGS, STORAGES
-from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window
+from panewise.windows import RowWindow, TimeWindow, Window, follows_events, is_unbounded
 from panewise.windows.slots import lengths_of
 
 _Width = int | float | tuple[int | float, ...]
@@ -60,7 +62,7 @@ _SLIDING_HINT = "for instance [RANGE 1 HOUR SLIDE 1 MINUTE]"
 
 def is_row_query(statement: CreateQuery) -> bool:
     """Whether a query answers with rows: by its clauses, by HISTOGRAM or TOP_K, or because it has no window."""
-    clauses = (statement.join, statement.intersect, statement.order, statement.into)
+    clauses = (statement.join, statement.intersect, statement.order, statement.into, *_paces(statement))
     uses_index = statement.using is not None and statement.using.lower is not None
     return (
         any(clause is not None for clause in clauses)
@@ -83,7 +85,55 @@ def bind_row_query(statement: CreateQuery, streams: Mapping[str, Stream]) -> Row
         query = _bind_sorted(statement, streams)
     else:
         query = _bind_selection(statement, streams)
-    return query
+    return _with_evaluation(query, statement)
+
+
+def _with_evaluation(query: RowQuery, statement: CreateQuery) -> RowQuery:
+    """The query with BASIC WINDOWS and EVALUATE."""
+    if statement.basic_windows is not None:
+        query = replace(query, basic_windows=_basic_windows(query, statement.basic_windows))
+    clause = statement.evaluate
+    if clause is None:
+        return query
+    if isinstance(query, JoinQuery | SelectionQuery):
+        hint = "leave out EVALUATE; of a window that slides it says which windows are evaluated"
+        raise PlacedError("joins and selections answer at every event", clause.span, hint)
+    every = clause.every.number
+    if clause.priority is not None and clause.most is None:
+        hint = f"write EVALUATE EVERY {every} TO {8 * every} PRIORITY {clause.priority.number}"
+        raise PlacedError("PRIORITY is for evaluation that may get rarer", clause.priority.span, hint)
+    if clause.most is not None and (clause.most.number % every or clause.most.number == every):
+        hint = f"for instance EVALUATE EVERY {every} TO {8 * every}"
+        raise PlacedError(f"TO must be a greater multiple of EVERY {every}", clause.most.span, hint)
+    usual = Evaluation()
+    most = None if clause.most is None else clause.most.number
+    priority = usual.priority if clause.priority is None else clause.priority.number
+    return replace(query, evaluation=Evaluation(every, most, priority))
+
+
+def _basic_windows(query: RowQuery, asked: Counted) -> int:
+    """Into how many basic windows the window of a query is cut, if that is possible."""
+    count = asked.number
+    if isinstance(query, SelectionQuery):
+        raise PlacedError("a selection has no window", asked.span, "leave out BASIC WINDOWS")
+    if count > MOST_BASIC_WINDOWS:
+        raise PlacedError(f"at most {MOST_BASIC_WINDOWS:,} basic windows, got {count:,}", asked.span, "take fewer")
+    if isinstance(query, JoinQuery):
+        return count
+    windows = [query.left.window, query.right.window] if isinstance(query, IntersectionQuery) else []
+    if isinstance(query, ValueQuery | SortedQuery):
+        windows = [query.window]
+    length, _ = lengths_of(windows[0])
+    unit = gcd(*(each for window in windows for each in lengths_of(window)))
+    if length % count or unit % (length // count):
+        least = length // unit
+        hint = f"it can be {least:,}, or a multiple of it that divides the range"
+        raise PlacedError(f"{count:,} basic windows do not fit the ends of the windows", asked.span, hint)
+    return count
+
+
+def _paces(statement: CreateQuery) -> list[Counted | EvaluateClause | None]:
+    return [statement.basic_windows, statement.evaluate]
 
 
 def _has_row_call(statement: CreateQuery) -> bool:
@@ -179,8 +229,11 @@ def _sliding(source: Source, stream: Stream, what: str) -> Window:
         raise PlacedError(f"{what} needs a window with a RANGE", clause.durations[0].span, _SLIDING_HINT)
     if not window.is_sliding:
         raise PlacedError(f"{what} needs a window that slides", source.stream.span, _SLIDING_HINT)
-    if isinstance(window, SessionWindow):
-        raise PlacedError(f"{what} needs a window of a fixed length", clause.durations[0].span, _SLIDING_HINT)
+    if follows_events(window):
+        place = clause.durations[0].span if clause.durations else source.stream.span
+        raise PlacedError(f"{what} needs a window of a fixed length", place, _SLIDING_HINT)
+    if is_unbounded(window):
+        raise PlacedError(f"{what} needs a window of a fixed length", source.stream.span, _SLIDING_HINT)
     if isinstance(window, RowWindow) and window.partition_by:
         hint = "leave out PARTITION BY, or use a RANGE; windows of each group's own rows are for aggregates"
         raise PlacedError(f"{what} needs one window for all groups", source.stream.span, hint)
@@ -205,7 +258,8 @@ def refuse_alias(source: Source) -> None:
 def _expect_suffix(window: Window, span: Span, what: str) -> None:
     """Refuse windows that slide, that end before now, or that count the rows of substreams."""
     ends_now = (window.right if isinstance(window, RowWindow) else window.right_us) == 0
-    if window.is_sliding or not ends_now or (isinstance(window, RowWindow) and window.partition_by):
+    by_key = isinstance(window, RowWindow) and bool(window.partition_by)
+    if window.is_sliding or not ends_now or is_unbounded(window) or by_key:
         raise PlacedError(f"{what} needs a plain window", span, "[RANGE 1 HOUR] or [ROWS 1000]")
 
 
@@ -342,9 +396,9 @@ def _bind_selection(statement: CreateQuery, streams: Mapping[str, Stream]) -> Se
     stream = find_stream(statement.stream, streams)
     calls = [call for item in statement.select for call in aggregates_of(item.expression)]
     if statement.source.window is not None:
-        clause = statement.into or statement.using
-        assert clause is not None
-        word = "INTO" if statement.into else "USING"
+        clauses = (statement.into, statement.using, *_paces(statement))
+        words = ("INTO", "USING", "BASIC WINDOWS", "EVALUATE")
+        clause, word = next((one, word) for one, word in zip(clauses, words) if one is not None)
         hint = f"leave out {word}; or sort the window with ORDER BY, or select from the stream without a window"
         raise PlacedError(f"{word} is for queries that answer with rows", clause.span, hint)
     if calls:

@@ -16,6 +16,9 @@ from panewise.language.expressions import Expression, QualifiedAttribute
 from panewise.windows import TimeWindow, Window
 from panewise.windows.slots import lengths_of
 
+EVERY = "evaluated_every"
+"""The column that says how often windows were evaluated."""
+
 MOST_BASIC_WINDOWS = 2**20
 """The most basic windows that a window can have."""
 
@@ -29,14 +32,18 @@ class BasicWindows:
     every: int
 
     @staticmethod
-    def of(window: Window) -> BasicWindows:
+    def of(window: Window, count: int | None = None) -> BasicWindows:
         """The longest possible basic windows: every start and end of the window falls between two of them.
+
+        A `count` that fits gives shorter ones.
 
         >>> BasicWindows.of(TimeWindow(12, slide_us=9))
         BasicWindows(length=3, count=4, every=3)
+        >>> BasicWindows.of(TimeWindow(12, slide_us=9), 12)
+        BasicWindows(length=1, count=12, every=9)
         """
         range_length, slide = lengths_of(window)
-        length = gcd(range_length, slide)
+        length = gcd(range_length, slide) if count is None else range_length // count
         return BasicWindows(length, range_length // length, slide // length)
 
 
@@ -46,6 +53,29 @@ class Using:
 
     upper: str
     lower: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How often the windows of a query are evaluated: those whose number is a multiple of `every`.
+
+    The number of a window is how many slides lie before its end. With `most`, evaluation may get rarer, up to each
+    `most`-th window: when an advance completes more than `priority` windows that are due.
+    """
+
+    every: int = 1
+    most: int | None = None
+    priority: int = 10
+
+    def under(self, due: int) -> int:
+        """How often windows are evaluated in an advance that completes so many that are due.
+
+        >>> [Evaluation(2, 16, 10).under(due) for due in (10, 11, 35, 1000)]
+        [2, 4, 8, 16]
+        """
+        if self.most is None or due <= self.priority:
+            return self.every
+        return min(self.every * -(-due // self.priority), self.most)
 
 
 @dataclass(frozen=True)
@@ -82,6 +112,9 @@ class RowQuery(ABC):
     name: str
     into: Window | None = None
     using: Using | None = None
+    basic_windows: int | None = None
+    """Into how many basic windows its window is cut (of two, the left one); None for as few as possible."""
+    evaluation: Evaluation = Evaluation()
 
     @property
     @abstractmethod
@@ -195,7 +228,15 @@ class SelectionQuery(RowQuery):
 
 
 def columns_of(query: RowQuery) -> tuple[str, ...]:
-    """The columns that every row of such a query has besides the selected ones."""
+    """The columns that every row of such a query has besides the selected ones.
+
+    If evaluation may get rarer, each row says how often windows were evaluated when its own was.
+    """
+    columns = _own_columns(query)
+    return columns if query.evaluation.most is None else (*columns[:2], EVERY, *columns[2:])
+
+
+def _own_columns(query: RowQuery) -> tuple[str, ...]:
     match query:
         case HistogramQuery(width=None, group_by=groups):
             return ("window_start", "window_end", *groups, "value", "count")

@@ -124,6 +124,24 @@ class Into:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """A whole number and where it stands."""
+
+    number: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class EvaluateClause:
+    """`EVALUATE EVERY every TO most PRIORITY priority`."""
+
+    every: Counted
+    most: Counted | None
+    priority: Counted | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class UsingClause:
     """`USING one OVER another`; for queries of aggregates `USING one`, a structure."""
 
@@ -158,6 +176,8 @@ class CreateQuery:
     into: Into | None = None
     using: UsingClause | None = None
     on_overflow: OnOverflow | None = None
+    basic_windows: Counted | None = None
+    evaluate: EvaluateClause | None = None
 
     @property
     def stream(self) -> Name:

@@ -71,6 +71,9 @@ def _list(accepted: set[str]) -> str:
     if "INTERSECT" in left:
         # They stand where INTERSECT does, and would fill the list.
         left -= {"UNION", "EXCEPT"}
+    if "INTO" in left:
+        # The same with clauses that hardly any query has.
+        left -= {"BASIC", "EVALUATE"}
     words = []
     if {"NULL", "TRUE"} <= left:
         words.append("an expression" if "NAME" in left else "a constant")

@@ -31,7 +31,7 @@ from panewise.planning.structure_choice import Rates, shape_of
 from panewise.planning.trees import Clock, Input, PlanContent, Tree
 from panewise.planning.windowed import RowPlan
 from panewise.structures import BY_NAME, DataSheet
-from panewise.windows import RowWindow, Window
+from panewise.windows import RowWindow, Window, is_unbounded
 from panewise.windows.clock import show_time
 from panewise.windows.slots import lengths_of, most_lengths_of
 
@@ -296,7 +296,7 @@ def _covered(window: Window, prices: Prices) -> float:
     """The events as far back as a window reaches, in every substream that it counts separately."""
     if isinstance(window, RowWindow):
         return float(window.left * prices.groups_of(window.partition_by))
-    return _events(window.left_us, Clock.TIME, prices)
+    return 0.0 if is_unbounded(window) else _events(window.left_us, Clock.TIME, prices)
 
 
 def _log_bytes(stream: Stream, windows: Iterable[Window], prices: Prices) -> int:

@@ -7,7 +7,7 @@ stream; then the engine chooses again with the observed numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from panewise.aggregates.types import Type
@@ -30,6 +30,7 @@ from panewise.language.row_queries import (
 )
 from panewise.language.typecheck import type_of
 from panewise.windows import RowWindow, Window
+from panewise.windows.slots import lengths_of
 
 DEFAULT_RATE = 1000.0
 """The assumed rate of a stream, in events a second."""
@@ -124,10 +125,10 @@ def join_key_types(query: JoinQuery, streams: Mapping[str, Stream]) -> tuple[Typ
     return tuple(join_key_type(*pair) for pair in zip(*kinds, strict=True))
 
 
-def join_basic_windows(window: Window) -> BasicWindows:
-    """The basic windows of a joined window, which slides with every arrival."""
+def join_basic_windows(window: Window, count: int | None = None) -> BasicWindows:
+    """The basic windows of a joined window, which slides with every arrival; about `count` of them if it is given."""
     length = window.left if isinstance(window, RowWindow) else window.left_us
-    basic = -(-length // JOIN_BASIC_WINDOWS)
+    basic = -(-length // (count or JOIN_BASIC_WINDOWS))
     return BasicWindows(basic, -(-length // basic), 1)
 
 
@@ -198,17 +199,18 @@ def share_key(query: RowQuery) -> object:
 
     A histogram and a top k show the same index; sorted windows may differ in direction and limit.
     """
+    how = query.using, query.basic_windows
     match query:
         case HistogramQuery():
             values = (query.argument, query.group_by, query.width)
-            return ("set", query.stream, query.window, query.where, values, query.using)
+            return ("set", query.stream, query.window, query.where, values, *how)
         case TopKQuery() | DistinctQuery():
-            return ("set", query.stream, query.window, query.where, (query.argument, query.group_by, None), query.using)
+            return ("set", query.stream, query.window, query.where, (query.argument, query.group_by, None), *how)
         case SortedQuery():
             shown = (query.by, query.columns, query.group_by)
-            return ("ring", query.stream, query.window, query.where, shown, query.using)
+            return ("ring", query.stream, query.window, query.where, shown, *how)
         case IntersectionQuery():
-            return ("two sets", query.left, query.right, query.width, query.using)
+            return ("two sets", query.left, query.right, query.width, *how)
         case _:
             return None
 
@@ -223,24 +225,24 @@ def _plan(query: RowQuery, streams: Mapping[str, Stream], rate: float, owner: st
             kind = Type.STRING if query.group_by else kind
             names = {TopKQuery: "top_k", DistinctQuery: "distinct"}
             name = names.get(type(query), "histogram")
-            inputs = (_sliding(query.stream, query.window),)
+            inputs = (_sliding(query, query.stream, query.window),)
             choice = _choose_set("histogram", inputs, rate, index_type(kind), width, query.using)
             return RowPlan(query, name, inputs, choice, owner)
         case IntersectionQuery():
             kind = type_of(query.left.argument, streams[query.left.stream].attributes) or Type.BIGINT
-            inputs = tuple(_sliding(side.stream, side.window) for side in (query.left, query.right))
+            inputs = tuple(_sliding(query, side.stream, side.window) for side in (query.left, query.right))
             choice = _choose_set("intersection", inputs, rate, index_type(kind), query.width, query.using)
             name = {"INTERSECT": "intersection", "UNION": "union", "EXCEPT": "difference"}[query.operation]
             return RowPlan(query, name, inputs, choice, owner)
         case SortedQuery():
-            planned = _sliding(query.stream, query.window)
+            planned = _sliding(query, query.stream, query.window)
             kind = streams[query.stream].attributes[query.by]
             return RowPlan(query, "sorted", (planned,), _choose_ring("sorted", planned, rate, kind, query.using), owner)
         case JoinQuery():
             kinds = join_key_types(query, streams)
             kind = kinds[0] if len(kinds) == 1 else Type.STRING
             inputs = tuple(
-                PlannedInput(side.stream, side.window, join_basic_windows(side.window))
+                PlannedInput(side.stream, side.window, join_basic_windows(side.window, query.basic_windows))
                 for side in (query.left, query.right)
             )
             larger = max(inputs, key=lambda planned: _numbers(planned, rate).basic_tuples * JOIN_BASIC_WINDOWS)
@@ -252,8 +254,14 @@ def _plan(query: RowQuery, streams: Mapping[str, Stream], rate: float, owner: st
             raise TypeError(f"unknown kind of row query: {query!r}")
 
 
-def _sliding(stream: str, window: Window) -> PlannedInput:
-    return PlannedInput(stream, window, BasicWindows.of(window))
+def _sliding(query: RowQuery, stream: str, window: Window) -> PlannedInput:
+    basic = BasicWindows.of(window)
+    if query.basic_windows is not None:
+        # That of an intersection is of its left window; both are cut alike.
+        first = query.left.window if isinstance(query, IntersectionQuery) else window
+        length = BasicWindows.of(first, query.basic_windows).length
+        basic = BasicWindows.of(window, lengths_of(window)[0] // length)
+    return PlannedInput(stream, window, replace(basic, every=basic.every * query.evaluation.every))
 
 
 def _numbers(planned: PlannedInput, rate: float) -> ObservedWindow:

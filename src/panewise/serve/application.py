@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from panewise.engine.names import refuse_sessions
+from panewise.engine.wide_columns import group_columns
 from panewise.errors import ArgumentError, HistoryError, QueryKindError
 from panewise.language.model import Query
 from panewise.language.printer import print_name, print_query, print_row_query, print_window
@@ -53,7 +54,7 @@ from panewise.serve.metrics import Metrics
 from panewise.serve.openapi import ARROW, EVENTS, JSON, NDJSON, Endpoint, openapi
 from panewise.serve.safety import App, Safety, body_of
 from panewise.serve.source import AnswerSource, Reader
-from panewise.windows import RowWindow, TimeWindow
+from panewise.windows import RowWindow, TimeWindow, is_unbounded
 from panewise.windows.clock import END_OF_STREAM, to_microseconds
 from panewise.windows.instances import ends_of, last_ending
 
@@ -237,6 +238,8 @@ class Application:
             if not isinstance(query, Query) or isinstance(query.window, RowWindow):
                 raise QueryKindError(f"query {name} is over rows; it has no windows in time to show")
             refuse_sessions(query)
+            if is_unbounded(query.window):
+                raise QueryKindError(f"query {name} goes back to the start; it has no windows in time to show")
             taken = keys_of(query, keys)
             if query.group_by and taken is None:
                 raise ArgumentError(f"query {name} groups by {', '.join(query.group_by)}; name one group in `keys`")
@@ -326,8 +329,10 @@ class Application:
                     position.events.get(name), position.late_events.get(name),
                 )
             )  # fmt: skip
-        source = self.source
-        return _json(Streams(found, source.kind, position.version, position.batch, source.problem, self._can_add))
+        source, queries = self.source, len(_names(self.source.workload))
+        return _json(
+            Streams(found, source.kind, position.version, position.batch, source.problem, self._can_add, queries)
+        )
 
     async def _batches(self, request: Request) -> Response:
         return _json(Batches(self.source.batches()))
@@ -518,8 +523,8 @@ def _text(workload: Workload, name: str) -> str:
 def _info(workload: Workload, name: str) -> QueryInfo:
     query = bound_query(workload, name)
     if not isinstance(query, Query):
-        return QueryInfo(name, stream_of(query), print_row_query(query), "rows", "", [], {})
-    types = workload.streams[query.stream].attributes
+        return QueryInfo(name, stream_of(query), print_row_query(query), "rows", "", [], {}, [], has_history=False)
+    stream = workload.streams[query.stream]
     return QueryInfo(
         name=name,
         stream=query.stream,
@@ -527,7 +532,9 @@ def _info(workload: Workload, name: str) -> QueryInfo:
         kind="sliding" if query.window.is_sliding else "on demand",
         window=print_window(query.window),
         group_by=[*query.group_by],
-        types={attribute: str(types[attribute]) for attribute in query.group_by},
+        types={attribute: str(stream.attributes[attribute]) for attribute in query.group_by},
+        group_columns=[*group_columns(stream, query).values()],
+        has_history=isinstance(query.window, TimeWindow) and not query.window.is_unbounded,
     )
 
 

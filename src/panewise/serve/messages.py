@@ -100,6 +100,10 @@ class QueryInfo(msgspec.Struct):
     group_by: list[str]
     types: dict[str, str]
     """The types of the GROUP BY attributes."""
+    group_columns: list[str]
+    """The columns of answers that have the GROUP BY attributes, in their order."""
+    has_history: bool
+    """Whether `history` shows its windows: not those over rows or of sessions."""
 
 
 class QueryList(msgspec.Struct):
@@ -135,6 +139,8 @@ class Streams(msgspec.Struct):
     batch: int | None
     problem: str | None
     can_add: bool
+    queries: int
+    """How many queries there are."""
 
 
 class JobBatch(msgspec.Struct):

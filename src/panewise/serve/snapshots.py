@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any
 
-from panewise.engine.rows import Rows
+from panewise.engine.packed_rows import PackedRows
 from panewise.serve.places import Piece, Place
 from panewise.spark.job import Job
 from panewise.spark.lookup_state import LookupState
@@ -43,18 +43,18 @@ class Snapshots:
         self._number = 0
         self._job: tuple[Job, str, dict[int, int], list[object]] | None = None
         """The job that was written last, its block, and the numbers of its parts by identity, with the parts."""
-        self._written: dict[int, tuple[Rows, str]] = {}
+        self._written: dict[int, tuple[PackedRows, str]] = {}
         """By identity, the runs of the client that are blocks."""
         self._kept: set[str] = set()
         self._jobs: dict[str, Objects] = {}
-        self._runs: dict[str, Rows] = {}
+        self._runs: dict[str, PackedRows] = {}
 
     def publish(self, state: LookupState, about: object) -> None:
         """Write a snapshot of a state, with what to know about it, and make it the current one."""
         job_name, numbers = self._publish_job(state)
-        used: dict[int, tuple[Rows, str]] = {}
+        used: dict[int, tuple[PackedRows, str]] = {}
 
-        def shared(run: Rows) -> Rows:
+        def shared(run: PackedRows) -> PackedRows:
             if run.nbytes < LEAST_BYTES:
                 return run
             name = self._written[id(run)][1] if id(run) in self._written else self._publish_run(run)
@@ -113,14 +113,14 @@ class Snapshots:
         objects: Objects = dict(unpickler.memo.copy())
         return objects
 
-    def _publish_run(self, run: Rows) -> str:
+    def _publish_run(self, run: PackedRows) -> str:
         buffers: list[pickle.PickleBuffer] = []
         content = pickle.dumps(run, protocol=5, buffer_callback=buffers.append)
         name = self._name("run")
         self.place.put(name, _packed([content], buffers))
         return name
 
-    def _run(self, name: str) -> Rows:
+    def _run(self, name: str) -> PackedRows:
         if name not in self._runs:
             ((content,), buffers) = _unpacked(self.place.get(name))
             self._runs[name] = pickle.loads(content, buffers=buffers)
@@ -135,7 +135,7 @@ class _StatePickler(pickle.Pickler):
         content: io.BytesIO,
         buffers: list[pickle.PickleBuffer],
         numbers: dict[int, int],
-        runs: dict[int, tuple[Rows, str]],
+        runs: dict[int, tuple[PackedRows, str]],
     ) -> None:
         super().__init__(content, protocol=5, buffer_callback=buffers.append)
         self._numbers = numbers
@@ -143,7 +143,7 @@ class _StatePickler(pickle.Pickler):
 
     def persistent_id(self, part: object) -> int | str | None:
         """The number of a part of the job, or the name of a run."""
-        if isinstance(part, Rows):
+        if isinstance(part, PackedRows):
             found = self._runs.get(id(part))
             return None if found is None else found[1]
         return self._numbers.get(id(part))

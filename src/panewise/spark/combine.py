@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from panewise.spark.packing import pack
 from panewise.spark.processor import COUNTED
 from panewise.spark.projection import row_column
 from panewise.spark.row_bases import RowBase
-from panewise.spark.tuple_bases import OrderBase, TupleBase, cell_column
+from panewise.spark.tuple_bases import HeadBase, OrderBase, TupleBase, cell_column
 
 PACKED = f"bucket INT, base INT, partials BINARY, {COMBINED_COLUMNS}, newest_us BIGINT, newest TIMESTAMP"
 """A row of packed partials, or of counts. Spark's watermark follows from `newest`, the time of the newest event."""
@@ -81,8 +82,8 @@ class _Combining:
         self._job = job
         self._plans = job.plans_of(stream)
         self._row_bases = job.row_bases_of(stream)
-        self._tuple_bases = job.tuples.bases_of(stream)
-        self._cells = {cell: place for place, cell in enumerate(job.tuples.cells_of(stream))}
+        self._tuple_bases = job.tuple_bases_of(stream)
+        self._cells = {cell: place for place, cell in enumerate(job.cells_of(stream))}
         self._row_attributes = job.row_attributes_of(stream)
         self._counted = COUNTED - list(job.workload.streams).index(stream)
         self._is_projected = is_projected
@@ -160,9 +161,13 @@ class _Combining:
         tuples = base.tuples(np.asarray(batch.column("time")), cells)
         places = base.places(tuples, len(self._job.bucket_ids))
         yield from self._by_bucket(base.number, tuples, places)
-        if isinstance(base, OrderBase):
+        if isinstance(base, OrderBase) or (self._is_sketched(base) and tuples.num_rows):
             counts = pack(base.counts(tuples))
             yield from ((bucket, base.number, counts) for bucket in self._job.bucket_ids)
+
+    def _is_sketched(self, base: TupleBase) -> TypeGuard[HeadBase]:
+        """Whether all buckets are told how keys are spread. A lookup client has them all in one place."""
+        return isinstance(base, HeadBase) and base.has_sketch and base.number in self._job.tuples.bases
 
     def _cell(self, base: TupleBase, cell: Expression, batch: pa.RecordBatch) -> pa.Array:
         """What is computed of each event: by Spark already, or here if queries come and go."""

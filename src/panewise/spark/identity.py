@@ -24,7 +24,7 @@ FORMAT = 3
 def identity_of(job: Job) -> str:
     """A job's identity as JSON."""
     bases = [*(live.base for live in job.bases.values()), *(base.identity for base in job.row_bases.values())]
-    bases += [base.identity for base in job.tuples.bases.values()]
+    bases += [base.identity for plan in (job.tuples, job.held) for base in plan.bases.values()]
     return json.dumps(
         {
             "format": FORMAT,

@@ -180,7 +180,7 @@ def table_names(workload: Workload, by: AnyBy, *, is_live: bool = False) -> list
         shown = [LONG] if is_live or _sliding(workload) else []
     else:
         shown = [*_shown(workload, by), *([LONG] if is_live else [])]
-    rows = [*workload.row_queries]
+    rows = [name for name, query in workload.row_queries.items() if query.into is None]
     return [*shown, *rows, *([LATER_ROWS] if is_live and rows else [])]
 
 

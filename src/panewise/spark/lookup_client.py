@@ -61,6 +61,7 @@ from panewise.spark.slot_intervals import SlotIntervals
 from panewise.spark.slot_reader import FellBehindError
 from panewise.spark.slot_structures import AskedStructures, LookupStructures, moment_of
 from panewise.spark.stand_ins import slot_rates
+from panewise.windows import is_unbounded
 from panewise.windows.clock import show_time, to_microseconds
 
 Time = int | datetime | str
@@ -208,7 +209,7 @@ class LookupClient:
         """
         self._look_if_due()
         table, covered = self._table(query, keys, at)
-        if self._log is not None:
+        if self._log is not None and query in self.workload.queries:
             self._log.table(self._state, query, keys, at, covered, table)
         return table
 
@@ -216,6 +217,13 @@ class LookupClient:
         self, query: str, keys: object, at: Time | None, *, is_exact: bool = False
     ) -> tuple[pa.Table, Covered | None]:
         """What `lookup` answers, and what it covers; exact answers also to WITHIN if asked for."""
+        held = self._state.over_rows.held_rows(query)
+        if held is not None:
+            if keys is not None or at is not None:
+                raise QueryKindError(
+                    f"query {query} answers with rows, which are looked up as they are now; leave out `at` and `keys`"
+                )
+            return held.lookup(query), None
         engine = self._state.over_rows.engine(query)
         if engine is not None:
             return engine.lookup(query, self._time_over_rows(query, at), keys), None
@@ -512,8 +520,14 @@ class LookupClient:
                 f"query {query} reports as rows come, and its rows are not kept for lookups; read its answers from the "
                 f"job, or leave out SLIDE"
             )
+        if query in state.over_rows.held.queries:
+            raise QueryKindError(f"query {query} answers with rows, not with arrays or values; use lookup({query!r})")
+        if query in state.job.workload.row_queries:
+            raise NotOnSparkError(
+                f"query {query}: its rows go to a table of the job; to look them up, write INTO [RANGE ...] at its end"
+            )
         if lookup is None:
-            names = [*state.lookups, *state.over_rows.queries]
+            names = [*state.lookups, *state.over_rows.queries, *state.over_rows.held.queries]
             near = get_close_matches(query, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
             raise UnknownNameError(f"{self._folder}: no query named {query!r}; {hint}")
@@ -637,7 +651,8 @@ class LookupClient:
         """The answers of one group by one query."""
         columns = key_columns(_stream(lookup), lookup.query, {name: given[name] for name in lookup.query.group_by})
         table = lookup_table(_stream(lookup), self._answers(lookup, covered, columns, asked))
-        times = {WINDOW_START: covered.start_us, WINDOW_END: covered.end_us}
+        start_us = None if is_unbounded(lookup.query.window) else covered.start_us
+        times = {WINDOW_START: start_us, WINDOW_END: covered.end_us}
         return {**table.to_pylist()[0], **times} if table.num_rows else None
 
 

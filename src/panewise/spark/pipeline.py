@@ -34,13 +34,23 @@ from panewise.spark.chains import as_events, check_levels, levels_of, only
 from panewise.spark.columns import named
 from panewise.spark.combine import PACKED, combine_partitions
 from panewise.spark.cost_accumulator import costs_of
-from panewise.spark.counts import BUCKET, COMBINED, COUNTS, METRICS, OUTPUT, OVERFLOWN, output_rows, overflown_text
+from panewise.spark.counts import (
+    BUCKET,
+    COMBINED,
+    COUNTS,
+    METRICS,
+    NO_TIME,
+    OUTPUT,
+    OVERFLOWN,
+    output_rows,
+    overflown_text,
+)
 from panewise.spark.identity import identity_of
 from panewise.spark.job import Job, check_changed_only, check_workload, live_schema
 from panewise.spark.layouts import LONG, By
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import PackedPart, pack_table
-from panewise.spark.processor import CONTROL, BucketProcessor
+from panewise.spark.processor import CONTROL, COUNTED, BucketProcessor
 from panewise.spark.projection import project, whole
 from panewise.spark.quotas import Quotas
 from panewise.spark.row_merges import AnyMerge, merge_partitions
@@ -256,7 +266,7 @@ def _partials(events: DataFrame, stream: Stream, job: Job, combining: PackedJob)
     """One stream's events as packed partials."""
     if combining.statements_in is None:
         plan = next((plan for plan, _ in job.plans_of(stream.name)), None)
-        rows, cells = job.row_attributes_of(stream.name), job.tuples.cells_of(stream.name)
+        rows, cells = job.row_attributes_of(stream.name), job.cells_of(stream.name)
         projected = project(events, stream, plan, rows, cells)
     else:
         projected = whole(events, stream)
@@ -339,6 +349,7 @@ def answer_bucket(
         bucket = Bucket(job)
         log = None if folder is None else BatchLog(folder, job)
         counts, place = dict.fromkeys(COUNTS, 0), 0
+        newest_us = dict.fromkeys(job.workload.streams, NO_TIME)
         for batch in batches:
             place = job.bucket_ids.index(batch.column("bucket")[0].as_py())
             parts = [
@@ -354,12 +365,16 @@ def answer_bucket(
                 log.append(batch.column("bucket")[0].as_py(), others)
             for name in COMBINED:
                 counts[name] += sum(batch.column(name).to_pylist())
+            for base, time_us in zip(batch.column("base").to_pylist(), batch.column("newest_us").to_pylist()):
+                if base <= COUNTED:
+                    name = list(newest_us)[COUNTED - base]
+                    newest_us[name] = max(newest_us[name], time_us)
         for closed in chain(bucket.closing(until_us), bucket.closing_tuples(until_us)):
             made = output_rows(map(pack_table, bucket.rows_of(closed, place)), {})
             yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)
         counts["overflown_answers"] = sum(bucket.overflown.values())
         if log is not None:
-            log.write()
+            log.write(newest_us)
         counts["fed"], counts["folded"] = bucket.work
         made = output_rows([], counts, overflown=overflown_text(bucket.overflown))
         yield pa.RecordBatch.from_pylist(made, OUTPUT_ARROW)

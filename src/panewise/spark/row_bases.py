@@ -126,6 +126,21 @@ class RowBase:
         timely = np.asarray(rows.column(self.stream.timestamp)) >= self.final_us(watermark_us)
         return rows.filter(pa.array(timely)), int(np.count_nonzero(~timely))
 
+    def needed(self, rows: pa.RecordBatch, final_us: int) -> pa.RecordBatch:
+        """Rows in order. Of those before a time, only the last of each substream stay."""
+        from panewise.engine.tables import KeyTable  # Imported here: it loads kernels, which most batches do not need.
+
+        times = np.asarray(rows.column(self.stream.timestamp))
+        count = int(np.searchsorted(times, final_us))
+        keep = np.arange(len(times)) >= count
+        for attributes, most in self.kept_rows.items():
+            kinds = [self.stream.attributes[name] for name in attributes]
+            keys = KeyTable(kinds).ids([rows.column(name).slice(0, count) for name in attributes], count)
+            order = np.argsort(keys, kind="stable")
+            ends = np.searchsorted(keys[order], keys[order], side="right")
+            keep[order[ends - np.arange(count) <= most]] = True
+        return rows.filter(pa.array(keep))
+
     def part(self, rows: pa.RecordBatch) -> PackedPart:
         """Rows as a part of an entry."""
         return PackedPart(self.number, pack(rows), rows)

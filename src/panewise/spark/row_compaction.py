@@ -1,4 +1,4 @@
-"""Compaction of the row log: behind the watermark, only the last rows of each substream stay.
+"""Compaction of the row log: behind the watermark, only the last rows of each substream stay, and what INTO holds.
 
 A row behind the watermark never changes its place. Once its substream has had as many later rows as the longest window
 is long, no lookup at the watermark or later can cover it. Small files are merged with each other, and with an older
@@ -11,16 +11,15 @@ existed, the rows since the watermark, and as many again until the next merge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from panewise.spark import slot_compaction
-from panewise.spark.packing import pack_parts, unpack_parts
-from panewise.spark.row_bases import RowBase
+from panewise.spark.packing import PackedPart, pack_parts, unpack_parts
 from panewise.spark.slot_compaction import (
     covering_files,
     delete_abandoned,
@@ -32,7 +31,25 @@ from panewise.spark.slot_compaction import (
 from panewise.spark.slot_file import BatchSpan, Head, later, write_file
 
 
-def tidy_rows(folder: Path, spans: Iterable[BatchSpan], bases: Mapping[int, RowBase], watermark_us: int | None) -> None:
+class LoggedRows(Protocol):
+    """What the row log knows of the rows of a base."""
+
+    def final_us(self, watermark_us: int) -> int:
+        """The time before which no row can come any more, at a watermark."""
+
+    def in_order(self, rows: Sequence[pa.RecordBatch], /) -> pa.RecordBatch:
+        """Rows of several batches in order."""
+
+    def needed(self, rows: pa.RecordBatch, final_us: int, /) -> pa.RecordBatch:
+        """Of rows in order, those that lookups may need once all rows before a time are there."""
+
+    def part(self, rows: pa.RecordBatch, /) -> PackedPart:
+        """Rows as a part of an entry."""
+
+
+def tidy_rows(
+    folder: Path, spans: Iterable[BatchSpan], bases: Mapping[int, LoggedRows], watermark_us: int | None
+) -> None:
     """Merge files of a bucket, given those that it has, once there are many.
 
     If two attempts at a batch run at once, one may miss files that the other has merged; it then has nothing to do.
@@ -44,22 +61,6 @@ def tidy_rows(folder: Path, spans: Iterable[BatchSpan], bases: Mapping[int, RowB
             chosen = _chosen(folder, current[: -slot_compaction.KEPT_APART])
             _merge(folder, chosen, bases, watermark_us)
             delete_abandoned(folder)
-
-
-def last_rows(base: RowBase, rows: pa.RecordBatch, final_us: int) -> pa.RecordBatch:
-    """Rows in order. Of the rows before a time, only the last of each substream stay."""
-    from panewise.engine.tables import KeyTable  # Imported here: it loads kernels, which most batches do not need.
-
-    times = np.asarray(rows.column(base.stream.timestamp))
-    count = int(np.searchsorted(times, final_us))
-    keep = np.arange(len(times)) >= count
-    for attributes, most in base.kept_rows.items():
-        kinds = [base.stream.attributes[name] for name in attributes]
-        keys = KeyTable(kinds).ids([rows.column(name).slice(0, count) for name in attributes], count)
-        order = np.argsort(keys, kind="stable")
-        ends = np.searchsorted(keys[order], keys[order], side="right")
-        keep[order[ends - np.arange(count) <= most]] = True
-    return rows.filter(pa.array(keep))
 
 
 def _chosen(folder: Path, spans: list[BatchSpan]) -> list[BatchSpan]:
@@ -75,7 +76,7 @@ def _chosen(folder: Path, spans: list[BatchSpan]) -> list[BatchSpan]:
     return chosen
 
 
-def _merge(folder: Path, spans: list[BatchSpan], bases: Mapping[int, RowBase], watermark_us: int | None) -> None:
+def _merge(folder: Path, spans: list[BatchSpan], bases: Mapping[int, LoggedRows], watermark_us: int | None) -> None:
     """Replace neighbouring files by one; give the oldest first."""
     heads: list[Head] = []
     found: dict[int, list[pa.RecordBatch]] = {}
@@ -92,7 +93,7 @@ def _merge(folder: Path, spans: list[BatchSpan], bases: Mapping[int, RowBase], w
         rows = base.in_order(batches)
         if watermark_us is not None:
             final_us = base.final_us(watermark_us)
-            kept = last_rows(base, rows, final_us)
+            kept = base.needed(rows, final_us)
             if kept.num_rows < rows.num_rows:
                 holds_from_us = later([holds_from_us, final_us])
             rows = kept

@@ -1,4 +1,4 @@
-"""The row log: the rows that queries over PARTITION BY ... ROWS need, as files beside those of the slot log.
+"""The row log: the rows that queries over ROWS and queries with INTO need, as files beside those of the slot log.
 
     FOLDER/rows/bucket-<id>/<batch>.panewise   the rows that came to the bucket in a batch and were on time, in order
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 from panewise.spark.manifest import write_manifest
 from panewise.spark.packing import pack_parts
 from panewise.spark.row_bases import RowBase
-from panewise.spark.row_compaction import last_rows, tidy_rows
+from panewise.spark.row_compaction import LoggedRows, tidy_rows
 from panewise.spark.slot_file import NO_BATCH, BatchSpan, Head, write_file
 from panewise.spark.slot_log import ROWS, files_before, writing
 
@@ -30,9 +30,9 @@ GATHERED_ROWS = 1 << 20
 
 
 class RowLog:
-    """The log in a folder, as the workers of a job write it; `bases` are the job's row bases, by number."""
+    """The log in a folder, as the workers of a job write it; `bases` are by number."""
 
-    def __init__(self, folder: str | os.PathLike[str], bases: Mapping[int, RowBase]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], bases: Mapping[int, LoggedRows]) -> None:
         self._folder = Path(folder)
         self._bases = bases
 
@@ -46,17 +46,19 @@ class RowLog:
         holds_from_us: int | None = None,
         written: int = NO_BATCH,
         is_lossy: bool = False,
+        newest_us: Mapping[int, int] | None = None,
     ) -> None:
         """Write the rows of a batch, by their base; `holds_from_us` where earlier lookups would miss some.
 
         `written` is the last batch that was written, where that is known. `is_lossy` if rows were lost before.
+        `newest_us` is of a batch job: for a base of each stream, the stream's newest event.
         """
         with writing(self._folder, ROWS, bucket_id) as folder:
             span = batches if isinstance(batches, BatchSpan) else BatchSpan(batches, batches)
             before = files_before(self._folder, ROWS, bucket_id, span.last, written)
             content = pack_parts(self._bases[number].part(some) for number, some in rows.items())
             oldest = min((one.first for one in (*before.spans, span)) if before.oldest is None else [before.oldest])
-            head = Head(bucket_id, span, before.previous, watermark_us, None, {}, holds_from_us, oldest)
+            head = Head(bucket_id, span, before.previous, watermark_us, None, newest_us or {}, holds_from_us, oldest)
             head = replace(head, is_lossy=is_lossy)
             write_file(folder, head, content)
             tidy_rows(folder, {*before.spans, span}, self._bases, watermark_us)
@@ -86,7 +88,7 @@ class LastRows:
         if rows.num_rows:
             newest_us = rows.column(self._base.stream.timestamp)[-1].as_py()
             end_us = self._base.final_us(newest_us) + self._base.slot_us
-            kept = last_rows(self._base, rows, end_us)
+            kept = self._base.needed(rows, end_us)
             if kept.num_rows < rows.num_rows:
                 self.holds_from_us = end_us
             rows = kept

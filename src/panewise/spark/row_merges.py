@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,12 +26,13 @@ from panewise.errors import TooManyRowsError
 from panewise.language.evaluate import evaluate
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
-from panewise.language.row_queries import SortedQuery, TopKQuery
+from panewise.language.row_queries import EVERY, SortedQuery, TopKQuery
 from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery, sent_for
 from panewise.spark.packing import unpack
 from panewise.spark.row_order import in_order
 from panewise.spark.tuple_bases import HeadBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan
+from panewise.spark.value_ranges import BEFORE, TOTAL
 from panewise.windows.clock import show_time
 
 
@@ -47,7 +48,7 @@ class TopKMerge:
         """The columns of the rows."""
         return schema_of(self.query, {self.stream.name: self.stream})
 
-    def merged(self, rows: pa.Table) -> pa.Table:
+    def merged(self, rows: pa.Table, before: Sequence[pa.RecordBatch] = ()) -> pa.Table:
         """The rows of some windows, which are here as a whole."""
         # Each value is in one bucket, so its count is the whole count.
         columns = {name: rows.column(name).combine_chunks() for name in rows.column_names}
@@ -72,8 +73,8 @@ class SortedMerge:
         """The columns of the rows."""
         return schema_of(self.query, {self.base.stream.name: self.base.stream})
 
-    def merged(self, rows: pa.Table) -> pa.Table:
-        """The rows of some windows, which are here as a whole."""
+    def merged(self, rows: pa.Table, before: Sequence[pa.RecordBatch] = ()) -> pa.Table:
+        """The rows of some windows: all of them, or a range, with how many each bucket has before it."""
         attributes = self.base.attributes
         read = pa.table(
             {
@@ -84,8 +85,9 @@ class SortedMerge:
         ends = _ends(rows)
         groups = self.base.groups(read, ends)
         order = in_order(read, self.base.as_stream, self.base.by, groups, descending=self.base.descending)
-        self._check_bound(ends[order], positions(ends[order]))
-        places = positions(groups[order])
+        first, total = _before(ends[order], before)
+        self._check_bound(ends[order], np.maximum(positions(ends[order]), total))
+        places = positions(groups[order]) + first
         if self.query.limit is not None:
             order, places = order[places <= self.query.limit], places[places <= self.query.limit]
         taken = read.take(pa.array(order))
@@ -96,6 +98,8 @@ class SortedMerge:
         }
         windows = rows.select(["window_start", "window_end"]).take(pa.array(order))
         found = {name: windows.column(name) for name in windows.column_names} | {"position": places} | shown
+        if EVERY in rows.column_names:
+            found[EVERY] = rows.column(EVERY).take(pa.array(order))
         return pa.Table.from_arrays([typed(found[field.name], field.type) for field in self.schema], schema=self.schema)
 
     def _check_bound(self, ends: Ints, places: Ints) -> None:
@@ -117,17 +121,20 @@ class LaterRows:
         """The columns of the rows."""
         return pa.schema([pa.field("query", pa.string(), nullable=False), pa.field("row", pa.string(), nullable=False)])
 
-    def merged(self, rows: pa.Table) -> pa.Table:
+    def merged(self, rows: pa.Table, before: Sequence[pa.RecordBatch] = ()) -> pa.Table:
         """The rows of one query, with those of each window merged where they must be."""
         told = rows.schema.metadata
         if told[_MERGE]:
             merge: TopKMerge | SortedMerge = pickle.loads(told[_MERGE])
-            rows = merge.merged(rows.replace_schema_metadata(None))
+            rows = merge.merged(rows.replace_schema_metadata(None), before)
         texts = [json.dumps({name: _as_json(value) for name, value in row.items()}) for row in rows.to_pylist()]
         return pa.table([pa.array([told[_QUERY].decode()] * len(texts), pa.string()), texts], schema=self.schema)
 
 
 Merge = TopKMerge | SortedMerge | LaterRows
+
+_BEFORE = b"before"
+"""What says that a batch counts what comes before rows."""
 
 _QUERY, _MERGE = b"query", b"merge"
 """What rows of a later query say of themselves: its name, and how they are merged, pickled by a worker of the job."""
@@ -157,7 +164,32 @@ def for_later(plan: TuplePlan, name: str, rows: pa.RecordBatch) -> pa.RecordBatc
     """Rows of a query that came while the job ran, as `LaterRows` takes them."""
     merge = merge_of(plan, name)
     told = {_QUERY: name.encode(), _MERGE: b"" if merge is None else pickle.dumps(merge)}
-    return rows.replace_schema_metadata(told)
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **told})
+
+
+def as_before(counts: pa.RecordBatch) -> pa.RecordBatch:
+    """How many rows come before those of a place, marked as what they are."""
+    return counts.replace_schema_metadata({_BEFORE: b""})
+
+
+def is_before(rows: pa.RecordBatch) -> bool:
+    """Whether it is no rows, but how many come before them."""
+    return _BEFORE in (rows.schema.metadata or {})
+
+
+def _before(ends: Ints, counts: Sequence[pa.RecordBatch]) -> tuple[Ints, Ints]:
+    """For each row, how many rows of its window come before all that are here, and how many the window has."""
+    if not counts:
+        return np.zeros(len(ends), np.int64), np.zeros(len(ends), np.int64)
+    table = pa.Table.from_batches([batch.replace_schema_metadata(None) for batch in counts])
+    windows, which = np.unique(np.asarray(table.column("window_end")), return_inverse=True)
+    place = np.searchsorted(windows, ends)
+    found = []
+    for name in (BEFORE, TOTAL):
+        sums = np.zeros(len(windows), np.int64)
+        np.add.at(sums, which, np.asarray(table.column(name)))
+        found.append(sums[place])
+    return found[0], found[1]
 
 
 def _as_json(value: Any) -> Any:
@@ -186,7 +218,11 @@ def merge_partitions(merge: AnyMerge) -> Callable[[Iterable[pa.RecordBatch]], It
             if isinstance(merge, OrderedMerge | OrderedRowQuery):
                 yield from merge.answers(some)
                 continue
-            yield from merge.merged(pa.Table.from_batches(some, some[0].schema).combine_chunks()).to_batches()
+            before = [batch for batch in some if is_before(batch)]
+            rows = [batch for batch in some if not is_before(batch)]
+            if rows:
+                whole = pa.Table.from_batches(rows, rows[0].schema).combine_chunks()
+                yield from merge.merged(whole, before).to_batches()
 
     return merge_rows
 

@@ -1,4 +1,5 @@
-"""What a lookup client holds of the row log: for each row base, an engine that answers its queries from the rows.
+"""What a lookup client holds of the row log: for each row base, an engine that answers its queries from the rows, and
+the rows of row queries with INTO.
 
 Rows are pushed as their files are read, even those that the watermark has not reached. They become final with the
 client's watermark: by then the client has read all rows before it.
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from panewise.engine.row_engine import RowEngine
 from panewise.errors import HistoryError
+from panewise.spark.held_rows import HeldRows
 from panewise.spark.job import Job
 from panewise.spark.packing import unpack_parts
 from panewise.spark.slot_file import NO_BATCH, Head, later
@@ -37,7 +39,8 @@ class RowState:
 
     def _begin(self) -> None:
         job = self._job
-        self.reader = SlotReader(self._folder, job.bucket_ids if job.row_bases else (), ROWS)
+        self.reader = SlotReader(self._folder, job.bucket_ids if job.logged_rows else (), ROWS)
+        self.held = HeldRows(job)
         self._engines = {
             number: RowEngine(base.stream, [*base.queries.values()], job.prices, base.since_us)
             for number, base in job.row_bases.items()
@@ -45,6 +48,7 @@ class RowState:
         self._holds_from_us: int | None = None
         self._is_settled = False
         self._is_lossy = False
+        self._has_held = False
 
     @property
     def queries(self) -> list[str]:
@@ -64,11 +68,16 @@ class RowState:
         if query not in self._base_of:
             return None
         if self._is_lossy:
-            raise HistoryError(
-                f"query {query}: rows were lost while the folder could not be written, and nobody knows which rows are "
-                f"the last; start the job anew with an empty folder and a new checkpoint"
-            )
+            raise _lossy(query)
         return self._engines[self._base_of[query]]
+
+    def held_rows(self, query: str) -> HeldRows | None:
+        """What answers a row query with INTO; None for another query."""
+        if query not in self.held.queries:
+            return None
+        if self._is_lossy:
+            raise _lossy(query)
+        return self.held
 
     def catch_up(self) -> bool:
         """Read all that is new; True if there was anything.
@@ -97,16 +106,20 @@ class RowState:
                 self._is_settled = True
             if self._holds_from_us is not None:
                 engine.hold_from(self._holds_from_us)
+        self.held.holds_from_us = self._holds_from_us
+        if self._job.held.bases and (self._watermark_us is not None or self._job.is_batch):
+            self.held.settle(self._watermark_us)
+            self._is_settled = self._is_settled or self._has_held
 
     @property
     def rows(self) -> int:
         """How many rows are held."""
-        return sum(engine.rows_held for engine in self._engines.values())
+        return sum(engine.rows_held for engine in self._engines.values()) + self.held.rows
 
     @property
     def bytes_held(self) -> int:
         """The memory of the rows."""
-        return sum(engine.bytes_held for engine in self._engines.values())
+        return sum(engine.bytes_held for engine in self._engines.values()) + self.held.bytes_held
 
     @property
     def overflown(self) -> dict[str, int]:
@@ -130,9 +143,21 @@ class RowState:
             raise FellBehindError
         self._holds_from_us = later([self._holds_from_us, head.holds_from_us])
         self._is_lossy |= head.is_lossy
+        if self._job.is_batch:
+            self.held.note_newest(head.newest_slots)
         self.newest_batch = max(self.newest_batch, head.span.last)
         for part in unpack_parts(content):
             # Files that were not merged since still have rows of a base that is gone.
-            if part.base in self._engines:
+            if part.base in self._job.held.bases:
+                self._has_held = True
+                self.held.take(part)
+            elif part.base in self._engines:
                 rows: pa.RecordBatch = part.partials
                 self._engines[part.base].push(self._job.row_bases[part.base].stream.name, rows)
+
+
+def _lossy(query: str) -> HistoryError:
+    return HistoryError(
+        f"query {query}: rows were lost while the folder could not be written, and nobody knows which rows are "
+        f"the last; start the job anew with an empty folder and a new checkpoint"
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -116,8 +116,7 @@ class SlotSequence(Sequence[SlotMoment]):
 
     def _from(self, store: LookupStore) -> Rows:
         """The partials that were not final, one for each key and slot."""
-        rows = store.joined(store.rows(self.predicate, self.components, None, self._final_to, END))
-        return replace(rows, shards=np.zeros(len(rows), np.int64)).merged(self.components)
+        return store.rows_from(self.predicate, self.components, self._final_to).merged(self.components)
 
     def _components(self, column: HeldColumn) -> dict[Kind, Component]:
         """What a column is made of."""

@@ -178,7 +178,7 @@ def rows(
         buckets: As for `answers`.
         until: As for `tables`.
         most_rows: The most rows that a window of an ORDER BY without LIMIT may have. Such a query needs it, as all rows
-            of a window come to one place; a window with more is an error.
+            of a window are brought together; a window with more is an error.
 
     Returns:
         The DataFrames by name, as those of `tables`: of a batch from one computation, of a stream to be written with

@@ -1,8 +1,9 @@
 """Training sets on Spark: labels and events meet by key, and each group is answered as in one process.
 
-Queries with the same GROUP BY share one shuffle of labels and events, whatever the number of windows. Keys with many
-labels are cut by time (`training_places.py`). Windows over rows need all events of their keys, and are not cut. Labels
-go from one GROUP BY to the next with their answers packed (`packed_answers.py`), and the last one unpacks all.
+Queries with the same GROUP BY share one shuffle of labels and events, whatever the number of windows. Events are packed
+by place before it (`packed_events.py`). Keys with many labels are cut by time (`training_places.py`). Windows over rows
+need all events of their keys, and are not cut. Labels go from one GROUP BY to the next with their answers packed
+(`packed_answers.py`), and the last one unpacks all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from panewise.arrays import Ints
 from panewise.engine.as_of.answers import answers_at
 from panewise.engine.columns import arrow_type
 from panewise.engine.content_order import content_order
-from panewise.engine.event_log import one_batch
 from panewise.engine.overflows import Overflows
 from panewise.engine.wide_columns import AggregateColumn
 from panewise.errors import EventsError, LabelsError, NamesClashError, NotOnSparkError, SparkSetupError
@@ -31,6 +31,7 @@ from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
 from panewise.spark.columns import named
 from panewise.spark.packed_answers import is_word, pack_answers, unpack_answers
+from panewise.spark.packed_events import EVENTS, PACKED_SCHEMA, PLACE, packs_events, unpack_events
 from panewise.spark.pipeline import by_stream
 from panewise.spark.projection import typed_column
 from panewise.spark.stand_ins import no_total_order
@@ -44,7 +45,7 @@ from panewise.windows import RowWindow, TimeWindow, reports_by_substream
 from panewise.windows.slots import spans_of
 
 LABEL, TIME, BUCKET = "panewise_label", "panewise_time", "panewise_bucket"
-STAGE, PLACE, PACKED = "panewise_stage", "panewise_place", "panewise_packed"
+STAGE, PACKED = "panewise_stage", "panewise_packed"
 
 
 def training_set(
@@ -231,11 +232,12 @@ class _Stage:
             places.of_label(self.bucket_of_label(labels, partitions), time).alias(PLACE),
             *(column.alias(f"key_{name}") for name, column in self._keys(labels).items()),
         )
+        stream = replace(stream, attributes={name: stream.attributes[name] for name in self._read})
         right = self._placed_events(places, partitions, counted.span)
+        right = right.mapInArrow(packs_events(schema_of(stream)), PACKED_SCHEMA)
         label = T.StructType([labels.schema[name] for name in carried.label_names])
         fields = carried.fields([column for _, column in self.columns])
         schema = T.StructType([T.StructField(LABEL, label), *fields])
-        stream = replace(stream, attributes={name: stream.attributes[name] for name in self._read})
         answer = answer_group(stream, self.queries, self.columns, self.edge, self._closing, carried)
         grouped = left.groupBy(PLACE).cogroup(right.groupBy(PLACE))
         return grouped.applyInArrow(answer, schema).select(f"{LABEL}.*", *(named(field.name) for field in fields))
@@ -374,6 +376,11 @@ def _field(column: AggregateColumn) -> T.StructField:
     return T.StructField(column.name, spark_type(column.kind))
 
 
+def schema_of(stream: Stream) -> pa.Schema:
+    """The columns of a stream's events."""
+    return pa.schema([(name, arrow_type(kind)) for name, kind in stream.attributes.items()])
+
+
 def answer_group(
     stream: Stream,
     queries: Sequence[Query],
@@ -383,11 +390,11 @@ def answer_group(
     carried: Carried,
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     """The function that `applyInArrow` applies to the labels and the events of a group."""
-    schema = pa.schema([(name, arrow_type(kind)) for name, kind in stream.attributes.items()])
+    schema = schema_of(stream)
     no_answers = {column: pa.array([], column.kind) for _, column in columns}
 
     def answer(labels: pa.Table, events: pa.Table) -> pa.Table:
-        batch = one_batch(events.select(schema.names).cast(schema))
+        batch = unpack_events(events.column(EVENTS), schema)
         untimed = batch.column(stream.timestamp).null_count
         if untimed:
             raise EventsError(f"stream {stream.name}: {untimed} events have no time; filter those rows out")

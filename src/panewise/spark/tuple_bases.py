@@ -6,7 +6,7 @@ need the same tuples share a base, so that these travel once. A bucket then is a
 | base | for | a tuple | split by |
 |---|---|---|---|
 | `ValueBase` | HISTOGRAM, TOP_K, DISTINCT, INTERSECT ... | a slot, a value or range, how often | the value or range |
-| `HeadBase` | ORDER BY | an event; with LIMIT k only the first k of a slot | time and key |
+| `HeadBase` | ORDER BY | an event, and some keys of a slot; with LIMIT k its first k events | time and key |
 | `KeyBase` | JOIN | an event with a key | the key |
 | `PassBase` | selections | the columns selected | time |
 | `OrderBase` | windows over the rows of a whole stream that slide | an event; how many a slot has | the slot |
@@ -32,6 +32,7 @@ from panewise.engine.columns import arrow_type, canonical
 from panewise.engine.windowed.grouped_values import group_ranks
 from panewise.engine.windowed.histogram import COUNT, VALUE
 from panewise.engine.windowed.positions import positions
+from panewise.engine.windowed.sorted_window import KEY
 from panewise.engine.windowed.values import indexed, plain
 from panewise.indexes.values import Width, codes_of
 from panewise.language.expressions import Attribute, Expression
@@ -42,6 +43,9 @@ from panewise.planning.windowed import index_type
 from panewise.spark.buckets import places_of
 from panewise.spark.row_order import in_order
 from panewise.windows.clock import END_OF_STREAM
+
+KEYS_OF_A_SLOT = 64
+"""So many keys at most tell how those of a slot are spread."""
 
 _TOGETHER = -1
 """Instead of a base's number where a bucket is chosen: both sides of a query find each other."""
@@ -261,6 +265,34 @@ class HeadBase(EventBase):
         order = in_order(table, self.as_stream, self.by, groups, descending=self.descending)
         return rows.take(pa.array(order[positions(groups[order]) <= self.limit]))
 
+    @property
+    def has_sketch(self) -> bool:
+        """Whether all rows of a window are put in order, by places that each take a range of the keys."""
+        return self.limit is None and not self.group_by
+
+    def counts(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
+        """Evenly spaced keys of each slot, and how many events each stands for. NULL has no place among them."""
+        tuples = tuples.filter(tuples.column(self.by).is_valid())
+        table = pa.Table.from_batches([tuples])
+        slots = self.times(tuples) // self.slot_us
+        order = in_order(table, self.as_stream, self.by, slots, descending=False)
+        slots, places = slots[order], positions(slots[order])
+        begins = np.flatnonzero(places == 1)
+        lengths = np.diff(np.append(begins, len(slots)))
+        steps = -(-lengths // KEYS_OF_A_SLOT)
+        # The last key of each step stands for all of the step.
+        own, ends = np.repeat(steps, lengths), np.repeat(lengths, lengths)
+        chosen = np.flatnonzero((places % own == 0) | (places == ends)) if len(slots) else begins
+        counts = np.where(places[chosen] % own[chosen] == 0, own[chosen], places[chosen] % own[chosen])
+        keys = tuples.column(self.by).take(pa.array(order[chosen]))
+        return pa.record_batch(
+            {self.stream.timestamp: pa.array(slots[chosen] * self.slot_us), COUNT: pa.array(counts), KEY: keys}
+        )
+
+    def count(self, tuples: pa.RecordBatch) -> int:
+        """How many events they are; keys that every bucket gets are none."""
+        return 0 if is_counts(tuples) else int(tuples.num_rows)
+
     def groups(self, rows: pa.Table, within: Ints) -> Ints:
         """A number for each row, in the order of the slots or windows that `within` has, and of the groups in them."""
         if not self.group_by:
@@ -365,7 +397,7 @@ class OrderBase(EventBase):
 
 
 def is_counts(tuples: pa.RecordBatch) -> bool:
-    """Whether tuples of an `OrderBase` are the counts of slots."""
+    """Whether tuples are the counts of an `OrderBase`, or the keys of a `HeadBase`, which go to every bucket."""
     return COUNT in tuples.schema.names
 
 

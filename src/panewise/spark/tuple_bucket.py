@@ -26,9 +26,10 @@ from panewise.spark.layouts import ROWS_AT_ONCE, TableRows
 from panewise.spark.ordered_merge import as_rows
 from panewise.spark.ordered_rows import OrderedRows, Reporting, longest_of
 from panewise.spark.packing import PackedPart, pack
-from panewise.spark.row_merges import for_later
+from panewise.spark.row_merges import as_before, for_later, is_before
 from panewise.spark.tuple_bases import HeadBase, OrderBase, PassBase, SubstreamBase, TupleBase, is_counts
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, over_stream, windows_of
+from panewise.spark.value_ranges import ValueRanges
 from panewise.windows.slots import lengths_of
 
 EVENTS_AT_ONCE = 100_000
@@ -45,9 +46,17 @@ class ArrivedTuples:
 
 
 def arrived_tuples(
-    plan: TuplePlan, parts: Iterable[PackedPart], watermark_us: int | None, counting: frozenset[int] = frozenset()
+    plan: TuplePlan,
+    parts: Iterable[PackedPart],
+    watermark_us: int | None,
+    counting: frozenset[int] = frozenset(),
+    *,
+    passes: bool = True,
 ) -> ArrivedTuples:
-    """The tuples of a batch that are on time. Late events are counted for some bases."""
+    """The tuples of a batch that are on time. Late events are counted for some bases.
+
+    Selections pass, or are kept as the others are.
+    """
     found = ArrivedTuples()
     for part in parts:
         base = plan.bases.get(part.base)
@@ -66,8 +75,8 @@ def arrived_tuples(
                 part = PackedPart(part.base, pack(tuples), tuples)
         if not tuples.num_rows:
             continue
-        if isinstance(base, PassBase):
-            found.passed.append(_leaving(plan, base.query.name, _public(base, tuples)))
+        if passes and isinstance(base, PassBase):
+            found.passed.append(_leaving(plan, base.query.name, public_rows(base, tuples)))
         else:
             found.kept.append(part)
     return found
@@ -76,8 +85,10 @@ def arrived_tuples(
 class TupleBucket:
     """The state of a bucket's row queries in a worker's memory."""
 
-    def __init__(self, plan: TuplePlan, parts: int) -> None:
+    def __init__(self, plan: TuplePlan, parts: int, *, adapts: bool = True) -> None:
         self._plan = TuplePlan()
+        self._adapts = adapts
+        """Whether evaluation may get rarer: in a stream, but not where somebody looks at what a stream left."""
         self._parts = parts
         """Into how many parts rows are split that are merged with those of other buckets."""
         self.closed_us: int | None = None
@@ -89,6 +100,8 @@ class TupleBucket:
         """The reports of substreams, by the name of their base."""
         self._ordered: dict[str, OrderedRows] = {}
         """The rows of whole streams, by the name of their base."""
+        self._ranges: dict[str, ValueRanges] = {}
+        """How keys are spread that all rows of a window are put in order by, by the name of their base."""
         self.adopt(plan)
 
     def adopt(self, plan: TuplePlan) -> None:
@@ -108,8 +121,11 @@ class TupleBucket:
                 self._report(name, base, before)
             elif isinstance(base, OrderBase):
                 self._ordered.setdefault(name, OrderedRows(base))
+            elif isinstance(base, HeadBase) and base.has_sketch and self._parts > 1:
+                self._ranges.setdefault(name, ValueRanges(base, self._parts))
         self._reports = {name: reports for name, reports in self._reports.items() if name in self._bases}
         self._ordered = {name: ordered for name, ordered in self._ordered.items() if name in self._bases}
+        self._ranges = {name: ranges for name, ranges in self._ranges.items() if name in self._bases}
 
     def _answer(self, query: RowQuery) -> None:
         """Answer one more row query, with an operator that is there or a new one."""
@@ -150,6 +166,10 @@ class TupleBucket:
                 tuples = self._restored(base, tuples)
             if isinstance(base, OrderBase) and is_counts(tuples):
                 self._ordered[base.name].count(tuples)
+            elif isinstance(base, HeadBase) and is_counts(tuples):
+                # One place alone needs no ranges.
+                if base.name in self._ranges:
+                    self._ranges[base.name].count(tuples)
             else:
                 self._feeds[base.name].push(base.events(tuples))
             newest_us = int(base.times(part.partials).max())
@@ -189,6 +209,8 @@ class TupleBucket:
     def resume(self, closed_us: int | None, final_rows: Mapping[str, int] | None = None) -> None:
         """Go on after a watermark whose rows were reported, here or elsewhere; `final_rows` are those at it."""
         if closed_us is not None and (self.closed_us is None or closed_us > self.closed_us):
+            for operator in self._operators:
+                operator.foresee(None, None)
             self._advance(closed_us)
             for operator in self._operators:
                 for output in operator.outputs.values():
@@ -200,6 +222,7 @@ class TupleBucket:
                 if known is not None:
                     ordered.align(known)
                 ordered.settle(longest_of(self._reporting(name)))
+            self._settle_ranges()
 
     def _reporting(self, name: str) -> dict[str, Reporting]:
         """The queries over the rows of a whole stream that read a base."""
@@ -211,6 +234,9 @@ class TupleBucket:
         """The rows that a watermark completes, and what substreams report."""
         if self.closed_us is not None and watermark_us <= self.closed_us:
             return
+        if self._adapts:
+            for operator in self._operators:
+                operator.foresee(self.closed_us, watermark_us)
         for until_us in [*self._cuts(watermark_us), watermark_us]:
             self._advance(until_us)
             for operator in self._operators:
@@ -223,6 +249,7 @@ class TupleBucket:
                 reports.settle()
             for name, ordered in self._ordered.items():
                 yield from self._sent(name, ordered)
+        self._settle_ranges()
 
     def _sent(self, name: str, ordered: OrderedRows) -> Iterator[TableRows]:
         """The rows that closed windows over a whole stream cover, to the places of each table that shows some."""
@@ -275,6 +302,9 @@ class TupleBucket:
             waiting_us = ordered.first_waiting_us
             if waiting_us is not None:
                 ends.append(-(2**63) if closed_us is None else waiting_us + self._bases[name].slot_us)
+        if closed_us is not None and any(query.evaluation.most for query in self._plan.over_tuples.values()):
+            # Every bucket is called in every batch, so that all of them see the same windows closing.
+            ends.append(closed_us + 1)
         return min(ends, default=None)
 
     def _advance(self, watermark_us: int) -> None:
@@ -294,6 +324,11 @@ class TupleBucket:
         for operator in self._operators:
             operator.advance()
 
+    def _settle_ranges(self) -> None:
+        for ranges in self._ranges.values():
+            if self.closed_us is not None:
+                ranges.settle(self.closed_us)
+
     def _cuts(self, until_us: int) -> list[int]:
         """Where to stop on the way to a watermark."""
         times = [feed.log.times for feed in self._feeds.values()]
@@ -312,6 +347,12 @@ class TupleBucket:
             yield from self._pieces(query.name, rows)
             return
         assert isinstance(query, SortedQuery | TopKQuery)
+        ranges = self._ranges.get(self._plan.bases[self._plan.reads[query.name][0]].name)
+        if isinstance(query, SortedQuery) and ranges is not None:
+            for share in ranges.split(query, rows):
+                yield from self._pieces(query.name, share.rows, share.part)
+                yield _leaving(self._plan, query.name, as_before(share.before), share.part)
+            return
         slide_us = lengths_of(query.window)[1]
         part = np.asarray(rows.column("window_end").cast(pa.int64())) // slide_us % self._parts
         for number in np.unique(part).tolist():
@@ -330,7 +371,8 @@ def is_merged(query: RowQuery) -> bool:
 def _leaving(plan: TuplePlan, name: str, rows: pa.RecordBatch, part: int = 0) -> TableRows:
     """Rows of a query for their table. Those of a query that came later say what they are."""
     table = plan.table_of(name)
-    return TableRows(table, for_later(plan, name, rows) if table == LATER_ROWS else rows, rows.num_rows, part)
+    answers = 0 if is_before(rows) else rows.num_rows
+    return TableRows(table, for_later(plan, name, rows) if table == LATER_ROWS else rows, answers, part)
 
 
 def _feed(base: TupleBase) -> Feed:
@@ -349,6 +391,7 @@ def _next_end_us(query: RowQuery, closed_us: int) -> int:
     return ((closed_us - length_us) // slide_us + 1) * slide_us + length_us
 
 
-def _public(base: PassBase, tuples: pa.RecordBatch) -> pa.RecordBatch:
+def public_rows(base: PassBase, tuples: pa.RecordBatch) -> pa.RecordBatch:
+    """The tuples of a selection as users see them."""
     schema = schema_of(base.query, {base.stream.name: base.stream})
     return pa.RecordBatch.from_arrays([tuples.column(field.name).cast(field.type) for field in schema], schema=schema)

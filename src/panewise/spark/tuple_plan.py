@@ -124,19 +124,34 @@ def _without(queries: Mapping[str, Any], gone: set[str]) -> dict[str, Any]:
     return {name: query for name, query in queries.items() if name not in gone}
 
 
-def check_row_query(query: RowQuery) -> None:
-    """Raise if Spark cannot answer a row query."""
+def check_row_query(query: RowQuery, *, lookups: bool = False) -> None:
+    """Raise if Spark cannot answer a row query. One with INTO needs `lookups`."""
     if query.into is not None:
-        raise NotOnSparkError(
-            f"query {query.name}: INTO holds rows for lookups, and on Spark rows go to a table; leave out INTO, or "
-            f"look it up with panewise.Engine"
-        )
+        _check_into(query, lookups=lookups)
     for window in windows_of(query):
         if not isinstance(window, TimeWindow) and not isinstance(query, ValueQuery | SortedQuery):
             raise NotOnSparkError(
                 f"query {query.name}: {print_window(window)} counts rows of two streams, which no place on Spark sees "
                 f"in one order; use RANGE windows, or panewise.Engine"
             )
+
+
+def _check_into(query: RowQuery, *, lookups: bool) -> None:
+    if not lookups:
+        raise NotOnSparkError(
+            f"query {query.name}: INTO holds rows for lookups; give folder= (in a job file: [lookups]) and look it up "
+            f"from there, or leave out INTO, so that its rows go to a table"
+        )
+    if isinstance(query.into, RowWindow) and not isinstance(query, SelectionQuery):
+        raise NotOnSparkError(
+            f"query {query.name}: INTO {print_window(query.into)} counts answers, and nobody knows how far back their "
+            f"events lie; write INTO [RANGE ...], or look it up with panewise.Engine"
+        )
+    if any(isinstance(window, RowWindow) for window in windows_of(query)):
+        raise NotOnSparkError(
+            f"query {query.name}: with INTO, windows over rows would need all rows since the beginning for lookups; "
+            f"use RANGE windows, or look it up with panewise.Engine"
+        )
 
 
 def windows_of(query: RowQuery) -> list[Window]:

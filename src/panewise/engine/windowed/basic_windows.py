@@ -29,6 +29,7 @@ from panewise.engine.windowed.output import QueryRows
 from panewise.indexes import Pace
 from panewise.language.row_queries import BasicWindows, RowQuery
 from panewise.windows import RowWindow, Window
+from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.slots import lengths_of
 
 TICK = "\0tick"
@@ -132,9 +133,11 @@ class Side:
 class BasicWindowOperator(Operator):
     """Steps from basic window to basic window; the operators define what a step does."""
 
-    def __init__(self, pairs: list[tuple[str, Window]], feeds: Feeds) -> None:
+    def __init__(self, pairs: list[tuple[str, Window]], feeds: Feeds, basic_windows: int | None = None) -> None:
         super().__init__()
         basics = [BasicWindows.of(window) for _, window in pairs]
+        if basic_windows is not None:
+            basics.append(BasicWindows.of(pairs[0][1], basic_windows))
         self.step = int(np.gcd.reduce([basic.length for basic in basics]))
         self.slide = lengths_of(pairs[0][1])[1]
         by_rows = isinstance(pairs[0][1], RowWindow)
@@ -169,6 +172,26 @@ class BasicWindowOperator(Operator):
             if side.feed.stream.name == stream:
                 side.note_times(events)
                 side.enqueue(self.tuples_of(place, events))
+
+    @property
+    def complete(self) -> int | None:
+        """How far every side is complete."""
+        return min(side.complete - side.offset for side in self.sides)
+
+    def foresee(self, before: int | None, after: int | None) -> None:
+        """Decide how often windows are evaluated that end after one place and up to another.
+
+        The more of them, the rarer, as far as a query allows it. At first, and at the end of a stream, nobody waits.
+        """
+        for output in self.outputs.values():
+            evaluation, is_known = output.query.evaluation, before is not None and before > -(2**63)
+            if not is_known or before is None or after is None or after == END_OF_STREAM:
+                output.every = evaluation.every
+                continue
+            first, last = self._number(before), self._number(after)
+            due = last // evaluation.every - first // evaluation.every
+            output.every = evaluation.under(due)
+            output.left_out += max(0, due - (last // output.every - first // output.every))
 
     def advance(self) -> None:
         """Step forward while every side is complete."""
@@ -241,7 +264,7 @@ class BasicWindowOperator(Operator):
                 before = ats[-1]
         self.pace.attached((self.at - before) // self.step)
         if due and self._holds_something:
-            self.evaluate(self._bounds_of(due))
+            self.evaluate(due)
         for side, end in zip(self.sides, self.ends(self.at)):
             side.forget(end)
         full = max(side.basic.count for side in self.sides)
@@ -279,11 +302,18 @@ class BasicWindowOperator(Operator):
     def attach(self, side: int, tuples: pa.Table | None, count: int = 1) -> None:
         """Put the tuples of a basic window into the index, attach it, and then `count` - 1 empty ones."""
 
-    def evaluate(self, bounds_us: list[tuple[int, int]]) -> None:
-        """Answer every query over windows with these bounds, which all hold what is attached now."""
-        if bounds_us:
-            for output in self.outputs.values():
+    def evaluate(self, due: range) -> None:
+        """Answer every query over the windows that end at some steps, which all hold what is attached now."""
+        for output in self.outputs.values():
+            # The numbers of these windows follow each other.
+            first = -self._number(due[0]) % output.every
+            bounds_us = self._bounds_of(due[first :: output.every])
+            if bounds_us:
                 output.add_windows(bounds_us, *self.shown(output.query))
+
+    def _number(self, place: int) -> int:
+        """The number of the last window that ends up to a place."""
+        return (place - self.phase % self.slide) // self.slide
 
     @abstractmethod
     def shown(self, query: RowQuery) -> tuple[dict[str, Any], int]:

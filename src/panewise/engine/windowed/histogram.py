@@ -36,7 +36,7 @@ class HistogramOperator(BasicWindowOperator):
     """One set-valued index over one window."""
 
     def __init__(self, query: ValueQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
-        super().__init__([(query.stream, query.window)], feeds)
+        super().__init__([(query.stream, query.window)], feeds, query.basic_windows)
         self.key = share_key(query)
         self._argument, self._where, self._using = query.argument, query.where, query.using
         kind = value_type(query, streams)

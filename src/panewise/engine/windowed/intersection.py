@@ -29,7 +29,8 @@ class IntersectionOperator(BasicWindowOperator):
     """One index over two windows, which step together."""
 
     def __init__(self, query: IntersectionQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
-        super().__init__([(side.stream, side.window) for side in (query.left, query.right)], feeds)
+        pairs = [(side.stream, side.window) for side in (query.left, query.right)]
+        super().__init__(pairs, feeds, query.basic_windows)
         self.key = share_key(query)
         self._query = query
         self._type = index_type(value_type(query, streams))

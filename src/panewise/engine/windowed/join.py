@@ -64,7 +64,7 @@ class JoinOperator(Operator):
         """Whether the rings were passed over, and must be built anew."""
         self.sides: list[RingSide] = []
         for bound in (query.left, query.right):
-            basic = join_basic_windows(bound.window)
+            basic = join_basic_windows(bound.window, query.basic_windows)
             self.sides.append(RingSide(bound, feeds[bound.stream], basic, self._build(basic)))
 
     def _build(self, basic: BasicWindows) -> RingWindow:

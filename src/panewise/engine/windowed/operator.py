@@ -46,6 +46,14 @@ class Operator(ABC):
         """Answer all windows for which the feeds are complete."""
 
     @property
+    def complete(self) -> int | None:
+        """How far windows are complete, on the clock that their ends are counted on; None before the first."""
+        return None
+
+    def foresee(self, before: int | None, after: int | None) -> None:  # noqa: B027 - joins and selections have no k
+        """Decide how often windows are evaluated that end after one place and up to another."""
+
+    @property
     @abstractmethod
     def exact_from(self) -> int | None:
         """Where it begins to see every event; None: from the beginning."""

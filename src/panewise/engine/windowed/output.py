@@ -18,6 +18,7 @@ from panewise.language.expressions import QualifiedAttribute
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import (
+    EVERY,
     IntersectionQuery,
     JoinQuery,
     RowColumn,
@@ -30,7 +31,7 @@ from panewise.language.row_queries import (
 from panewise.language.typecheck import type_of
 from panewise.windows import RowWindow
 
-_COUNTS = frozenset({"count", "rank", "position", "left_count", "right_count"})
+_COUNTS = frozenset({EVERY, "count", "rank", "position", "left_count", "right_count"})
 
 
 def value_type(query: RowQuery, streams: Mapping[str, Stream]) -> Type:
@@ -103,6 +104,10 @@ class QueryRows:
         self.query = query
         self.schema = schema
         self._tables: list[pa.Table] = []
+        self.every = query.evaluation.every
+        """Windows whose number is a multiple of it are evaluated now."""
+        self.left_out = 0
+        """How many windows were not evaluated because evaluation had become rarer."""
 
     def add(self, columns: Mapping[str, Any], length: int) -> None:
         """Take in rows, given as columns; a single time counts for all rows."""
@@ -120,7 +125,13 @@ class QueryRows:
             rows = pa.array(np.tile(np.arange(length), len(bounds_us)))
             shown = {name: values.take(rows) for name, values in shown.items()}
         times = {"window_start": np.repeat(starts, length), "window_end": np.repeat(ends, length)}
+        times[EVERY] = np.full(len(starts) * length, self.every)
         self.add({**times, **shown}, length * len(bounds_us))
+
+    def add_table(self, rows: pa.Table) -> None:
+        """Take in rows that have their columns already."""
+        if rows.num_rows:
+            self._tables.append(rows.cast(self.schema))
 
     @property
     def table(self) -> pa.Table:

@@ -55,12 +55,14 @@ class RowQueries:
         """Move a stream's watermark, and answer the windows that this completes."""
         if stream not in self.feeds:
             return
+        reading = [operator for operator in self.operators if stream in operator.streams]
+        before = [operator.complete for operator in reading]
         events = self.feeds[stream].advance(watermark_us)
-        for operator in self.operators:
-            if stream in operator.streams:
-                if len(events):
-                    operator.take(stream, events)
-                operator.advance()
+        for operator, known in zip(reading, before, strict=True):
+            operator.foresee(known, operator.complete)
+            if len(events):
+                operator.take(stream, events)
+            operator.advance()
 
     def add(self, queries: Iterable[RowQuery]) -> None:
         """Start answering more queries; those with the same key share an operator."""
@@ -110,9 +112,14 @@ class RowQueries:
     def statistics(self) -> dict[str, dict[str, Any]]:
         """The state of each query in numbers."""
         return {
-            name: {"operator": type(operator).__name__.removesuffix("Operator").lower(), **operator.statistics()}
+            name: {
+                "operator": type(operator).__name__.removesuffix("Operator").lower(),
+                **operator.statistics(),
+                "evaluated_every": output.every,
+                "evaluations_left_out": output.left_out,
+            }
             for operator in self.operators
-            for name in operator.outputs
+            for name, output in operator.outputs.items()
         }
 
     def check_invariants(self) -> None:

@@ -41,7 +41,7 @@ class SortedOperator(BasicWindowOperator):
     """One ring index over one window, and the columns that its queries show."""
 
     def __init__(self, query: SortedQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
-        super().__init__([(query.stream, query.window)], feeds)
+        super().__init__([(query.stream, query.window)], feeds, query.basic_windows)
         self.key = share_key(query)
         self._query = query
         self._type = index_type(streams[query.stream].attributes[query.by])
