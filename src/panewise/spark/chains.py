@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -33,18 +33,25 @@ SLOT_OF_ROWS_US = 1_000_000
 """The slot of a stream that declares none and is read by rows."""
 
 
+class Place(NamedTuple):
+    """Where queries of a chain run together: at one height, and as far behind Spark's watermark."""
+
+    height: int
+    behind_us: int
+
+
 def levels_of(workload: Workload) -> list[Workload]:
     """The queries of a workload by levels, those below first; one level if no query reads answers."""
     if not any(stream.is_of_answers for stream in workload.streams.values()):
         return [workload]
-    heights: dict[str, int] = {}
+    places: dict[str, Place] = {}
     for name, stream in workload.streams.items():
-        heights[name] = 0 if stream.answers_over is None else heights[stream.answers_over] + 1
-    queries, row_queries = _by_level(workload.queries, heights), _by_level(workload.row_queries, heights)
+        height = 0 if stream.answers_over is None else places[stream.answers_over].height + 1
+        places[name] = Place(height, _of_answers(workload, stream).watermark_us if height else 0)
+    queries, row_queries = _by_place(workload.queries, places), _by_place(workload.row_queries, places)
     return [
-        _over_streams(workload, queries.get(level, {}), row_queries.get(level, {}))
-        for level in range(max(heights.values()) + 1)
-        if level in queries or level in row_queries
+        _over_streams(workload, queries.get(place, {}), row_queries.get(place, {}))
+        for place in sorted({*queries, *row_queries})
     ]
 
 
@@ -103,10 +110,11 @@ def _over_streams(workload: Workload, queries: Mapping[str, Query], row_queries:
     return Workload(streams, queries, row_queries)
 
 
-def _by_level(queries: Mapping[str, Q], heights: Mapping[str, int]) -> dict[int, dict[str, Q]]:
-    """Queries by level: that of the highest stream that they read."""
-    found: dict[int, dict[str, Q]] = {}
+def _by_place(queries: Mapping[str, Q], places: Mapping[str, Place]) -> dict[Place, dict[str, Q]]:
+    """Queries by the place of the streams that they read, of two the greater in both."""
+    found: dict[Place, dict[str, Q]] = {}
     for name, query in queries.items():
-        level = max(heights[stream] for stream in streams_of(query))
-        found.setdefault(level, {})[name] = query
+        read = [places[stream] for stream in streams_of(query)]
+        place = Place(max(one.height for one in read), max(one.behind_us for one in read))
+        found.setdefault(place, {})[name] = query
     return found
