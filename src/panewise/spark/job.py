@@ -34,7 +34,6 @@ from panewise.engine.answers import (
 )
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
-from panewise.language.answer_streams import readers_of
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply, changed
@@ -237,6 +236,12 @@ class Job:
         if clash:
             raise NamesClashError(f"query {clash[0]} has the name of another table of the answers; rename it")
         return {**answers, **rows}
+
+    @cached_property
+    def behind_us(self) -> int | None:
+        """If it reads answers: how far behind Spark's watermark they may come."""
+        streams = [stream for stream in self.workload.streams.values() if stream.is_of_answers]
+        return max((stream.watermark_us for stream in streams), default=None)
 
     @property
     def takes_rows(self) -> bool:
@@ -606,13 +611,6 @@ def check_workload(
         )
     if not workload.queries and not workload.row_queries:
         raise ArgumentError("the workload has no query; add a CREATE QUERY statement")
-    for name, stream in workload.streams.items():
-        if stream.is_of_answers:
-            readers = readers_of(name, workload.queries.values(), workload.row_queries.values())
-            raise NotOnSparkError(
-                f"query {readers[0]} reads the answers of query {name}, which Spark does not do in one job; write the "
-                f"answers of {name} to a table, and let a second job read it as a stream, or use the engine"
-            )
     for row_query in workload.row_queries.values():
         check_rows(row_query, most_rows, lookups=lookups)
     for query in workload.queries.values():
@@ -701,6 +699,11 @@ def check_live_query(workload: Workload, query: Query, prices: Prices, schema: p
             f"job with it, or ask for a RANGE"
         )
     stream = workload.streams[query.stream]
+    if stream.is_of_answers:
+        raise NotOnSparkError(
+            f"query {query.name} reads the answers of query {stream.name}, which no query can that comes through the "
+            f"control stream; start a job with both"
+        )
     if (
         query.window.is_sliding
         and ITEMS not in schema.names
