@@ -229,5 +229,9 @@ def overlap(tree: Tree) -> float:
 
 def cost_of(plan: PlanContent) -> float:
     """The cost of all bases and trees of a plan together."""
-    prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
-    return sum(prices.stream(stream) for stream in plan.streams.values())
+    return sum(prices_at(plan, stream.stream.name).stream(stream) for stream in plan.streams.values())
+
+
+def prices_at(plan: PlanContent, stream: str) -> Prices:
+    """The prices of queries over a stream of a plan."""
+    return Prices(plan.rates.get(stream, plan.rate), plan.weights, plan.groups, plan.in_bulk)
