@@ -160,6 +160,7 @@ def _keep(tables: list[pa.Table], table: pa.Table) -> int:
 
 def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, Any]:
     row_times, row_times_from = state.row_times
+    totals = state.totals.describe()
     return {
         "rate": state.prices.rate,
         "groups": dict(state.prices.groups),
@@ -188,6 +189,8 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "overflown": state.overflows.counts,
         "row_times": _keep(tables, pa.table({"time": row_times})),
         "row_times_from": row_times_from,
+        "totals": {name: _keep(tables, pa.Table.from_batches([partials])) for name, partials in totals.items()},
+        "totals_newest_us": state.totals.newest_us,
         "on_demand": [print_query(query) for query in state.on_demand.values()],
         "substreams": [reports.describe(lambda table: _keep(tables, table)) for reports in state.substreams],
         "since_us": state.since_us,
@@ -287,6 +290,8 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
             _events=tables[part["events"]],
             final_held=part["final_held"],
         )
+        totals = {name: tables[place] for name, place in description.get("totals", {}).items()}
+        state.totals.restore(state.on_demand, state.since_us, totals, description.get("totals_newest_us"))
         for query in state.on_demand.values():
             state.follow_within(query)
             state.build_structures(query)

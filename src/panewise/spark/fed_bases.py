@@ -12,7 +12,7 @@ from functools import cached_property
 
 from panewise.planning.trees import Base, PlannedQuery, StreamPlan, Tree
 from panewise.spark.stand_ins import StandIn
-from panewise.windows import Window
+from panewise.windows import Window, is_unbounded
 from panewise.windows.slots import most_lengths_of
 
 
@@ -111,6 +111,16 @@ class FedBase:
         """How long after a slot began its partials are needed: by windows, by corrections, and to tell changes."""
         return max((length for length, _ in self._lengths), default=0) + self.kept_longer_us
 
+    @cached_property
+    def gathers(self) -> bool:
+        """Whether some window goes back to the start: partials that others no longer need become one for each key."""
+        return any(is_unbounded(window) for tree in self.trees for window in tree.windows)
+
+    @cached_property
+    def logs_gather(self) -> bool:
+        """The same for lookups."""
+        return self.gathers or any(stand_in.window.is_unbounded for stand_in in self.stand_ins)
+
     @property
     def lookback_us(self) -> int:
         """How far before the time up to which windows have closed a lookup may reach.
@@ -120,7 +130,10 @@ class FedBase:
         """
         reaches = [length + slide for length, slide in self._lengths]
         stand_ins = (*self.stand_ins, *(self.waiting.stand_ins if self.waiting is not None else ()))
-        reaches += [stand_in.window.left_us + self.base.granularity for stand_in in stand_ins]
+        reaches += [
+            (0 if stand_in.window.is_unbounded else stand_in.window.left_us) + self.base.granularity
+            for stand_in in stand_ins
+        ]
         return max(reaches, default=0) + self.plan.stream.correct_us
 
     @cached_property

@@ -34,7 +34,6 @@ from panewise.engine.answers import (
 )
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
-from panewise.language.answer_streams import readers_of
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply, changed
@@ -63,7 +62,7 @@ from panewise.spark.stand_ins import (
 )
 from panewise.spark.tuple_bases import OrderBase, TupleBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query, over_stream
-from panewise.windows import RowWindow, TimeWindow, reports_by_substream
+from panewise.windows import PunctuationWindow, RowWindow, TimeWindow, is_unbounded, reports_by_substream
 from panewise.windows.slots import spans_of
 
 
@@ -238,6 +237,12 @@ class Job:
             raise NamesClashError(f"query {clash[0]} has the name of another table of the answers; rename it")
         return {**answers, **rows}
 
+    @cached_property
+    def behind_us(self) -> int | None:
+        """If it reads answers: how far behind Spark's watermark they may come."""
+        streams = [stream for stream in self.workload.streams.values() if stream.is_of_answers]
+        return max((stream.watermark_us for stream in streams), default=None)
+
     @property
     def takes_rows(self) -> bool:
         """Whether row queries may come while it runs: a job that began with some has a place for rows."""
@@ -358,6 +363,10 @@ class Job:
         """Whether new bases of some stream hold, after a watermark, all that they need to take over."""
         return any(_are_ready(self._bases_of(stream).values(), watermark_us) for stream in self.workload.streams)
 
+    def is_moving(self, stream: str) -> bool:
+        """Whether new bases of a stream wait to take over."""
+        return any(live.waiting is not None for live in self._bases_of(stream).values())
+
     def looks_at(self, stream: str, events: int) -> bool:
         """Whether what was seen of a stream should be written down, after so many events."""
         has_queries = any(tree.queries for live in self._bases_of(stream).values() for tree in live.trees)
@@ -373,7 +382,7 @@ class Job:
         queries = sliding_queries(bases.values())
         has_learned = stream in (change.seen or {}) and len(queries) > 0 and prices.tolerance != inf
         changes = self.unchecked.get(stream, 0)
-        if not (has_learned or changes) or any(live.waiting is not None for live in bases.values()):
+        if not (has_learned or changes) or self.is_moving(stream):
             return self
         cost = cost_of_bases(bases.values(), prices)
         if not (has_learned or is_due(prices, changes, len(queries), cost, self.known_costs.get(stream))):
@@ -444,7 +453,7 @@ class Job:
         for stream in workload.streams.values():
             fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
             over_rows = [query for query in fresh if is_over_rows(query)]
-            by_slots = [query for query in fresh if isinstance(query.window, TimeWindow)]
+            by_slots = [query for query in fresh if not isinstance(query.window, RowWindow)]
             asked = [query for query in by_slots if not query.window.is_sliding]
             sliding = [query for query in by_slots if query.window.is_sliding]
             counts[stream.name] += len(sliding)
@@ -606,13 +615,6 @@ def check_workload(
         )
     if not workload.queries and not workload.row_queries:
         raise ArgumentError("the workload has no query; add a CREATE QUERY statement")
-    for name, stream in workload.streams.items():
-        if stream.is_of_answers:
-            readers = readers_of(name, workload.queries.values(), workload.row_queries.values())
-            raise NotOnSparkError(
-                f"query {readers[0]} reads the answers of query {name}, which Spark does not do in one job; write the "
-                f"answers of {name} to a table, and let a second job read it as a stream, or use the engine"
-            )
     for row_query in workload.row_queries.values():
         check_rows(row_query, most_rows, lookups=lookups)
     for query in workload.queries.values():
@@ -695,7 +697,17 @@ def check_live_query(workload: Workload, query: Query, prices: Prices, schema: p
     check_query(query, lookups=True)
     if _is_over_stream(query):
         raise from_the_beginning(query.name)
+    if is_unbounded(query.window):
+        raise NotOnSparkError(
+            f"query {query.name} goes back to the start, and a running job no longer holds what came then: start the "
+            f"job with it, or ask for a RANGE"
+        )
     stream = workload.streams[query.stream]
+    if stream.is_of_answers:
+        raise NotOnSparkError(
+            f"query {query.name} reads the answers of query {stream.name}, which no query can that comes through the "
+            f"control stream; start a job with both"
+        )
     if (
         query.window.is_sliding
         and ITEMS not in schema.names
@@ -717,6 +729,8 @@ def check_live_query(workload: Workload, query: Query, prices: Prices, schema: p
         return
     elif not query.window.is_sliding:
         check_lookups(query, stream, slot_length(stream, workload.queries_of(stream.name)), prices)
+    elif isinstance(query.window, PunctuationWindow):
+        return
     elif stream.granularity_us is not None and any(
         length % stream.granularity_us for span in spans_of(query.window) for length in span
     ):

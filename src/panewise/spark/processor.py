@@ -333,14 +333,18 @@ class BucketProcessor(StatefulProcessor):
         newest = notes.newest.in_batch(batch, arrived_us) if job.is_live else Newest()
         # Before the first event, Spark's watermark is 0: nothing is late yet, and nothing closes.
         of_spark_us = timers.getCurrentWatermarkInMs() * 1000 or None
-        watermark_us = job.watermark_us(newest.before_us) if job.is_live else of_spark_us
+        watermark_us = late_us = job.watermark_us(newest.before_us) if job.is_live else of_spark_us
+        if job.behind_us is not None:
+            # Answers come with the watermark that closed their windows: what was not closed before is on time.
+            watermark_us = None if of_spark_us is None else of_spark_us - job.behind_us
+            late_us = bucket.closed_us
         began = perf_counter_ns()
         parts = [PackedPart.of(*part) for part in arrivals.parts]
-        arrived = bucket.arrived((part for part in parts if part.base in job.bases), watermark_us)
-        rows, late_rows = arrived_rows(job, parts, watermark_us)
-        held, late_held = arrived_held(job, parts, watermark_us)
+        arrived = bucket.arrived((part for part in parts if part.base in job.bases), late_us)
+        rows, late_rows = arrived_rows(job, parts, late_us)
+        held, late_held = arrived_held(job, parts, late_us)
         rows |= held
-        tuples = arrived_tuples(job.tuples, parts, watermark_us, job.counting_bases)
+        tuples = arrived_tuples(job.tuples, parts, late_us, job.counting_bases)
         counts["late_events"] = arrived.late_events + late_rows + late_held + tuples.late_events
         counts["corrected_events"] = arrived.corrected_events
         next_entry = progress.next_entry
@@ -376,6 +380,7 @@ class BucketProcessor(StatefulProcessor):
             began = perf_counter_ns()
         # Statements of this batch hold in the next one, and may close windows earlier than today's queries.
         end_us = 0 if arrivals.statements else bucket.next_end_us()
+        end_us = None if end_us is None else end_us + (job.behind_us or 0)
         timer_ms = self._set_timer(end_us, progress.timer_ms)
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
         notes = replace(notes, newest=newest, final_rows=bucket.tuples.final_rows)
@@ -394,6 +399,7 @@ class BucketProcessor(StatefulProcessor):
             )
         self._forget(cached, notes.behind)
         next_entry = self._shorten(cached, next_entry)
+        next_entry = self._gather(cached, next_entry, notes.behind)
         cached.version = uuid4().hex
         self._progress.update(
             Progress(cached.version, self._packed.identity, next_entry, closed_us, timer_ms, str(notes))
@@ -500,6 +506,34 @@ class BucketProcessor(StatefulProcessor):
         self._log.updateValue(key, (content,))
         local_entries.put(key.token, content)
         newest_us = cached.bucket.newest_us(parts)
+        for old in keys:
+            self._log.removeKey(old)
+            local_entries.drop(old.token)
+            del cached.entries[old]
+        cached.entries[key] = LogEntry(len(content), newest_us)
+        return number + 1
+
+    def _gather(self, cached: CachedBucket, number: int, behind: Behind | None) -> int:
+        """Write what only windows that go back to the start need as one partial for each key, in place of entries.
+
+        Each time when there is twice as much as then: so a partial is written again a few times only.
+        """
+        from panewise.spark.packing import pack_parts, unpack_parts
+
+        bucket = cached.bucket
+        if not bucket.gathers:
+            return number
+        keys = sorted(key for key, entry in cached.entries.items() if bucket.is_aged(entry.newest_us, bucket.closed_us))
+        if behind is not None:
+            keys = [key for key in keys if key.number < behind.first_entry]
+        sizes = [cached.entries[key].bytes for key in keys]
+        if len(keys) < MOST_KEPT or sum(sizes) < 2 * max(sizes):
+            return number
+        parts = bucket.gathered_parts(part for key in keys for part in unpack_parts(self._entry(key)))
+        key, content = EntryKey(number, uuid4().hex), pack_parts(parts)
+        self._log.updateValue(key, (content,))
+        local_entries.put(key.token, content)
+        newest_us = bucket.newest_us(parts)
         for old in keys:
             self._log.removeKey(old)
             local_entries.drop(old.token)

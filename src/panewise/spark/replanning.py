@@ -20,7 +20,7 @@ from panewise.planning.optimize import weave
 from panewise.planning.trees import Tree
 from panewise.spark.fed_bases import FedBase, FedTree, Waiting, next_slot
 from panewise.spark.stand_ins import plan_beside, slot_length
-from panewise.windows import SessionWindow
+from panewise.windows import follows_events, is_unbounded
 
 
 def sliding_queries(bases: Iterable[FedBase]) -> list[Query]:
@@ -47,14 +47,16 @@ def woven_anew(bases: Mapping[int, FedBase], prices: Prices) -> dict[int, FedBas
 def may_open(bases: Iterable[FedBase]) -> bool:
     """Whether new bases can take over from all bases of a stream.
 
-    Nobody knows how far back a session will reach. And lookups are answered at the ends of slots, so slots must stay as
-    long as they are.
+    Nobody knows how far back a session will reach, and no new base has what came at the start. And lookups are answered
+    at the ends of slots, so slots must stay as long as they are.
     """
     bases = list(bases)
     queries = sliding_queries(bases)
-    if any(isinstance(query.window, SessionWindow) for query in queries):
+    if any(follows_events(query.window) or is_unbounded(query.window) for query in queries):
         return False
     asked = [live for live in bases if live.stand_ins]
+    if any(stand_in.window.is_unbounded for live in asked for stand_in in live.stand_ins):
+        return False
     if not asked:
         return True
     stream = asked[0].plan.stream

@@ -129,6 +129,8 @@ def in_place_of(query: Query, stream: Stream, slot_us: int) -> Query:
     window = query.window
     if not isinstance(window, TimeWindow):
         raise no_total_order(query)
+    if window.is_unbounded:
+        return replace(query, window=TimeWindow(window.left_us, slide_us=slot_us, grows=True))
     if window.left_us % slot_us or window.right_us % slot_us:
         raise NotOnSparkError(
             f"query {query.name}: its RANGE is not a multiple of the slots of stream {stream.name}, which are "
