@@ -350,7 +350,8 @@ def query(name: str) -> MadeQuery:
 def build(*queries: MadeQuery) -> Workload:
     """The workload of some queries and their streams, with every name and type checked.
 
-    Queries that others read come before them. A mistake raises a `StatementError` with its place in the text of the query.
+    Queries that others read come before them. A mistake raises a `StatementError` with its place in the text of the
+    query.
     """
     # Those of answers follow from the queries.
     read_by = (one.stream for one in queries if one.stream is not None)
