@@ -36,7 +36,7 @@ from panewise.language.answer_streams import readers_of
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply, changed
-from panewise.language.row_queries import RowQuery, SortedQuery
+from panewise.language.row_queries import JoinQuery, RowQuery, SelectionQuery, SortedQuery
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
 from panewise.planning.drift import is_beyond, is_due
@@ -201,6 +201,14 @@ class Job:
         }
         layout = LongLayout(self.answers_schema)
         return replace(self, workload=Workload(self.workload.streams), bases=bases, layout=layout)
+
+    def without_native(self) -> Job:
+        """The job of a batch without the tuples of queries that Spark answers by itself."""
+        native = [name for name, query in self.tuples.queries.items() if isinstance(query, JoinQuery | SelectionQuery)]
+        needed = {number for name, some in self.tuples.reads.items() if name not in native for number in some}
+        bases = {number: base for number, base in self.tuples.bases.items() if number in needed}
+        over = {name: query for name, query in self.tuples.over_tuples.items() if name not in native}
+        return replace(self, tuples=replace(self.tuples, bases=bases, over_tuples=over))
 
     @cached_property
     def counting_bases(self) -> frozenset[int]:

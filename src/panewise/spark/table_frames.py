@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
+from panewise.language.row_queries import JoinQuery
 from panewise.language.workload import Workload
 from panewise.notebook import names
 from panewise.planning.cost import DEFAULT_TOLERANCE
@@ -28,6 +29,7 @@ from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.job import Job
 from panewise.spark.layouts import AnyBy, check_by, table_names
+from panewise.spark.native_joins import joined
 from panewise.spark.pipeline import AnswerOptions, by_stream, packed_answers, unpacked
 from panewise.spark.projection import select
 from panewise.spark.quotas import Quotas
@@ -153,7 +155,7 @@ def tables(
     packed, job = packed_answers(events, workload, asked, None if by == "long" else by)
     if until is not None and packed.isStreaming:
         raise ArgumentError("until is for a batch; a stream answers windows when its watermark closes them")
-    return _tables(packed, job, {} if packed.isStreaming else _selected(events, workload, job))
+    return _tables(packed, job, {} if packed.isStreaming else _native(events, workload, job, until_us))
 
 
 def rows(
@@ -212,11 +214,15 @@ def rows(
     )
 
 
-def _selected(events: DataFrame | Mapping[str, DataFrame], workload: Workload, job: Job) -> dict[str, DataFrame]:
-    """The selections of a batch, which Spark makes by itself."""
+def _native(
+    events: DataFrame | Mapping[str, DataFrame], workload: Workload, job: Job, until_us: int
+) -> dict[str, DataFrame]:
+    """The selections and joins of a batch, which Spark makes by itself."""
     frames = by_stream(events, workload, every=False)
     bases = [base for base in job.tuples.bases.values() if isinstance(base, PassBase)]
-    return {base.query.name: select(frames[base.stream.name], base) for base in bases}
+    found = {base.query.name: select(frames[base.stream.name], base) for base in bases}
+    joins = [query for query in job.tuples.queries.values() if isinstance(query, JoinQuery)]
+    return found | {query.name: joined(query, frames, workload.streams, until_us) for query in joins}
 
 
 def _tables(packed: DataFrame, job: Job, selected: Mapping[str, DataFrame]) -> Tables:
