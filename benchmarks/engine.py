@@ -5,8 +5,9 @@ One core. Events have a time (10,000 a second), a key, the region that the key b
 BIGINT; half of all events have one of an eighth of the keys. Queries are drawn from windows of 1 to 15 minutes, 8
 predicates and none, grouped by key, by region or not at all, with one to three aggregates; those by key report the
 groups that pass a HAVING. `ingest` pushes batches, advances the watermark after each and fetches the answers; `push` is
-the part of that without advancing. `lookup` asks the same number of on-demand queries, over 5 to 60 seconds: one key at
-a time, as a table and as plain values (`value_...`, for which there is a target), and many keys at once. `bytes` fills
+the part of that without advancing. `forms` is `ingest` of 100 queries with expressions and FILTER, and without.
+`lookup` asks the same number of on-demand queries, over 5 to 60 seconds: one key at a time, as a table and as plain
+values (`value_...`, for which there is a target), and many keys at once. `bytes` fills
 a window with five partials for each slot and key. `grid` runs updates and lookups for each structure and for the
 automatic choice, in turns in one run, and compares medians of the time on a core. `--quick` is a tenth of the events,
 and fewer points.
@@ -22,6 +23,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -36,7 +38,7 @@ US = 1_000_000
 MINUTE_US = 60 * US
 RATE = 10_000
 REGIONS = 8
-SECTIONS = ["ingest", "lookup", "bytes", "grid"]
+SECTIONS = ["ingest", "forms", "lookup", "bytes", "grid"]
 STREAM = "CREATE STREAM s (t TIMESTAMP, key BIGINT, region STRING, price DOUBLE, volume BIGINT) TIMESTAMP BY t;\n"
 WINDOWS = [(1, 1), (2, 1), (3, 1), (5, 1), (5, 5), (6, 2), (6, 3), (10, 1), (10, 2), (10, 5), (12, 4), (15, 3), (15, 5)]
 """Range and slide in minutes."""
@@ -47,6 +49,14 @@ PREDICATES = ["price > 25", "price > 50", "price > 90", "volume >= 500", "region
 AGGREGATES = ["COUNT(*)", "SUM(volume)", "AVG(price)", "MIN(price)", "MAX(price)", "STDDEV_SAMP(price)", "MAX(volume)"]
 ALONE = 5
 """How many queries run alone to measure the rate of one."""
+FORMS = {
+    "plain": ["SUM(volume)", "COUNT(*)", "MAX(price)"],
+    "expressions": ["SUM(volume) / COUNT(*)", "MAX(price) - SUM(volume) / 1000", "ROUND(MAX(price), 1)"],
+    "filter": ["SUM(volume) FILTER (WHERE price > 50)", "COUNT(*) FILTER (WHERE price > 50)", "MAX(price)"],
+    "both": ["SUM(volume) FILTER (WHERE price > 50) / COUNT(*)", "SUM(volume) / COUNT(*)", "MAX(price)"],
+}
+"""What the same queries select: aggregates alone, what is computed from them, and of some events only."""
+FORMS_QUERIES = 100
 FIVE = "SUM({0}), COUNT({0}), MIN({0}), MAX({0}), VAR_POP({0})"
 GRID_STRUCTURES = {
     "MAX": ["base_intervals", "landmark_intervals", "recompute"],
@@ -215,6 +225,26 @@ class Bench:
             bytes_per_fragment=done.bytes_per_row,
         )  # fmt: skip
         return options.events / wall
+
+    def forms(self) -> None:
+        """The same queries with expressions and FILTER and without: none of these takes a further pass over events."""
+        options = self._options
+        keys, plain = options.keys[0], 0.0
+        for form, items in FORMS.items():
+            statements = "\n".join(
+                f"CREATE QUERY q{place} AS SELECT key, {', '.join(items)} FROM s "
+                f"[RANGE {length} MINUTES SLIDE {slide} MINUTES] GROUP BY key HAVING MAX(price) > {250 + place};"
+                for place, (length, slide) in enumerate(islice(cycle(WINDOWS), FORMS_QUERIES))
+            )
+            ingest(statements, 100, 16 * 60 * RATE // 50, 20_000, options.seed)
+            done = ingest(statements, keys, options.events, options.batch, options.seed)
+            events_per_s = options.events / (done.push.wall_s + done.advance.wall_s)
+            plain = plain or events_per_s
+            self.output.emit(
+                "forms", form=form, keys=keys, queries=FORMS_QUERIES, events=options.events, events_per_s=events_per_s,
+                beside_plain=events_per_s / plain, push_s=done.push.wall_s, advance_s=done.advance.wall_s,
+                answers=done.answers,
+            )  # fmt: skip
 
     def lookup(self) -> None:
         for keys in self._options.keys:

@@ -1,7 +1,8 @@
 """Queries that come and go: a plan's cost beside a fresh one, the time of a change, and windows that are lost.
 
 An engine starts with some tumbling and sliding queries. Then events flow, and between two seconds of them a Poisson
-number of queries comes and goes. `ratio` is the cost of all that is at work over that of a fresh plan, after each
+number of queries comes and goes. Now and then some have a WHERE clause that no base has, so they need bases of their
+own, and the plan drifts. `ratio` is the cost of all that is at work over that of a fresh plan, after each
 second (or every so many). While queries move over to a new plan, the old one is still at work too: these seconds are
 counted apart. Times of changes are by the clock, `work` is the processor's. `windows_lost` counts answers of windows
 that a query has seen whole and did not report, against an engine that had all queries from the start (up to --check
@@ -24,15 +25,21 @@ import panewise
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;"
-SLIDES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30]
+SLIDES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15]
+PREDICATES = 5
+"""So many WHERE clauses are in use at a time."""
 
 
-def statement(number: int, random: np.random.Generator) -> str:
-    """A query with a random slide and a range of one to four slides, sometimes a broken number of them."""
+def statement(number: int, random: np.random.Generator, later: int) -> str:
+    """A query with a random slide and a range of one or two slides, sometimes a broken number of them.
+
+    `later` is how many queries come while others that use a WHERE clause stay: then a new clause comes into use.
+    """
     slide = int(random.choice(SLIDES))
-    length = int(random.integers(slide, 4 * slide + 1))
+    length = int(random.integers(slide, 2 * slide + 1))
     window = f"[RANGE {length} SECONDS SLIDE {slide} SECONDS]"
-    return f"CREATE QUERY q{number} AS SELECT k, SUM(x), COUNT(*) FROM s {window} GROUP BY k;"
+    least = later + int(random.integers(PREDICATES))
+    return f"CREATE QUERY q{number} AS SELECT k, SUM(x), COUNT(*) FROM s {window} WHERE x > {least} GROUP BY k;"
 
 
 def events(second: int, random: np.random.Generator, per_second: int) -> dict[str, Any]:
@@ -46,7 +53,7 @@ def events(second: int, random: np.random.Generator, per_second: int) -> dict[st
 
 def measure(size: int, options: argparse.Namespace) -> dict[str, Any]:
     random = np.random.default_rng(options.seed)
-    texts = {number: statement(number, random) for number in range(size)}
+    texts = {number: statement(number, random, 0) for number in range(size)}
     engine = panewise.Engine(STREAM + "".join(texts.values()), rate=options.rate, tolerance=options.tolerance)
     alive = list(range(size))
     took: dict[str, list[float]] = {"add": [], "remove": []}
@@ -59,7 +66,7 @@ def measure(size: int, options: argparse.Namespace) -> dict[str, Any]:
     for second in range(options.seconds):
         for _ in range(int(random.poisson(options.changes))):
             number = len(texts)
-            texts[number] = statement(number, random)
+            texts[number] = statement(number, random, (number - size) // options.shift + 1)
             gone = alive.pop(int(random.integers(len(alive))))
             for what, change, named in (("add", engine.add, texts[number]), ("remove", engine.remove, f"q{gone}")):
                 began, began_work = time.perf_counter(), time.thread_time()
@@ -132,17 +139,18 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON line per measurement")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that all works")
     parser.add_argument("--queries", type=int, nargs="+", default=[1000, 10_000, 100_000])
-    parser.add_argument("--seconds", type=int, default=120, help="seconds of events")
+    parser.add_argument("--seconds", type=int, default=300, help="seconds of events")
     parser.add_argument("--changes", type=float, default=5.0, help="queries that come, and that go, in a second")
     parser.add_argument("--per-second", type=int, default=50, help="events a second that are pushed")
     parser.add_argument("--rate", type=float, default=1000.0, help="events a second that queries are planned for")
     parser.add_argument("--tolerance", type=float, default=0.2)
     parser.add_argument("--check", type=int, default=1000, help="compare the answers of up to this many queries")
     parser.add_argument("--every", type=int, default=1, help="compare with a fresh plan after so many seconds")
+    parser.add_argument("--shift", type=int, default=400, help="a new WHERE clause comes after so many queries")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.quick:
-        options.queries, options.seconds, options.changes = [30], 40, 2.0
+        options.queries, options.seconds, options.changes, options.shift = [30], 80, 2.0, 40
     for size in options.queries:
         line = measure(size, options)
         if options.json:

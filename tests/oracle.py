@@ -19,6 +19,7 @@ Value = bool | int | float | str | None | list[Any]
 Event = Mapping[str, Any]  # of Value, but then every use of a value would need a cast
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+NO_START: Any = None  # where a window from the start begins
 
 # An answer may differ from the exact one by TOLERANCE * scale + TINY, and must not differ at all if its scale is 0.
 TOLERANCE = 8 * 2.0**-53
@@ -57,6 +58,8 @@ def closed_answers(
         return _closed_time_windows(query, timestamp, events, watermark, previous)
     if type(query.window).__name__ == "SessionWindow":
         return _closed_sessions(query, timestamp, events, watermark, previous)
+    if type(query.window).__name__ == "PunctuationWindow":
+        return _closed_punctuated(query, timestamp, events, watermark, previous)
     return _closed_row_windows(query, timestamp, events, watermark, previous)
 
 
@@ -64,6 +67,8 @@ def _closed_time_windows(
     query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
 ) -> list[Answer]:
     """A window closes when the watermark reaches its end."""
+    if window_is_unbounded(query.window):
+        return _closed_since_the_start(query, timestamp, events, watermark, previous)
     covered: dict[int, list[Event]] = defaultdict(list)
     for event in _by_time(events, timestamp):
         for k in _instances_at(query.window, event[timestamp]):
@@ -76,6 +81,28 @@ def _closed_time_windows(
         if closed and not closed_before:
             within = _Within(query.window, timestamp, k)
             answers += _answers_of_window(query, covered[k], start, end, within=within)
+    return answers
+
+
+def window_is_unbounded(window: Any) -> bool:
+    """Whether a window covers everything since the start: its range is longer than all times."""
+    return type(window).__name__ == "TimeWindow" and window.left_us == 2**59
+
+
+def _closed_since_the_start(
+    query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
+) -> list[Answer]:
+    """At the end of each slide, of the groups that have an event in it: all of their events up to then."""
+    slide, offset = query.window.slide_us, query.window.offset_us
+    kept = [
+        event for event in _by_time(events, timestamp) if query.where is None or evaluate(query.where, event) is True
+    ]
+    answers = []
+    for group in _split(kept, query.group_by):
+        for k in sorted({(event[timestamp] - offset) // slide for event in group}):
+            end = (k + 1) * slide + offset
+            if (watermark is None or end <= watermark) and (previous is None or end > previous):
+                answers += _answers_of_window(query, [one for one in group if one[timestamp] < end], NO_START, end)
     return answers
 
 
@@ -107,6 +134,37 @@ def _closed_sessions(
                 sure = max(piece_end, known)
                 if (watermark is None or sure < watermark) and (previous is None or sure >= previous):
                     answers += _answers_of_window(query, piece, piece[0][timestamp], piece_end)
+    return answers
+
+
+def _closed_punctuated(
+    query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
+) -> list[Answer]:
+    """An opening event opens a window if none came since a closing one, or in the MAX before it.
+
+    The window ends with the first later closing event, which belongs to it unless it opens the next one, or after MAX.
+    """
+    longest = query.window.max_us
+    answers = []
+    kept = [
+        event for event in _by_time(events, timestamp) if query.where is None or evaluate(query.where, event) is True
+    ]
+    for group in _split(kept, query.group_by):
+        opening = {one[timestamp] for one in group if evaluate(query.window.opens, one) is True}
+        closing = {one[timestamp] for one in group if evaluate(query.window.closes, one) is True}
+        for start in sorted(opening):
+            since = max((time for time in closing if time <= start), default=None)
+            before = [time for time in opening if start - longest < time < start]
+            if any(since is None or time >= since for time in before):
+                continue
+            last = min((time for time in closing if start < time < start + longest), default=None)
+            if last is None:
+                end = closes = start + longest
+            else:
+                end, closes = (last if last in opening else last + 1), last + 1
+            if (watermark is None or closes <= watermark) and (previous is None or closes > previous):
+                members = [one for one in group if start <= one[timestamp] < end]
+                answers += _answers_of_window(query, members, start, end)
     return answers
 
 
@@ -184,6 +242,8 @@ def lookup(query: Any, timestamp: str, events: Sequence[Event], at: int) -> list
     if type(window).__name__ == "TimeWindow":
         start, end = at - window.left_us, at - window.right_us
         covered = [event for event in _by_time(events, timestamp) if start < event[timestamp] <= end]
+        if window_is_unbounded(window):
+            start = NO_START
         return _answers_of_window(query, covered, start, end, even_when_empty=True)
     answers = []
     for rows in _substreams(query, timestamp, events):

@@ -114,7 +114,8 @@ def test_the_source_distribution_has_what_checks_it(built: Distributions) -> Non
         names = {PurePosixPath(*PurePosixPath(name).parts[1:]) for name in archive.getnames()}
     files = ["Makefile", "requirements.lock", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"]
     files += ["tests/oracle.py", "tests/kafka/broker.pom.xml", "benchmarks/engine.py", "experiments/figures.py"]
-    files += ["docs/install.md", "src/panewise/language/grammar.lark"]
+    files += ["docs/install.md", "src/panewise/language/grammar.lark", "tools/matrix.py", "deploy/backup.sh"]
+    files += ["editors/vscode/package.json"]
     assert {PurePosixPath(file) for file in files} <= names
     assert not [name for name in names if {"__pycache__", ".venv", ".git", "build"} & set(name.parts)]
 

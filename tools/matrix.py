@@ -50,14 +50,15 @@ PYTHONS = ("3.11", "3.12", "3.13")
 
 BY_FOLDER: dict[str, tuple[str, ...]] = {
     "spark": ("tests/spark", "-m", "spark"),
-    "panewise run": ("tests/cli", "-m", "spark"),
+    "panewise run": ("tests/cli", "-m", "spark", "--dist", "load"),
     "cluster": ("tests/cluster",),
     "Connect": ("tests/connect",),
     "Kafka": ("tests/kafka",),
     "Delta": ("tests/delta",),
 }
 """The tests that start Spark, by the column of the table that they stand in. The others of `tests/spark` are those of
-the matrix of Pythons."""
+the matrix of Pythons. Tests of `panewise run` start processes of their own, so those of a file need not stay together.
+"""
 
 SHORT: dict[str, tuple[str, ...]] = {
     "one test of each way": (

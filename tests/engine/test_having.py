@@ -12,6 +12,7 @@ from tests.engine.test_conformance import as_table
 from tests.thoroughness import examples
 
 import panewise
+from panewise.engine.on_demand import candidates
 from panewise.engine.on_demand.served import Served
 from panewise.errors import PanewiseWarning
 
@@ -201,3 +202,52 @@ def test_a_large_double_is_compared_as_having_does_it() -> None:
     engine.push("t", {"at": [1, 2], "sym": ["a", "b"], "v": [2**60 - 1, 2**59], "p": [1.0, 1.0]})
     engine.advance("t", 10)
     assert engine.lookup("q", at=10).column("sym").to_pylist() == ["a"]
+
+
+def test_an_index_has_the_levels_that_fit_its_thresholds_and_what_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "FEWEST_USES", 500)
+    text = """
+        CREATE QUERY busy AS SELECT sym, COUNT(*) FROM t [RANGE 1 SECOND] GROUP BY sym HAVING COUNT(*) > 5;
+        CREATE QUERY calm AS SELECT sym, COUNT(*) FROM t [RANGE 1 SECOND] GROUP BY sym HAVING COUNT(*) <= 3;
+    """
+    engine = panewise.Engine(panewise.read(STREAM + text), rate=RATE)
+    second = 0
+
+    def run(seconds: int, events: int, lookups: int) -> None:
+        """Seconds in which each of 200 groups has 5 events, but the first has 11."""
+        nonlocal second
+        for _ in range(seconds):
+            second += 1
+            symbols = [f"s{place % 200}" for place in range(events)] + ["s0"] * 6
+            times = second * 1_000_000 + np.arange(len(symbols))
+            engine.push(
+                "t",
+                {
+                    "at": times.astype("datetime64[us]"),
+                    "sym": symbols,
+                    "v": [1] * len(symbols),
+                    "p": [1.0] * len(symbols),
+                },
+            )
+            engine.advance("t", int(times[-1]))
+            for _ in range(lookups):
+                assert engine.lookup("busy").column("sym").to_pylist() == ["s0"]
+                assert engine.lookup("calm").num_rows == 0
+
+    run(1, 1000, 1)
+    (structures,) = [state.structures for state in engine._streams.values()]
+    (index,) = [index for sequence in structures._sequences.values() for index in sequence.indexes.values()]
+    assert index.levels_per_size == candidates.FIRST_LEVELS
+    # 199 groups nearly pass, and are looked at in each lookup.
+    run(5, 1000, 200)
+    assert index.levels_per_size == 6
+    # Hardly anybody asks.
+    run(6, 1000, 1)
+    assert index.levels_per_size == 1
+    # With three levels of one event each, a lookup of at least 2 is exact.
+    engine = panewise.Engine(panewise.read(STREAM + text.replace("> 5", ">= 2")), rate=RATE)
+    run(1, 1000, 0)
+    assert engine.lookup("busy").num_rows == 200
+    (structures,) = [state.structures for state in engine._streams.values()]
+    (index,) = [index for sequence in structures._sequences.values() for index in sequence.indexes.values()]
+    assert index.levels_per_size == 3

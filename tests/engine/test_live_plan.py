@@ -7,8 +7,8 @@ import math
 import pytest
 
 import panewise
-from panewise.engine import stream_state
 from panewise.errors import PanewiseError
+from panewise.planning import drift
 
 US = 1_000_000
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;"
@@ -99,7 +99,7 @@ def test_an_infinite_tolerance_plans_nothing_anew_and_a_snapshot_keeps_it() -> N
 
 def test_a_plan_follows_the_rate_and_the_groups_that_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     # Nobody said `groups`: few values of both attributes make one pass over the events cheaper than three.
-    monkeypatch.setattr(stream_state, "FIRST_LOOK", 30_000)
+    monkeypatch.setattr(drift, "FIRST_LOOK", 30_000)
     text = """
         CREATE STREAM s (t TIMESTAMP, a STRING, b BIGINT, x BIGINT) TIMESTAMP BY t GRANULARITY 1 SECOND;
         CREATE QUERY by_a AS SELECT a, SUM(x) FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS] GROUP BY a;
@@ -128,7 +128,7 @@ def test_a_plan_follows_the_rate_and_the_groups_that_were_seen(monkeypatch: pyte
 
 
 def test_an_engine_counts_the_combinations_of_predicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_state, "FIRST_LOOK", 10)
+    monkeypatch.setattr(drift, "FIRST_LOOK", 10)
     where = ["x > 0", "x > 5", "x < -5"]
     queries = [
         f"CREATE QUERY q{n} AS SELECT k, SUM(x) FROM s [RANGE 4 SECONDS SLIDE 2 SECONDS] WHERE {one} GROUP BY k;"
@@ -161,3 +161,14 @@ def test_a_removal_of_what_is_not_there_changes_nothing() -> None:
             wrong()
     assert list(engine.workload.queries) == ["q4", "q6"]
     assert {row["query"] for row in run(engine, 0, 13)} == {"q4", "q6"}
+
+
+def test_a_query_that_exhaustive_search_cannot_take_is_refused_and_nothing_changes() -> None:
+    engine = panewise.Engine(STREAM + "".join(map(tumbling, range(2, 18))), method="exhaustive")
+    run(engine, 0, 10)
+    with pytest.raises(PanewiseError, match=r"exhaustive search takes at most 16 different edge sets, .* have 17"):
+        engine.add(tumbling(19))
+    engine.add("DROP QUERY q2;" + tumbling(19))
+    run(engine, 10, 20)
+    assert list(engine.workload.queries) == [f"q{seconds}" for seconds in [*range(3, 18), 19]]
+    assert engine._streams["s"].reports_after_us.keys() == engine.workload.queries.keys()

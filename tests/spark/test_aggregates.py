@@ -24,6 +24,20 @@ MINUTE = 60_000_000
 ODD = [1.0, 2.5, math.nan, -0.0, math.inf, 1e9, -math.inf, 1e9 + 1, 0.0, None, 3.0]
 
 OWN = {
+    "COUNT(*)": "count(*)",
+    "COUNT(b)": "count(b)",
+    "COUNT(DISTINCT x)": "count(DISTINCT x)",
+    "COUNT_IF(b)": "count_if(b)",
+    "SUM(x)": "sum(x)",
+    "AVG(x)": "avg(x)",
+    "MIN(x)": "min(x)",
+    "MAX(x)": "max(x)",
+    "VAR_POP(x)": "var_pop(x)",
+    "VAR_SAMP(x)": "try_divide(var_samp(x), 1)",
+    "STDDEV_POP(x)": "stddev_pop(x)",
+    "STDDEV_SAMP(x)": "try_divide(stddev_samp(x), 1)",
+    "SUM(y) FILTER (WHERE b)": "sum(y) FILTER (WHERE b)",
+    "SUM(y) / COUNT(*)": "try_divide(sum(y), count(*))",
     "SKEWNESS(x)": "skewness(x)",
     "KURTOSIS(x)": "kurtosis(x)",
     "COVAR_POP(x, y)": "covar_pop(x, y)",

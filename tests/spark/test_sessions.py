@@ -15,6 +15,7 @@ from tests.spark.streaming import public_table, read_stream, watermarks, write_b
 
 import panewise
 from panewise import spark as panewise_spark
+from panewise.spark.job import Change, Job, Statement
 from panewise.spark.lookup_client import LookupClient
 
 pytestmark = pytest.mark.spark
@@ -103,6 +104,18 @@ def test_a_stream_agrees_with_the_oracle_across_a_restart(spark: SparkSession, t
         [one for one in found if one.query != "hourly"], [one for one in closed if one.query != "hourly"]
     )
     assert any(one.query == "hourly" for one in found)
+
+
+def test_a_running_job_takes_sessions_and_windows_from_event_to_event() -> None:
+    job = Job.of(WORKLOAD, [0], is_live=True)
+    windows = "[SESSION GAP 9 MINUTES MAX 1 DAY]", "[FROM WHEN x = 1 UNTIL WHEN x = 2 MAX 1 DAY]"
+    texts = [
+        f"CREATE QUERY later_{place} AS SELECT k, COUNT(*) FROM s {one} GROUP BY k" for place, one in enumerate(windows)
+    ]
+    change = job.judge(Change(3, tuple(map(Statement, texts)), {"s": FIRST_US}, FIRST_US - MINUTE_US))
+    assert [one.error for one in change.statements] == [None, None]
+    at_work = [name for base in job.after(change).bases.values() for tree in base.trees for name in tree.queries]
+    assert {"later_0", "later_1"} <= set(at_work)
 
 
 def test_sessions_are_not_looked_up(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from panewise.spark import local_entries
-from panewise.spark.worker_python import COMMAND, choose_worker_python, without_zips
+from panewise.spark.worker_python import COMMAND, TALKATIVE, choose_worker_python, without_zips
 
 
 @pytest.fixture
@@ -59,6 +59,18 @@ def test_the_command_is_this_python_with_pyspark_as_it_is_installed() -> None:
         check=True,
     )
     assert ran.stdout.splitlines() == [pyspark.__path__[0], sys.prefix]
+
+
+def test_what_spark_prints_for_its_makers_stays_off_the_console(tmp_path: Path) -> None:
+    module = tmp_path.joinpath(*TALKATIVE.split(".")).with_suffix(".py")
+    module.parent.mkdir(parents=True)
+    for package in ("pyspark", "pyspark/sql", "pyspark/sql/streaming"):
+        (tmp_path / package / "__init__.py").touch()
+    module.write_text("import sys; print('Starting'); print('an error', file=sys.stderr)")
+    command = Path(sysconfig.get_path("scripts"), COMMAND)
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    ran = subprocess.run([command, "-m", TALKATIVE], env=environment, capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("", "an error\n")
 
 
 def test_a_python_that_was_chosen_stays(monkeypatch: pytest.MonkeyPatch) -> None:

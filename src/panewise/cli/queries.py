@@ -36,7 +36,7 @@ def show_queries(folder: Path, console: Console, *, statements: bool, as_json: b
 def _cost_lines(audit: QueryAudit) -> list[str]:
     """What each stream's plan costs beside a fresh one, and when it was last made anew."""
     replans, batch = audit.replanned
-    when = f"trees woven anew {replans:,} times, last after batch {batch}" if replans else "trees never woven anew"
+    when = f"planned anew {replans:,} times, last after batch {batch}" if replans else "never planned anew"
     return [
         f"stream {cost.stream}: {cost.now:,.0f} operations a second now, {cost.fresh:,.0f} if planned anew; {when}"
         for cost in audit.costs()

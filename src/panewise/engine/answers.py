@@ -34,6 +34,7 @@ from panewise.language.printer import label_of
 from panewise.language.typecheck import type_of
 from panewise.language.workload import Workload
 from panewise.planning.within import may_be_interval
+from panewise.windows.window import NO_START_US
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 NO_TIME = -(2**63)
@@ -519,6 +520,6 @@ def _dictionary(places: npt.NDArray[np.int32], values: pa.Array) -> pa.Array:
 
 
 def timestamps(times_us: Ints) -> pa.Array:
-    """A column of times, NULL where there is none."""
-    absent = times_us == NO_TIME
+    """A column of times, NULL where there is none, and where a window goes back to the start."""
+    absent = times_us <= NO_START_US
     return pa.array(times_us, mask=absent if absent.any() else None).view(TIMESTAMP)

@@ -21,7 +21,7 @@ from panewise.engine.answers import Groups, QueryAnswers
 from panewise.engine.reported import no_words, withdrawn, words_of
 from panewise.engine.tables import KeyTable
 from panewise.language.model import Query, Stream
-from panewise.windows import SessionWindow, Window
+from panewise.windows import Window, follows_events, is_unbounded
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.instances import ends_of, last_ending, starts_of
 
@@ -83,8 +83,8 @@ class Changes:
         changed: list[QueryAnswers] = []
         parts = {part.query.name: part for part in answers}
         for name, query in queries.items():
-            if isinstance(query.window, SessionWindow):
-                # Each is reported once, and follows no other.
+            if follows_events(query.window) or is_unbounded(query.window):
+                # Each is reported once, and follows no other. From the start, what is reported has changed.
                 changed += [parts[name]] if name in parts else []
                 continue
             if name not in self._known:

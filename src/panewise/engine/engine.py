@@ -39,6 +39,7 @@ from panewise.language.reader import changed, read
 from panewise.language.workload import Workload
 from panewise.planning.chains import prices_over
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
+from panewise.planning.optimize import check_plannable
 from panewise.planning.plan import Plan
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
@@ -382,6 +383,7 @@ class Engine(Closing):
         gone = [before[name] for name in named if name in before and after.get(name) is not before[name]]
         fresh = [after[name] for name in named if name in after and before.get(name) is not after[name]]
         check_structures(workload, fresh, self._prices)
+        check_plannable(workload, {query.stream for query in fresh} & workload.streams.keys(), self._prices)
         rows_before, rows_after = self._workload.row_queries, workload.row_queries
         for name in rows_before:
             if rows_after.get(name) is not rows_before[name]:

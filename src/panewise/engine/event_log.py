@@ -21,6 +21,7 @@ from panewise.errors import HistoryError
 from panewise.language.model import Stream
 from panewise.windows import RowWindow, TimeWindow, Window
 from panewise.windows.clock import show_time
+from panewise.windows.window import UNBOUNDED_US
 
 MOST_CHUNKS = 64
 """Final events lie in at most this many pieces before they are put together."""
@@ -41,6 +42,9 @@ class Retention:
         time_us = rows = 0
         for window in windows:
             match window:
+                case TimeWindow(left_us=left) if left == UNBOUNDED_US:
+                    # Final events are held as running totals.
+                    pass
                 case TimeWindow():
                     time_us = max(time_us, window.left_us)
                 case RowWindow(partition_by=()):

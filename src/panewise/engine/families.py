@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from panewise.language.literals import print_duration
 from panewise.language.model import Query, SelectItem
 from panewise.language.printer import label_of
-from panewise.windows import RowWindow, SessionWindow, Window
+from panewise.windows import PunctuationWindow, RowWindow, SessionWindow, Window, follows_events, is_unbounded
 from panewise.windows.instances import same_ends
 from panewise.windows.slots import lengths_of
 
@@ -49,8 +49,9 @@ def families_of(queries: Iterable[Query]) -> dict[str, Family]:
     found: dict[object, list[Query]] = {}
     for query in queries:
         # Which events are in one session depends on WHERE.
-        sessions_of = query.where if isinstance(query.window, SessionWindow) else None
-        key = query.stream, frozenset(query.group_by), same_ends(query.window), sessions_of
+        sessions_of = (query.where, query.window) if follows_events(query.window) else None
+        # From the start, a group is reported only when it has events.
+        key = query.stream, frozenset(query.group_by), same_ends(query.window), sessions_of, is_unbounded(query.window)
         found.setdefault(key, []).append(query)
     families: dict[str, Family] = {}
     for members in found.values():
@@ -68,8 +69,12 @@ def _name_of(query: Query) -> str:
     words = [query.stream]
     if query.group_by:
         words.append("by_" + "_and_".join(query.group_by))
+    if isinstance(query.window, PunctuationWindow):
+        return re.sub(r"\W", "_", "_".join([*words, "from_event_to_event"]))
     if isinstance(query.window, SessionWindow):
         return re.sub(r"\W", "_", "_".join([*words, "sessions_of", _length_text(query.window, slide)]))
+    if is_unbounded(query.window):
+        words.append("so_far")
     words.append("every_" + _length_text(query.window, slide))
     if phase:
         words.append("from_" + _length_text(query.window, phase))

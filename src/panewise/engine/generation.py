@@ -28,7 +28,7 @@ from panewise.planning.cost import Prices
 from panewise.planning.drift import cost_at_work
 from panewise.planning.optimize import fit, grow, plan_stream
 from panewise.planning.trees import Clock, PlannedQuery, PlanShape, StreamPlan, Tree
-from panewise.windows import Window
+from panewise.windows import Window, is_unbounded
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.instances import oldest_slot_needed, starts_of
 
@@ -145,7 +145,12 @@ class TreeState:
         for closed in (store or self.store).close(self.asked, after, until, may_pass=may_pass, keys=keys):
             exact_from = self.exact_from[closed.planned.query.name]
             window = closed.planned.query.window
-            if exact_from is None or starts_of(window, closed.fold.first_instance) >= exact_from:
+            # From the start means: from when the query came.
+            if (
+                exact_from is None
+                or is_unbounded(window)
+                or starts_of(window, closed.fold.first_instance) >= exact_from
+            ):
                 yield closed
                 continue
             seen = closed.from_rows(np.flatnonzero(closed.fold.needs_from(window) >= exact_from))
@@ -156,12 +161,18 @@ class TreeState:
     def has_closed(self) -> bool:
         """Whether a window with events has closed that some active query saw whole."""
         start = self.store.last_start
-        return start is not None and any(first is None or start >= first for first in self.exact_from.values())
+        if start is None:
+            return False
+        return self.tree.is_unbounded or any(first is None or start >= first for first in self.exact_from.values())
 
     def evict(self, closed: int) -> None:
-        """Drop the slots that no window ending after `closed` covers."""
+        """Drop the slots that no window ending after `closed` covers; what goes back to the start holds them as one."""
         windows = self.windows.union(planned.query.window for planned in self.waiting.values())
         oldest = oldest_slot_needed(windows, self.tree.granularity, closed)
+        if self.tree.is_unbounded:
+            self.store.gather(oldest)
+            self.has_lost_window = False
+            return
         self.store.evict(oldest)
         if self.tree.session_gap_us:
             self.store.evict_sessions(closed)
@@ -254,8 +265,21 @@ class Generation:
     @property
     def cost(self) -> float:
         """Operations per second of the trees with their active queries, and of the bases that feed them."""
+        return self._cost_of(self.trees)
+
+    @property
+    def movable_cost(self) -> float:
+        """The same of the trees whose queries another generation can take over."""
+        return self._cost_of([state for state in self.trees if not state.tree.is_unbounded])
+
+    def _cost_of(self, states: Iterable[TreeState]) -> float:
         bases = {base.number: base for base in self.plan.bases}
-        return cost_at_work(self.prices, ((bases[s.tree.base], s.tree, s.windows) for s in self.trees))
+        return cost_at_work(self.prices, ((bases[s.tree.base], s.tree, s.windows) for s in states))
+
+    @property
+    def is_movable(self) -> bool:
+        """Whether another generation can take over some query: no other has what goes back to the start."""
+        return any(not state.tree.is_unbounded for state in self.trees)
 
     def has(self, clock: Clock) -> bool:
         """Whether some tree counts by this clock."""
@@ -285,7 +309,12 @@ class Generation:
                         state.store.append(partials)
 
     def adopt(self, query: Query) -> bool:
-        """Let a new query join a tree that already holds all it needs, if one exists."""
+        """Let a new query join a tree that already holds all it needs, if one exists.
+
+        What goes back to the start begins when the query comes, and so in a tree of its own.
+        """
+        if is_unbounded(query.window):
+            return False
         for state in self.trees:
             planned = fit(self.plan, state.tree, query)
             if planned is not None:

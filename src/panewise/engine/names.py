@@ -8,7 +8,7 @@ from panewise.errors import ArgumentError, QueryKindError, UnknownNameError
 from panewise.language.model import Query
 from panewise.language.row_queries import RowQuery
 from panewise.language.workload import Workload
-from panewise.windows import SessionWindow
+from panewise.windows import PunctuationWindow, SessionWindow
 
 
 def text_of(name: object, what: str) -> str:
@@ -45,6 +45,11 @@ def on_demand_query(workload: Workload, name: str) -> Query:
 
 def refuse_sessions(query: Query) -> None:
     """Refuse to look up a query of sessions: each group has its own, and none covers a time that somebody names."""
+    if isinstance(query.window, PunctuationWindow):
+        raise QueryKindError(
+            f"query {query.name} is of windows from one event to another, which are reported as they close and not "
+            f"looked up; read its answers, or look up a query with a RANGE"
+        )
     if isinstance(query.window, SessionWindow):
         raise QueryKindError(
             f"query {query.name} is of sessions, which are reported as they close and not looked up; read its answers, "

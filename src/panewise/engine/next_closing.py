@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from panewise.engine.stream_state import StreamState
 from panewise.language.literals import print_duration
 from panewise.language.model import Query
-from panewise.windows import RowWindow, SessionWindow, TimeWindow
+from panewise.windows import PunctuationWindow, RowWindow, SessionWindow, TimeWindow
 from panewise.windows.clock import END_OF_STREAM, show_time
-from panewise.windows.instances import ends_of, last_ending, last_starting, starts_of
+from panewise.windows.instances import ends_of, last_ending, last_starting, needed_from
 from panewise.windows.slots import lengths_of
 
 
@@ -97,6 +97,11 @@ def _ends(state: StreamState, queries: list[Query]) -> Iterator[tuple[int, str]]
             end_us = state.newest_us + query.window.gap_us
             if state.closed_us is None or end_us >= state.closed_us:
                 yield end_us, query.name
+        if isinstance(query.window, PunctuationWindow):
+            # At the latest; an event may close it before.
+            end_us = state.newest_us + query.window.max_us
+            if state.closed_us is None or end_us >= state.closed_us:
+                yield end_us, query.name
         if not isinstance(query.window, TimeWindow):
             continue
         window = query.window
@@ -107,7 +112,7 @@ def _ends(state: StreamState, queries: list[Query]) -> Iterator[tuple[int, str]]
             first_whole = last_starting(window, exact_from - 1) + 1
             after_us = max(after_us, ends_of(window, first_whole) - 1)
         upcoming = last_ending(window, after_us) + 1
-        if starts_of(window, upcoming) <= state.newest_us:
+        if needed_from(window, upcoming) <= state.newest_us:
             yield ends_of(window, upcoming), query.name
 
 

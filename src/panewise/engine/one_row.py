@@ -19,6 +19,7 @@ from panewise.engine.on_demand.scalars import Answer
 from panewise.engine.wide_columns import GroupColumn, query_columns, query_schema
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
+from panewise.windows.window import NO_START_US
 
 _PACKED = {pa.float64(): Struct("d"), pa.int64(): Struct("q"), TIMESTAMP: Struct("q"), pa.bool_(): Struct("?")}
 """How a number is written as bytes, for each type that aggregates have."""
@@ -111,7 +112,9 @@ class OneRow:
         if (start_us, end_us) != self._times_us:
             # Lookups in a row often share one time.
             self._times_us = start_us, end_us
-            self._times = _array(TIMESTAMP, start_us), _array(TIMESTAMP, end_us)
+            # What goes back to the start begins nowhere.
+            shown_us = None if start_us <= NO_START_US else start_us
+            self._times = _array(TIMESTAMP, shown_us), _array(TIMESTAMP, end_us)
         columns[0], columns[1] = self._times
         for place, kind, asked, which in self._answers:
             columns[place] = _array(kind, answers[asked][which])

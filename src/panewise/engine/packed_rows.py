@@ -33,7 +33,8 @@ MOST_EXCEPTIONS = 8
 """A column is stored as like another if at most one value in so many differs."""
 SAMPLED = 256
 """At least so many rows tell whether it is worth to look at all of them."""
-_WIDTHS: tuple[type[np.unsignedinteger[Any]], ...] = (np.uint8, np.uint16, np.uint32)
+_WIDTHS: dict[type[np.unsignedinteger[Any]], int] = {np.uint8: 2**8 - 1, np.uint16: 2**16 - 1, np.uint32: 2**32 - 1}
+"""The narrow types, and the greatest number of each."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class PackedColumn:
                 return PackedColumn(base, None, length, like, exceptions)
             return PackedColumn(None, column, length)
         lowest, span = column.min(), int(column.max()) - int(column.min())
-        for width in _WIDTHS:
-            if span <= np.iinfo(width).max:
+        for width, most in _WIDTHS.items():
+            if span <= most:
                 return PackedColumn(lowest, (column - lowest).astype(width), length)
         return PackedColumn(None, column, length)
 
@@ -279,4 +280,4 @@ def _places(slots: Ints, shards: Ints) -> tuple[Numbers, Ints, Ints]:
 
 def _narrow(count: int) -> type[np.unsignedinteger[Any]]:
     """The narrowest type that can number the places."""
-    return next(width for width in _WIDTHS if count - 1 <= np.iinfo(width).max)
+    return next(width for width, most in _WIDTHS.items() if count - 1 <= most)

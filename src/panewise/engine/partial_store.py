@@ -27,6 +27,9 @@ from panewise.planning.trees import StreamPlan, Tree
 FEWEST_NEW = 131_072
 """This many partials may always wait before they are merged, for any number of rows."""
 
+FEWEST_GATHERED = 4096
+"""Fewer rows are not gathered."""
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -59,6 +62,8 @@ class PartialStore:
         self._old_batches = 0
         self._left = 0
         """How many rows have left since keys were last looked through."""
+        self._gathered = 0
+        """How many rows there were when they were last gathered."""
         self.fed = 0
         """How many partials were taken in."""
 
@@ -123,6 +128,24 @@ class PartialStore:
         if oldest > min(self._runs.lowest_slot, self._lowest_new):
             self._oldest = oldest if self._oldest is None else max(oldest, self._oldest)
             self._old_batches = len(self._new)
+
+    def gather(self, oldest: int, *, at_once: bool = False) -> None:
+        """Hold the rows before the slot `oldest` as one for each key and shard, once they are much more than that.
+
+        They go to the last fragment before it. Cost: O(rows), each time when there are twice as many as then.
+        """
+        if not at_once and self._runs.live_rows + self._new_rows < max(FEWEST_GATHERED, 2 * self._gathered):
+            return
+        self._settle()
+        before = int(self.tree.cuts.starts(np.array([oldest - 1]))[0])
+        self._runs.gather(oldest, before, self.tables.no_rows)
+        self._gathered = self._runs.live_rows
+
+    def numbers_at(self, columns: list[pa.Array]) -> Ints:
+        """The numbers here of some groups, rising; groups that are not here have none."""
+        self._settle()
+        numbers = self.tables.keys.find(columns, len(columns[0])) if columns else np.zeros(1, np.int64)
+        return np.unique(numbers[numbers >= 0])
 
     def rows_of(self, predicate: int | None) -> PredicateRows:
         """The rows in runs that pass a predicate."""

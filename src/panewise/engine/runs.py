@@ -109,6 +109,12 @@ class Runs:
         self._runs = [PackedRows(run.unpacked(rows))] if len(rows) else []
         return len(run) - len(rows)
 
+    def gather(self, oldest: int, before: int, empty: Rows) -> None:
+        """Give the rows before a slot one slot, and hold one of each key and shard there. Cost: O(rows)."""
+        rows = self.as_one(empty).unpacked()
+        rows.slots = np.where(rows.slots < oldest, before, rows.slots)
+        self._runs = [PackedRows(rows.merged(self._components))] if len(rows) else []
+
     def replace(self, replaced: Callable[[PackedRows], PackedRows]) -> None:
         """Hold other runs with the same rows, such as runs whose arrays are shared with other processes."""
         self._runs = [replaced(run) for run in self._runs]

@@ -3,6 +3,8 @@
 A fragment is no longer than the smallest gap, so its events of one group lie in one session. A session is a run of a
 group's rows that lie near each other: a range of rows, folded as the ranges of other windows are. The sessions of a
 larger gap are unions of those of a smaller one, so rows are walked over once, and then runs instead of rows.
+
+Windows from one event to another are ranges of rows too. Their fragments are single times.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ from typing import Self
 import numpy as np
 
 from panewise.aggregates.components import Component, Kind
-from panewise.arrays import Ints
+from panewise.arrays import Bools, Ints
 from panewise.engine.answers import Groups
 from panewise.engine.closed_windows import Fold, View
-from panewise.kernels.sessions import closed_sessions, join_near
+from panewise.kernels.sessions import closed_punctuated, closed_sessions, join_near
 from panewise.planning.trees import StreamPlan
-from panewise.windows import SessionWindow, Window
+from panewise.windows import PunctuationWindow, SessionWindow, Window
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -99,3 +101,20 @@ class SessionRows:
         _, _, lasts, begins = self.near(gap_us)
         lengths = np.diff(begins, append=len(self._firsts))
         return np.flatnonzero(np.repeat(lasts + gap_us >= closed_us, lengths))
+
+
+def punctuated(
+    view: View,
+    opens: Bools,
+    closes: Bools,
+    window: PunctuationWindow,
+    ending_us: tuple[int, int],
+    plan: StreamPlan,
+    groups: Groups,
+) -> SessionFold:
+    """The windows from one event to another that close after a time, up to another; the rows that open and close."""
+    found = np.empty((7, len(opens)), np.int64)
+    count = closed_punctuated(view.keys, view.slots, opens, closes, window.max_us, *ending_us, found)
+    keys, instances, low, high, starts, ends, known_from = found[:, :count]
+    fold = SessionFold(view, keys, instances, low, high, plan, groups)
+    return replace(fold, starts_us=starts, ends_us=ends, known_from_us=known_from)

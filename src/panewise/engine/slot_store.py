@@ -13,6 +13,7 @@ row is combined a constant number of times.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -26,18 +27,21 @@ from panewise.engine.moved_windows import Instances, MovedWindows
 from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, RowReading, can_nest
 from panewise.engine.partial_store import PartialStore
 from panewise.engine.rows import Rows
-from panewise.engine.sessions import SessionRows
+from panewise.engine.sessions import SessionRows, punctuated
 from panewise.engine.several_windows import SeveralWindows
 from panewise.kernels.instances import closed_instances, listed_instances
 from panewise.planning.memory import FEWEST_KEPT
 from panewise.planning.trees import StreamPlan, Tree
-from panewise.windows import SessionWindow, TimeWindow, Window
+from panewise.windows import PunctuationWindow, SessionWindow, TimeWindow, Window
 from panewise.windows.clock import END_OF_STREAM, FIRST_US
 from panewise.windows.instances import ends_of, instances_closed, last_ending, last_starting, starts_of
-from panewise.windows.slots import lengths_in_slots
+from panewise.windows.slots import lengths_in_slots, lengths_of
 
 MOST_EDGES = 4
 """With more edges than this at once, ranges of rows are folded, which visits a row once for all edges."""
+
+MOST_ORDERED = 2**62
+"""Keys and slots are ordered as one number below this."""
 
 Closing = dict[Window, tuple[int, int]]
 """The first and the last instance of each window that ends."""
@@ -105,6 +109,12 @@ class SlotStore(PartialStore):
         if self.tree.session_gap_us:
             yield from self._sessions(asked, closing, after, until, may_pass=may_pass)
             return
+        if self.tree.is_punctuated:
+            yield from self._from_event_to_event(asked, closing, after, until, may_pass=may_pass)
+            return
+        if self.tree.is_unbounded:
+            yield from self._since_the_start(asked, closing, may_pass=may_pass)
+            return
         self._moved.forget(asked)
         edges = self._edges(closing) if keys is None else None
         reading = RowReading()
@@ -149,6 +159,64 @@ class SlotStore(PartialStore):
                 self._has_ended_sessions = True
                 self._folded += len(fold)
                 start = int(fold.starts_us.max())
+                self.last_start = start if self.last_start is None else max(start, self.last_start)
+                queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
+                yield from (ClosedWindows(planned, fold) for planned in queries)
+
+    def _from_event_to_event(
+        self, asked: Asked, closing: Closing, after: int | None, until: int | None, *, may_pass: bool
+    ) -> Iterator[ClosedWindows]:
+        """The windows that events open and close, of each query, that close in (after, until]."""
+        after_us, until_us = FIRST_US if after is None else after, END_OF_STREAM if until is None else until
+        rows = self._runs.as_one(self.tables.no_rows)
+        shards = rows.place_shards[rows.places]
+        for predicate, windows in asked.by_predicate.items():
+            holds, view = self.tables.holds(predicate), self._view(predicate)
+            passing = shards if holds is None else shards[holds[shards]]
+            for window in (one for one in windows if one in closing):
+                assert isinstance(window, PunctuationWindow)
+                planned = next(one for one in self.tree.queries if one.query.window == window)
+                opens, closes = self.tables.holds(planned.opens), self.tables.holds(planned.closes)
+                assert opens is not None
+                assert closes is not None
+                ending = after_us, until_us
+                fold = punctuated(view, opens[passing], closes[passing], window, ending, self.plan, self.tables.groups)
+                if fold.is_empty:
+                    continue
+                self._folded += len(fold)
+                start = int(fold.starts_us.max())
+                self.last_start = start if self.last_start is None else max(start, self.last_start)
+                queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
+                yield from (ClosedWindows(planned, fold) for planned in queries)
+
+    def _since_the_start(self, asked: Asked, closing: Closing, *, may_pass: bool) -> Iterator[ClosedWindows]:
+        """The windows from the start of each query, of the groups that have events in the slide that ends.
+
+        Cost: O(log rows) for each of these groups and run, and their rows.
+        """
+        unit = self.tree.granularity
+        lowest = self._runs.lowest_slot
+        for predicate, windows in asked.by_predicate.items():
+            source = self.rows_of(predicate)
+            for window in (one for one in windows if one in closing):
+                assert isinstance(window, TimeWindow)
+                first, last = closing[window]
+                end = ends_of(window, last) // unit
+                keys = np.unique(source.between(ends_of(window, first - 1) // unit, end).keys).astype(np.int64)
+                if not len(keys):
+                    continue
+                if (end - lowest) * len(keys) < MOST_ORDERED:
+                    view = source.of_keys(keys, lowest, end, self.tree.components, self.tables.no_rows)
+                else:
+                    view = self._view(predicate)
+                # A slide by itself has the groups; all rows before it belong to them too.
+                slide = replace(window, left_us=lengths_of(window)[1], grows=False)
+                owner, instances, _, high = self._found(view, slide, first, last)
+                fold = Fold(view, view.keys[owner], instances, owner, high, self.plan, self.tables.groups)
+                if fold.is_empty:
+                    continue
+                self._folded += int((high - owner).sum())
+                start = ends_of(window, fold.last_instance - 1)
                 self.last_start = start if self.last_start is None else max(start, self.last_start)
                 queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
                 yield from (ClosedWindows(planned, fold) for planned in queries)
@@ -280,8 +348,8 @@ class SlotStore(PartialStore):
         first, end = min(start for start, _ in covered), max(end for _, end in covered)
         return self.rows_of(predicate).of_keys(keys, first, end, self.tree.components, self.tables.no_rows)
 
-    def _fold(self, view: View, window: Window, first: int, last: int) -> Folded:
-        """The instances first .. last of a window, each with its range of the view's rows."""
+    def _found(self, view: View, window: Window, first: int, last: int) -> Ints:
+        """The instances first .. last of a window, as the kernels list them."""
         # Enough room in most cases: one instance a key when few close, one a row when many do.
         room = min(len(view.slots), (len(view.segments) - 1) * (last - first + 1))
         found = np.empty((4, room), np.int64)
@@ -289,16 +357,20 @@ class SlotStore(PartialStore):
         if count > room:
             found = np.empty((4, count), np.int64)
             self._find_instances(view, window, first, last, found)
-        owner, instances, low, high = found[:, :count]
-        if count:
+        return found[:, :count]
+
+    def _fold(self, view: View, window: Window, first: int, last: int) -> Folded:
+        """The instances first .. last of a window, each with its range of the view's rows."""
+        owner, instances, low, high = self._found(view, window, first, last)
+        if len(owner):
             # Ranges of one key overlap: two stacks visit each row once, and each instance once more.
             behind = np.append(low[0], high[:-1])
-            self._folded += int((high - np.maximum(low, behind)).sum()) + count
+            self._folded += int((high - np.maximum(low, behind)).sum()) + len(owner)
         groups = self.tables.groups
         return RepeatedFold.of(Fold(view, view.keys[owner], instances, low, high, self.plan, groups))
 
     def _find_instances(self, view: View, window: Window, first: int, last: int, found: Ints) -> int:
-        """The instances that cover rows, as the kernels list them."""
+        """List the instances that cover rows; returns how many there are."""
         unit = self.tree.granularity
         if isinstance(window, TimeWindow) and window.zone is not None:
             # No two days of a zone need to be equally long. They are few, so their bounds are listed.

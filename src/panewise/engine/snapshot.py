@@ -160,6 +160,7 @@ def _keep(tables: list[pa.Table], table: pa.Table) -> int:
 
 def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, Any]:
     row_times, row_times_from = state.row_times
+    totals = state.totals.describe()
     return {
         "rate": state.prices.rate,
         "groups": dict(state.prices.groups),
@@ -172,6 +173,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "replans": state.replans,
         "replanned_us": state.replanned_us,
         "changes_unchecked": state.changes_unchecked,
+        "known_cost": state.known_cost,
         "has_changed": state.has_changed,
         "watermark_us": state.watermark_us,
         "marked_us": state.marked_us,
@@ -187,6 +189,8 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "overflown": state.overflows.counts,
         "row_times": _keep(tables, pa.table({"time": row_times})),
         "row_times_from": row_times_from,
+        "totals": {name: _keep(tables, pa.Table.from_batches([partials])) for name, partials in totals.items()},
+        "totals_newest_us": state.totals.newest_us,
         "on_demand": [print_query(query) for query in state.on_demand.values()],
         "substreams": [reports.describe(lambda table: _keep(tables, table)) for reports in state.substreams],
         "since_us": state.since_us,
@@ -245,6 +249,7 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
     state = StreamState(stream, [], prices)
     state.replans, state.replanned_us = description.get("replans", 0), description.get("replanned_us")
     state.changes_unchecked = description.get("changes_unchecked", 0)
+    state.known_cost = description.get("known_cost")
     state.has_changed = description.get("has_changed", False)
     state.learned_at = description.get("learned_at", 0)
     for name in (
@@ -285,6 +290,8 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
             _events=tables[part["events"]],
             final_held=part["final_held"],
         )
+        totals = {name: tables[place] for name, place in description.get("totals", {}).items()}
+        state.totals.restore(state.on_demand, state.since_us, totals, description.get("totals_newest_us"))
         for query in state.on_demand.values():
             state.follow_within(query)
             state.build_structures(query)

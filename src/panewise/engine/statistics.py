@@ -43,6 +43,7 @@ def stream_statistics(state: StreamState) -> dict[str, Any]:
         "within": dict(state.within.statistics),
         "bytes": sum(tree["bytes"] for tree in trees)
         + sum(one.nbytes for one in state.substreams)
+        + state.totals.nbytes
         + (0 if state.log is None else state.log.events.nbytes),
     }
 

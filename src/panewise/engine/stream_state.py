@@ -19,31 +19,27 @@ from panewise.engine.cuts import cuts_of
 from panewise.engine.event_log import EventLog, Retention, one_batch
 from panewise.engine.families import Family, families_of
 from panewise.engine.generation import Generation, TreeState, decided, time_answers
-from panewise.engine.lookup import lookup_answers, lookup_arrays
+from panewise.engine.lookup import arrays_of, lookup_answers, lookup_arrays
 from panewise.engine.on_demand.kernel_answers import Arrays
 from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.on_demand.shared_structures import EventStructures, Keys
 from panewise.engine.overflows import Overflows, found_in
+from panewise.engine.running_totals import RunningTotals
 from panewise.engine.substream_reports import SubstreamReports, partition_of
 from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.engine.within import TimeGrams
 from panewise.errors import ArgumentError, PanewiseError, WatermarkError
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
-from panewise.planning.drift import FEW_QUERIES, is_beyond, is_due
+from panewise.planning.drift import FEW_QUERIES, MOST_GENERATIONS, is_beyond, is_due, is_worth_a_look
 from panewise.planning.having import plan_having
 from panewise.planning.memory import too_many_answers
 from panewise.planning.optimize import plan_stream
 from panewise.planning.structure_choice import Rates, choose_structure, within_plan
 from panewise.planning.trees import Clock
-from panewise.windows import RowWindow, Window, reports_by_substream
+from panewise.windows import RowWindow, Window, is_unbounded, reports_by_substream
 from panewise.windows.clock import END_OF_STREAM, show_time
 from panewise.windows.instances import oldest_slot_needed
-
-FIRST_LOOK = 100_000
-"""After so many events, plans follow the rate and the groups that were seen."""
-MOST_GENERATIONS = 4
-"""With more generations than this, all queries are planned together again."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +88,12 @@ class StreamState:
         self.changes: Changes | None = None
         """The last answers of sliding queries, once somebody asked for changes."""
         self.within = TimeGrams(stream)
+        self.totals = RunningTotals(stream)
         self.structures = EventStructures(stream)
         self.changes_unchecked = 0
         """How many sliding queries came and went since the plan was compared with a fresh one."""
+        self.known_cost: float | None = None
+        """What a fresh plan cost at that comparison, or the plan before the first change."""
         self.has_changed = False
         """Whether sliding queries came or went after the start."""
         self.replans = 0
@@ -332,6 +331,10 @@ class StreamState:
         assert self.log is not None
         at_us = self.now_us if at_us is None else at_us
         since_us = self.since_us[query.name]
+        if query.name in self.totals:
+            answers = self.totals.lookup(query, self.log, at_us, keys)
+            self.overflows.add(query, answers.overflows)
+            return answers
         answers = lookup_answers(self.stream, query, self.log, at_us, since_us, self.within, self.structures, keys)
         self.overflows.add(query, answers.overflows)
         return answers
@@ -341,6 +344,8 @@ class StreamState:
         assert self.log is not None
         at_us = self.now_us if at_us is None else at_us
         since_us = self.since_us[query.name]
+        if query.name in self.totals:
+            return arrays_of(self.lookup(query, at_us, keys), keys)
         arrays, overflows = lookup_arrays(
             self.stream, query, self.log, at_us, since_us, self.within, self.structures, keys
         )
@@ -350,6 +355,10 @@ class StreamState:
     def lookup_at(self, query: Query, times_us: Ints, keys: Keys) -> Arrays:
         """The answers of some groups, each at its own time, as arrays that are masked where there is no answer."""
         assert self.log is not None
+        if query.name in self.totals:
+            arrays, overflows = self.totals.lookup_at(query, self.log, times_us, keys)
+            self.overflows.add(query, overflows)
+            return arrays
         since_us, events = self.since_us[query.name], self.log.events
         if len(times_us):
             # The earliest one needs the oldest events.
@@ -407,6 +416,7 @@ class StreamState:
         if self.on_demand.pop(name, None) is not None:
             del self.since_us[name]
             self.within.remove(name)
+            self.totals.remove(name)
             self.structures.remove(name)
         elif (home := self._home_of(name)) is not None:
             home.remove(name)
@@ -436,7 +446,14 @@ class StreamState:
     def _active(self) -> list[Query]:
         return [state.queries[name].query for g in self.generations for name, state in g.active.items()]
 
+    @property
+    def _movable(self) -> list[Query]:
+        """The queries that another generation can take over: what goes back to the start stays where it is."""
+        return [query for query in self._active if not is_unbounded(query.window)]
+
     def _note_change(self) -> None:
+        if self.known_cost is None and self.generations:
+            self.known_cost = self.cost
         self.changes_unchecked += 1
         self.has_changed = True
 
@@ -450,28 +467,32 @@ class StreamState:
 
         A plan of many queries is compared with a fresh one after a share of them has changed.
         """
-        is_due_now = is_due(self.prices, self.changes_unchecked, len(self.reports_after_us))
-        if not is_due_now or any(generation.waits for generation in self.generations):
+        if not self.changes_unchecked or any(generation.waits for generation in self.generations):
             return
-        self.changes_unchecked = 0
-        if is_beyond(self.prices, self.cost, self.fresh_cost):
+        cost = self.cost
+        if is_due(self.prices, self.changes_unchecked, len(self.reports_after_us), cost, self.known_cost):
+            self._compare(cost)
+
+    def _compare(self, cost: float) -> None:
+        self.changes_unchecked, self.known_cost = 0, self.fresh_cost
+        fresh, movable = self.known_cost, self._movable
+        if not self._is_unused and len(movable) < len(self._active):
+            # What stays where it is costs the same in both plans.
+            cost = sum(generation.movable_cost for generation in self.generations)
+            fresh = self.prices.stream(plan_stream(self.stream, movable, self.prices))
+        if is_beyond(self.prices, cost, fresh):
             self._plan_anew()
 
     def learn(self) -> None:
-        """Plan with the rate and the groups that were seen, and anew if the plan is then beyond the tolerance.
-
-        Each time that the events have doubled, from `FIRST_LOOK` events on: guesses are good enough for fewer.
-        """
-        if self.accepted < max(FIRST_LOOK, 2 * self.learned_at) or any(one.waits for one in self.generations):
+        """Plan with the rate and the groups that were seen, and anew if the plan is then beyond the tolerance."""
+        if not is_worth_a_look(self.accepted, self.learned_at) or any(one.waits for one in self.generations):
             return
         self.learned_at = self.accepted
         self.prices = self._observed()
         for generation in self.generations:
             generation.prices = self.prices
-        if self.prices.tolerance == inf or not self.reports_after_us:
-            return
-        if is_beyond(self.prices, self.cost, self.fresh_cost):
-            self._plan_anew()
+        if self.prices.tolerance != inf and self.reports_after_us:
+            self._compare(self.cost)
 
     @property
     def seen_rate(self) -> float | None:
@@ -495,7 +516,8 @@ class StreamState:
     def _plan_anew(self) -> None:
         """Open a generation for all queries; it takes over each once it has seen what the next windows cover."""
         is_unused = self._is_unused
-        fresh = Generation(self.stream, self._active, self._held_from_now(), self.prices, waits=not is_unused)
+        queries = self._active if is_unused else self._movable
+        fresh = Generation(self.stream, queries, self._held_from_now(), self.prices, waits=not is_unused)
         self.generations = [fresh] if is_unused else [*self.generations, fresh]
         self.replans += 1
         self.replanned_us = self.now_us
@@ -541,6 +563,8 @@ class StreamState:
         assert self.log is not None
         self.on_demand[query.name] = query
         self.since_us[query.name] = self.log.complete_from_us
+        if is_unbounded(query.window):
+            self.totals.add(query, self.log.complete_from_us, self.log)
         self.follow_within(query)
         self.build_structures(query)
 
@@ -587,6 +611,7 @@ class StreamState:
         first = self.log.final_count
         fresh = self.log.advance(watermark_us)
         self.within.append(fresh, first, self.log)
+        self.totals.append(fresh)
         self.structures.append(self.log)
         for reports in self.substreams:
             reports.take(fresh)
@@ -639,7 +664,8 @@ class StreamState:
                     old.remove(name)
                     state.activate(name, exact_from)
         self.generations = [generation for generation in self.generations if not generation.is_empty]
-        if len(self.generations) > MOST_GENERATIONS and not any(generation.waits for generation in self.generations):
+        movable = [generation for generation in self.generations if generation.is_movable]
+        if len(movable) > MOST_GENERATIONS and not any(generation.waits for generation in movable):
             self._plan_anew()
         self.check_plan()
 

@@ -1,4 +1,4 @@
-"""Sessions: which stretches of a key's rows lie near each other, and which of them close.
+"""Sessions, and windows from one event to another: which stretches of a key's rows belong together, and which close.
 
 Rows are sorted by (key, time). Each has the times of its first and its last event; several rows may be of one stretch
 of time. Rows within one run are near each other: each begins at most a gap after the last event before it.
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from numba import njit
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)
@@ -79,3 +80,71 @@ def closed_sessions(
                 found += 1
             begin = end
     return found
+
+
+@njit(cache=True, nogil=True)
+def closed_punctuated(
+    keys: Ints, times: Ints, opens: Bools, closes: Bools, longest: int, after: int, until: int, out: Ints
+) -> int:
+    """List the windows from one event to another that close in (after, until], in O(rows).
+
+    Rows are sorted by (key, time); those of one time count as one event, which opens or closes if one of them does. Of
+    each window, `out` gets the key, the instant at which it closes, its first row, the row after its last, where it
+    starts and ends, and from when on events must be known. Returns their number.
+    """
+    found = 0
+    row = 0
+    count = len(keys)
+    while row < count:
+        key = keys[row]
+        is_open, has_opened = False, False
+        start, first, last_opening = 0, 0, 0
+        while row < count and keys[row] == key:
+            time = times[row]
+            begin = row
+            is_opening, is_closing = False, False
+            while row < count and keys[row] == key and times[row] == time:
+                is_opening |= opens[row]
+                is_closing |= closes[row]
+                row += 1
+            if is_open:
+                closing, end, behind = 0, 0, begin
+                if time >= start + longest:
+                    closing = start + longest
+                    end = closing
+                elif is_closing:
+                    closing = time + 1
+                    # What opens the next window belongs to that one.
+                    end = time if is_opening else closing
+                    behind = begin if is_opening else row
+                if closing:
+                    is_open = False
+                    if after < closing <= until:
+                        _put_window(out, found, key, closing, first, behind, start, end, start - longest)
+                        found += 1
+            if is_closing:
+                has_opened = False
+            if is_opening:
+                if not is_open and (not has_opened or time - last_opening >= longest):
+                    is_open = True
+                    start, first = time, begin
+                has_opened = True
+                last_opening = time
+        if is_open and after < start + longest <= until:
+            end = start + longest
+            _put_window(out, found, key, end, first, row, start, end, start - longest)
+            found += 1
+    return found
+
+
+@njit(inline="always")
+def _put_window(
+    out: Ints, place: int, key: int, closing: int, first: int, behind: int, start: int, end: int, known_from: int
+) -> None:
+    out[0, place] = key
+    out[1, place] = closing
+    out[2, place] = first
+    out[3, place] = behind
+    out[4, place] = start
+    out[5, place] = end
+    out[6, place] = known_from

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
+from typing import cast
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.types import Type
@@ -32,7 +33,7 @@ from panewise.language.top_k import check_length, written_out
 from panewise.language.typecheck import expect_condition, type_of, unknown_attribute, written
 from panewise.language.words import STRUCTURES, TIMEGRAM
 from panewise.language.workload import Workload
-from panewise.windows import SessionWindow
+from panewise.windows import PunctuationWindow, SessionWindow, is_unbounded
 
 
 def bind(statements: Iterable[Statement], text: str, onto: Workload | None = None) -> Workload:
@@ -192,6 +193,9 @@ def _bind_using(statement: CreateQuery) -> str | None:
     if statement.source.window.window.is_sliding:
         hint = "leave out USING, or SLIDE"
         raise PlacedError("USING a structure is for queries without SLIDE", statement.using.span, hint)
+    if is_unbounded(statement.source.window.window):
+        hint = "leave out USING: one row for each group holds everything since the start, whatever the structure"
+        raise PlacedError("USING a structure is for windows with a beginning", statement.using.span, hint)
     if name.text.lower() == TIMEGRAM and statement.within is None:
         raise PlacedError(
             "a TimeGram answers with intervals", name.span, "say how wide: add WITHIN 5 PERCENT before USING"
@@ -237,6 +241,17 @@ def _check_window(statement: CreateQuery, stream: Stream, group_by: tuple[str, .
         hint = "a late event could join sessions that were reported: declare a stream without it for this query"
         message = f"{shortened(stream.name)} has ON LATE CORRECT, and sessions are not corrected"
         raise PlacedError(message, clause.durations[0].span, hint)
+    if is_unbounded(clause.window) and clause.window.is_sliding and stream.correct_us:
+        hint = "a late event would change all answers after it: declare a stream without it for this query"
+        message = f"{shortened(stream.name)} has ON LATE CORRECT, and what goes back to the start is not corrected"
+        raise PlacedError(message, clause.durations[0].span, hint)
+    if isinstance(clause.window, PunctuationWindow):
+        check_where(cast("Expression", clause.window.opens), stream, "FROM WHEN")
+        check_where(cast("Expression", clause.window.closes), stream, "UNTIL WHEN")
+        if stream.correct_us:
+            hint = "a late event could open or close a window that was reported: declare a stream without it"
+            message = f"{shortened(stream.name)} has ON LATE CORRECT, and windows that events close are not corrected"
+            raise PlacedError(message, statement.name.span, hint)
     refuse_duplicates(clause.partition_by, "PARTITION BY attribute")
     for name in clause.partition_by:
         type_of(Attribute(name.text, span=name.span), stream.attributes)

@@ -69,12 +69,14 @@ from panewise.language.statements import (
 from panewise.language.window_clauses import (
     cumulate,
     partition_window,
+    punctuation_window,
     range_between,
     range_window,
     rows_between,
     rows_window,
     session_window,
     slide_alone,
+    unbounded,
 )
 from panewise.language.words import TYPE_HINTS, TYPES
 from panewise.windows.clock import UNITS
@@ -306,6 +308,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def cumulate(self, parts: list[Any]) -> WindowClause:
         return cumulate(*parts[1:])
 
+    def unbounded(self, parts: list[Any]) -> WindowClause:
+        _, slide, offset = parts
+        return unbounded(slide, offset)
+
     def range_between(self, parts: list[Any]) -> WindowClause:
         return range_between(*parts[1:])
 
@@ -318,6 +324,10 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def session_window(self, parts: list[Any]) -> WindowClause:
         word, gap, longest = parts
         return session_window(gap, longest, span_of(word))
+
+    def punctuation_window(self, parts: list[Any]) -> WindowClause:
+        word, opens, closes, longest = parts
+        return punctuation_window(opens, closes, longest, span_of(word))
 
     def partition_window(self, parts: list[Any]) -> WindowClause:
         _, names, clause = parts

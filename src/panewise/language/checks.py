@@ -32,13 +32,13 @@ def check_granularity(clause: WindowClause, stream: Stream) -> None:
             raise PlacedError(message, duration.span, f"use a multiple of {declared}, or declare a finer GRANULARITY")
 
 
-def check_where(where: Expression, stream: Stream) -> None:
-    """Refuse a WHERE that is not a condition on single events."""
+def check_where(where: Expression, stream: Stream, clause: str = "WHERE") -> None:
+    """Refuse a WHERE, or another clause like it, that is not a condition on single events."""
     calls = aggregates_of(where)
     if calls:
-        hint = "WHERE sees single events; put conditions on aggregates into HAVING"
-        raise PlacedError("WHERE cannot use an aggregate", calls[0].span, hint)
-    expect_condition(where, stream.attributes, "WHERE")
+        hint = f"{clause} sees single events; put conditions on aggregates into HAVING"
+        raise PlacedError(f"{clause} cannot use an aggregate", calls[0].span, hint)
+    expect_condition(where, stream.attributes, clause)
 
 
 def refuse_duplicates(names: Sequence[Name], what: str) -> None:

@@ -27,13 +27,14 @@ _HINTS = {
     "SLIDING": _WINDOWS,
     "CUMULATE": "a window stands in brackets behind its stream: s [CUMULATE 1 DAY SLIDE 1 HOUR]",
     "SESSION": "a window stands in brackets behind its stream: s [SESSION GAP 30 MINUTES MAX 1 DAY]",
+    "UNBOUNDED": "everything since the start is s [UNBOUNDED], or s [UNBOUNDED SLIDE 1 HOUR] to be reported",
     "OVER": "OVER stands behind an aggregate: SUM(x) OVER [RANGE 1 HOUR], in a query FROM s SLIDE 5 MINUTES",
     "LIMIT": f"LIMIT is for ORDER BY over rows; {NO_ORDER}",
     "FOR": "write the delay alone: WATERMARK 5 SECONDS",
     "IF": _CASE,
 }
 """By the word that cannot be read."""
-_LEADING = ("CASE", "CUMULATE", "HOP", "IF", "OVER", "SESSION", "TUMBLE")
+_LEADING = ("CASE", "CUMULATE", "HOP", "IF", "OVER", "SESSION", "TUMBLE", "UNBOUNDED")
 """Words that can be read as names, so that only what follows them cannot."""
 
 _LAST_WORD = re.compile(r"(\w+)\s*$")

@@ -24,7 +24,7 @@ from panewise.language.expressions import (
 from panewise.language.scalars import SCALARS, SYNONYMS, scalar_call
 from panewise.language.source import PlacedError, hint_for, joined, shortened
 from panewise.language.statements import WindowClause
-from panewise.windows import TimeWindow
+from panewise.windows import TimeWindow, is_unbounded
 
 # The aggregate with forms of its own, COUNT(*) and COUNT(DISTINCT x), and what these are in the catalogue.
 COUNT, COUNT_ALL, COUNT_DISTINCT = "COUNT", "COUNT_ALL", "COUNT_DISTINCT"
@@ -174,6 +174,9 @@ def over(call: AggregateCall | RowCall | ScalarCall, clause: WindowClause, end: 
         hint = "OVER stands behind an aggregate: SUM(x) OVER [RANGE 1 HOUR]"
         raise PlacedError(f"{call.function} {what}, and cannot take OVER", call.span, hint)
     window, span = clause.window, joined(call.span, end)
+    if is_unbounded(window):
+        hint = "put it into a query of its own: FROM s [UNBOUNDED SLIDE 5 MINUTES]; both report at the same times"
+        raise PlacedError("OVER takes a RANGE, and not what goes back to the start", span, hint)
     if not isinstance(window, TimeWindow) or window.is_sliding or window.right_us:
         hint = "write OVER [RANGE 1 HOUR], and the slide once, behind the stream: FROM s SLIDE 5 MINUTES"
         raise PlacedError("OVER takes a plain range of time", span, hint)

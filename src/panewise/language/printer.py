@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import cast
 
 from panewise.aggregates.catalogue import CATALOGUE, Parameter, Partner
 from panewise.aggregates.types import Type
@@ -53,7 +54,7 @@ from panewise.language.row_queries import (
     ValueQuery,
 )
 from panewise.language.words import RESERVED
-from panewise.windows import SessionWindow, TimeWindow, Window
+from panewise.windows import PunctuationWindow, SessionWindow, TimeWindow, Window
 
 # How tightly a form binds; an operand that binds less tightly than its place asks for gets parentheses.
 _OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(1, 9)
@@ -204,6 +205,9 @@ def print_window(window: Window) -> str:
     """A window with its brackets."""
     if isinstance(window, SessionWindow):
         return f"[SESSION GAP {print_duration(window.gap_us)} MAX {print_duration(window.max_us)}]"
+    if isinstance(window, PunctuationWindow):
+        opens, closes = (print_expression(cast("Expression", one)) for one in (window.opens, window.closes))
+        return f"[FROM WHEN {opens} UNTIL WHEN {closes} MAX {print_duration(window.max_us)}]"
     behind = ""
     if isinstance(window, TimeWindow):
         left, right = print_duration(window.left_us), print_duration(window.right_us)
@@ -213,6 +217,8 @@ def print_window(window: Window) -> str:
             behind += f" OFFSET {print_duration(window.offset_us)}"
         if window.zone is not None:
             behind += f" ALIGN TO TIME ZONE {_print_string(window.zone)}"
+        if window.is_unbounded:
+            return f"[UNBOUNDED{'' if slide is None else f' SLIDE {slide}{behind}'}]"
         is_historical = window.right_us > 0
     else:
         left, right = str(window.left), str(window.right)

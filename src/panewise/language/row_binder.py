@@ -49,7 +49,7 @@ from panewise.language.source import PlacedError, hint_for, shortened
 from panewise.language.statements import Counted, CreateQuery, EvaluateClause, Item, Source, UsingClause, WindowClause
 from panewise.language.typecheck import expect_condition, type_of
 from panewise.language.words import INDEXES, RINGS, STORAGES
-from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window
+from panewise.windows import RowWindow, TimeWindow, Window, follows_events, is_unbounded
 from panewise.windows.slots import lengths_of
 
 _Width = int | float | tuple[int | float, ...]
@@ -229,8 +229,11 @@ def _sliding(source: Source, stream: Stream, what: str) -> Window:
         raise PlacedError(f"{what} needs a window with a RANGE", clause.durations[0].span, _SLIDING_HINT)
     if not window.is_sliding:
         raise PlacedError(f"{what} needs a window that slides", source.stream.span, _SLIDING_HINT)
-    if isinstance(window, SessionWindow):
-        raise PlacedError(f"{what} needs a window of a fixed length", clause.durations[0].span, _SLIDING_HINT)
+    if follows_events(window):
+        place = clause.durations[0].span if clause.durations else source.stream.span
+        raise PlacedError(f"{what} needs a window of a fixed length", place, _SLIDING_HINT)
+    if is_unbounded(window):
+        raise PlacedError(f"{what} needs a window of a fixed length", source.stream.span, _SLIDING_HINT)
     if isinstance(window, RowWindow) and window.partition_by:
         hint = "leave out PARTITION BY, or use a RANGE; windows of each group's own rows are for aggregates"
         raise PlacedError(f"{what} needs one window for all groups", source.stream.span, hint)
@@ -255,7 +258,8 @@ def refuse_alias(source: Source) -> None:
 def _expect_suffix(window: Window, span: Span, what: str) -> None:
     """Refuse windows that slide, that end before now, or that count the rows of substreams."""
     ends_now = (window.right if isinstance(window, RowWindow) else window.right_us) == 0
-    if window.is_sliding or not ends_now or (isinstance(window, RowWindow) and window.partition_by):
+    by_key = isinstance(window, RowWindow) and bool(window.partition_by)
+    if window.is_sliding or not ends_now or is_unbounded(window) or by_key:
         raise PlacedError(f"{what} needs a plain window", span, "[RANGE 1 HOUR] or [ROWS 1000]")
 
 

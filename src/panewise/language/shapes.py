@@ -208,7 +208,7 @@ class _Gaps:
         clause, window = statement.source.window, query.window
         if clause is None or not isinstance(window, TimeWindow) or query.has_own_windows:
             return ()
-        if window != TimeWindow(window.left_us, slide_us=window.slide_us):
+        if window.is_unbounded or window != TimeWindow(window.left_us, slide_us=window.slide_us):
             # What is more than RANGE and SLIDE is checked together with them.
             return ()
         found = [self._length(duration) for duration in clause.durations]

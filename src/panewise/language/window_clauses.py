@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from panewise.language.expressions import Span
+from panewise.language.expressions import Expression, Span
 from panewise.language.literals import MOST_ROWS, print_duration
 from panewise.language.source import PlacedError, hint_for, shortened
 from panewise.language.statements import Duration, Name, WindowClause
-from panewise.windows import RowWindow, SessionWindow, TimeWindow, zones
-from panewise.windows.window import DAY_US
+from panewise.windows import PunctuationWindow, RowWindow, SessionWindow, TimeWindow, zones
+from panewise.windows.window import DAY_US, UNBOUNDED_US
 
 Count = tuple[int, Span]
 Zone = tuple[str, Span]
@@ -45,6 +45,15 @@ def cumulate(period: Duration, slide: Duration, offset: Duration | None) -> Wind
         raise PlacedError(message, period.span, hint)
     window = TimeWindow(period.us, slide_us=slide.us, offset_us=offset.us if offset else 0, grows=True)
     return WindowClause(window, (period, slide, *_offset(offset, slide)))
+
+
+def unbounded(slide: Duration | None, offset: Duration | None) -> WindowClause:
+    """`UNBOUNDED`, or `UNBOUNDED SLIDE s` with `OFFSET o` if it is given."""
+    if slide is None:
+        return WindowClause(TimeWindow(UNBOUNDED_US))
+    slide = _positive_duration("SLIDE", slide)
+    window = TimeWindow(UNBOUNDED_US, slide_us=slide.us, offset_us=offset.us if offset else 0, grows=True)
+    return WindowClause(window, (slide, *_offset(offset, slide)))
 
 
 def range_between(left: Duration, right: Duration) -> WindowClause:
@@ -91,6 +100,16 @@ def session_window(gap: Duration, longest: Duration | None, span: Span) -> Windo
         message = f"MAX {print_duration(longest.us)} is shorter than the GAP, {print_duration(gap.us)}"
         raise PlacedError(message, longest.span, "a session of one event is already as long as the GAP")
     return WindowClause(SessionWindow(gap.us, longest.us), (gap, longest))
+
+
+def punctuation_window(opens: Expression, closes: Expression, longest: Duration | None, span: Span) -> WindowClause:
+    """`FROM WHEN p UNTIL WHEN q MAX m`; the binder checks the predicates."""
+    if longest is None:
+        hint = "say how long a window may be: FROM WHEN ... UNTIL WHEN ... MAX 1 DAY"
+        raise PlacedError("a window from one event to another needs a MAX: it may never be closed", span, hint)
+    longest = _positive_duration("MAX", longest)
+    # The granularity does not matter: such windows begin and end at any time.
+    return WindowClause(PunctuationWindow(opens, closes, longest.us))
 
 
 def partition_window(names: tuple[Name, ...], clause: WindowClause) -> WindowClause:

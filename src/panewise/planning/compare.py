@@ -58,7 +58,9 @@ def compare(plan: StreamPlan, prices: Prices) -> PlanComparison:
 
 def _own_base(plan: StreamPlan, tree: Tree, base: Base, planned: PlannedQuery) -> Base:
     """The base that a query would have if it were the only one."""
-    granularity = granularity_of([planned.query.window])
+    granularity = granularity_of([planned.query.window]) or base.granularity
+    if tree.is_punctuated:
+        return replace(base, group_by=tree.group_by, predicates=planned.predicates)
     if base.clock is Clock.TIME and plan.stream.granularity_us is not None:
         granularity = gcd(granularity, plan.stream.granularity_us)
     predicates = () if planned.predicate is None else (planned.predicate,)
@@ -101,9 +103,15 @@ class _FoldedTrees:
             )
         if tree.session_gap_us:
             return "; ".join([*parts, "sessions have a tree of their own, which lets go of rows as they close"])
-        others = [other for other, one in enumerate(self.trees) if other != place and not one.session_gap_us][
-            :_MOST_COMPARED
-        ]
+        if tree.is_punctuated:
+            return "; ".join([*parts, "windows that events open and close need each event by itself"])
+        if tree.is_unbounded:
+            return "; ".join([*parts, "what goes back to the start has a tree of its own, of which no row leaves"])
+        others = [
+            other
+            for other, one in enumerate(self.trees)
+            if other != place and not (one.session_gap_us or one.is_unbounded or one.is_punctuated)
+        ][:_MOST_COMPARED]
         losses = {other: self._loss(place, other) - feeding for other in others}
         if losses:
             nearest = min(losses, key=lambda other: losses[other])

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Component, Kind
@@ -24,11 +24,12 @@ from panewise.language.expressions import AggregateCall, Attribute, Expression
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.typecheck import type_of
 from panewise.language.workload import Workload
+from panewise.planning.chains import prices_over
 from panewise.planning.cost import Prices
 from panewise.planning.plan import Plan
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.few_windows import share_few
-from panewise.planning.sharing.names import WEAVE_SHARE
+from panewise.planning.sharing.names import EXHAUSTIVE, WEAVE_SHARE
 from panewise.planning.trees import (
     DEFAULT_RATE,
     Base,
@@ -40,7 +41,15 @@ from panewise.planning.trees import (
     StreamPlan,
     Tree,
 )
-from panewise.windows import RowWindow, SessionWindow, TimeWindow, Window, reports_by_substream
+from panewise.windows import (
+    PunctuationWindow,
+    RowWindow,
+    SessionWindow,
+    TimeWindow,
+    Window,
+    is_unbounded,
+    reports_by_substream,
+)
 from panewise.windows.cuts import Cuts
 from panewise.windows.slots import granularity_of, spans_in_slots, spans_of
 
@@ -91,16 +100,17 @@ def optimize(
     prices = Prices(rate, weights, {} if groups is None else groups, in_bulk, method)
     streams: dict[str, StreamPlan] = {}
     trees = bases = 0
+    over = {name: prices_over(workload, stream, prices) for name, stream in workload.streams.items()}
     for stream in workload.streams.values():
         sliding = [query for query in workload.queries_of(stream.name) if query.window.is_sliding]
         sliding = [query for query in sliding if not reports_by_substream(query.window)]
         if sliding:
-            plan = plan_stream(stream, sliding, prices, first_tree=trees, first_base=bases)
+            plan = plan_stream(stream, sliding, over[stream.name], first_tree=trees, first_base=bases)
             streams[stream.name] = plan
             trees += len(plan.trees)
             bases += len(plan.bases)
     on_demand = tuple(query for query in workload.queries.values() if not query.window.is_sliding)
-    structures = _structure_plans(workload, on_demand, prices)
+    structures = _structure_plans(workload, on_demand, over)
     return Plan(
         streams,
         on_demand,
@@ -111,6 +121,7 @@ def optimize(
         _within_plans(workload, rate),
         structures,
         declared=workload.streams,
+        rates={name: over[name].rate for name in over if workload.streams[name].is_of_answers},
         row_queries=_row_plans(workload, rate),
         in_bulk=in_bulk,
         method=method,
@@ -160,17 +171,19 @@ def _within_plans(workload: Workload, rate: float) -> dict[str, WithinPlan]:
     return {name: plan for name, plan in plans.items() if plan is not None}
 
 
-def _structure_plans(workload: Workload, on_demand: tuple[Query, ...], prices: Prices) -> dict[str, StructurePlan]:
+def _structure_plans(
+    workload: Workload, on_demand: tuple[Query, ...], over: Mapping[str, Prices]
+) -> dict[str, StructurePlan]:
     if not on_demand:
         return {}
     from panewise.planning.structure_choice import Rates, choose_structure
 
-    return {
-        query.name: choose_structure(
-            workload.streams[query.stream], query, Rates.assumed(prices.rate, prices.groups_of(query.group_by))
-        )
-        for query in on_demand
-    }
+    plans = {}
+    for query in on_demand:
+        prices = over[query.stream]
+        rates = Rates.assumed(prices.rate, prices.groups_of(query.group_by))
+        plans[query.name] = choose_structure(workload.streams[query.stream], query, rates)
+    return plans
 
 
 def _row_plans(workload: Workload, rate: float) -> tuple[RowPlan, ...]:
@@ -195,16 +208,23 @@ def plan_stream(
     prices = prices or Prices()
     columns = _Columns(stream)
     families: dict[tuple[Clock, tuple[str, ...]], _AlikeQueries] = {}
+    punctuated: dict[tuple[str, ...], _AlikeQueries] = {}
     for query in queries:
         clock = _clock(query)
         # GROUP BY a, b and GROUP BY b, a have the same groups.
         group_by = tuple(sorted(query.group_by))
-        family = families.setdefault((clock, group_by), _AlikeQueries(clock, group_by, []))
+        if _is_punctuated(query.window):
+            family = punctuated.setdefault(group_by, _AlikeQueries(clock, group_by, []))
+        else:
+            family = families.setdefault((clock, group_by), _AlikeQueries(clock, group_by, []))
         family.queries.append(columns.plan(query))
     if shape is None:
         united = _united(families, prices, columns.input_types, {c: _granularity(stream, c, queries) for c in Clock})
     else:
-        united = [[families[Clock(clock), group_by] for group_by in groupings] for clock, groupings in shape.bases]
+        shared = shape.bases[: len(shape.bases) - len(punctuated)]
+        united = [[families[Clock(clock), group_by] for group_by in groupings] for clock, groupings in shared]
+    # Bases of single events come last, one for each grouping.
+    united += [[family] for family in punctuated.values()]
     bases: list[Base] = []
     trees: list[Tree] = []
     for members in united:
@@ -213,7 +233,8 @@ def plan_stream(
         base = Base(
             number=first_base + len(bases),
             clock=clock,
-            granularity=_granularity(stream, clock, queries),
+            # Between two events that open and close there may be any time.
+            granularity=1 if _is_punctuated(together[0].query.window) else _granularity(stream, clock, queries),
             group_by=tuple(sorted({name for family in members for name in family.group_by})),
             together_by=tuple(sorted(set.intersection(*(set(family.group_by) for family in members)))),
             predicates=_predicates(together),
@@ -229,6 +250,18 @@ def plan_stream(
     trees.sort(key=lambda tree: tree.number)
     keys = tuple(dict.fromkeys(key for base in bases for key in base.group_by))
     return StreamPlan(stream, keys, tuple(columns.predicates), tuple(columns.inputs), tuple(bases), tuple(trees))
+
+
+def check_plannable(workload: Workload, streams: Iterable[str], prices: Prices) -> None:
+    """Raise if the method cannot plan the sliding queries of some streams, before anything changes.
+
+    Only exhaustive search has a limit; it is found by planning, which takes little for so few queries.
+    """
+    if prices.method != EXHAUSTIVE:
+        return
+    for name in streams:
+        sliding = [query for query in workload.queries_of(name) if query.window.is_sliding]
+        plan_stream(workload.streams[name], [q for q in sliding if not reports_by_substream(q.window)], prices)
 
 
 def plan_lookup(stream: Stream, query: Query) -> StreamPlan:
@@ -263,7 +296,7 @@ def fit(plan: StreamPlan, tree: Tree, query: Query) -> PlannedQuery | None:
         return None
     if not tree.cuts.holds(spans_in_slots(query.window, tree.granularity)):
         return None
-    if not _keeps_sessions(tree, query.window):
+    if not _keeps_for(tree, query.window):
         return None
     return _held(plan, tree, query)
 
@@ -312,7 +345,7 @@ def _held(plan: StreamPlan, part: Base | Tree, query: Query) -> PlannedQuery | N
     columns.predicates = {predicate: bit for bit, predicate in enumerate(plan.predicates)}
     columns.inputs = {column: place for place, column in enumerate(plan.inputs)}
     planned = columns.plan(query)
-    if planned.predicate is not None and planned.predicate not in part.predicates:
+    if not set(planned.predicates) <= set(part.predicates):
         return None
     missing = set(components_of([planned], columns.input_types)) - set(part.components)
     return None if missing else planned
@@ -365,13 +398,15 @@ def _may_unite(family: _AlikeQueries, prices: Prices, inputs: tuple[Type, ...]) 
 def _shared(family: _AlikeQueries, base: Base, prices: Prices, inputs: tuple[Type, ...]) -> list[list[PlannedQuery]]:
     """The queries of each tree, by a method of sharing over the family's different windows.
 
-    Sessions have a tree of their own: its rows leave as soon as the sessions of the largest gap have closed.
+    Sessions have a tree of their own: its rows leave as soon as the sessions of the largest gap have closed. So have
+    windows from the start, of which rows never leave.
     """
-    sessions = [planned for planned in family.queries if isinstance(planned.query.window, SessionWindow)]
-    if sessions:
-        others = [planned for planned in family.queries if not isinstance(planned.query.window, SessionWindow)]
-        rest = replace(family, queries=others)
-        return [sessions, *(_shared(rest, base, prices, inputs) if others else [])]
+    for is_apart in (_is_of_sessions, is_unbounded, _is_punctuated):
+        apart = [planned for planned in family.queries if is_apart(planned.query.window)]
+        if apart:
+            others = [planned for planned in family.queries if not is_apart(planned.query.window)]
+            rest = replace(family, queries=others)
+            return [apart, *(_shared(rest, base, prices, inputs) if others else [])]
     choice = _TreeChoice(family.windows, components_of(family.queries, inputs), base, family.group_by, prices)
     tree_of = dict(zip(family.windows, choice.trees()))
     parts: list[list[PlannedQuery]] = [[] for _ in range(max(tree_of.values()) + 1)]
@@ -471,17 +506,26 @@ def _tree(queries: list[PlannedQuery], base: Base, number: int, inputs: tuple[Ty
 
 
 def _predicates(queries: Iterable[PlannedQuery]) -> tuple[int, ...]:
-    return tuple(sorted({planned.predicate for planned in queries if planned.predicate is not None}))
+    return tuple(sorted({bit for planned in queries for bit in planned.predicates}))
 
 
 def _clock(query: Query) -> Clock:
     return Clock.ROWS if isinstance(query.window, RowWindow) else Clock.TIME
 
 
-def _keeps_sessions(tree: Tree, window: Window) -> bool:
+def _is_of_sessions(window: Window) -> bool:
+    return isinstance(window, SessionWindow)
+
+
+def _is_punctuated(window: Window) -> bool:
+    return isinstance(window, PunctuationWindow)
+
+
+def _keeps_for(tree: Tree, window: Window) -> bool:
     """Whether a tree keeps what a window needs: one of sessions keeps what may be near enough to later events."""
     if not isinstance(window, SessionWindow):
-        return not tree.session_gap_us
+        kinds = tree.is_unbounded, tree.is_punctuated
+        return not tree.session_gap_us and kinds == (is_unbounded(window), _is_punctuated(window))
     return 0 < window.gap_us <= tree.session_gap_us
 
 
@@ -514,6 +558,12 @@ class _Columns:
         times = None
         if isinstance(query.window, SessionWindow):
             times = self._place(Input(Attribute(self.stream.timestamp), Type.TIMESTAMP))
+        if isinstance(query.window, PunctuationWindow):
+            opens, closes = (
+                self.predicates.setdefault(cast("Expression", one), len(self.predicates))
+                for one in (query.window.opens, query.window.closes)
+            )
+            return PlannedQuery(query, predicate, self._aggregates(query), None, opens, closes)
         return PlannedQuery(query, predicate, self._aggregates(query), times)
 
     def _aggregates(self, query: Query) -> tuple[PlannedAggregate, ...]:

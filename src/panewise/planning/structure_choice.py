@@ -24,7 +24,7 @@ from panewise.language.words import TIMEGRAM
 from panewise.planning.within import ASSUMED_UPDATES, FEWEST_STEPS, WithinPlan, plan_within, why_exact
 from panewise.structures import BY_NAME
 from panewise.structures.sheet import FIXED_SIZE, SKETCHES, DataSheet, Lookups, Shape
-from panewise.windows import RowWindow, TimeWindow
+from panewise.windows import RowWindow, TimeWindow, is_unbounded
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,9 @@ def choose_structure(stream: Stream, query: Query, rates: Rates, *, over_slots: 
     are partials of slots (`over_slots`): rates are those of partials, and the log that of slots.
     """
     calls = query.aggregates
+    if is_unbounded(query.window):
+        total = "a running total: one partial for each group holds everything since the start"
+        return StructurePlan(tuple(AggregateChoice(call, None, total) for call in calls))
     many = next((call for call in calls if over_slots and _needs_values(stream, call)), None)
     if many is not None:
         needs = (

@@ -20,7 +20,7 @@ from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query, Stream
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.names import WEAVE_SHARE
-from panewise.windows import SessionWindow, Window
+from panewise.windows import PunctuationWindow, SessionWindow, Window, is_unbounded
 from panewise.windows.cuts import Cuts
 
 if TYPE_CHECKING:  # structures and indexes are loaded only for workloads that need them
@@ -70,6 +70,14 @@ class PlannedQuery:
     predicate: int | None
     aggregates: tuple[PlannedAggregate, ...]
     times: int | None = None
+    opens: int | None = None
+    """Of windows from one event to another, the bit of the predicate that opens them, and of the one that closes."""
+    closes: int | None = None
+
+    @property
+    def predicates(self) -> tuple[int, ...]:
+        """The bits of all its predicates."""
+        return tuple(bit for bit in (self.predicate, self.opens, self.closes) if bit is not None)
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -126,6 +134,16 @@ class Tree:
     def session_gap_us(self) -> int:
         """The largest gap of its sessions; 0 for a tree of other windows."""
         return max((window.gap_us for window in self.windows if isinstance(window, SessionWindow)), default=0)
+
+    @cached_property
+    def is_punctuated(self) -> bool:
+        """Whether its windows go from one event to another; then all of them do."""
+        return any(isinstance(window, PunctuationWindow) for window in self.windows)
+
+    @cached_property
+    def is_unbounded(self) -> bool:
+        """Whether its windows go back to the start; then all of them do."""
+        return any(map(is_unbounded, self.windows))
 
 
 @dataclass(frozen=True)
@@ -216,6 +234,8 @@ class PlanContent:
     """Whether it was made for many windows that close at once."""
     method: str = WEAVE_SHARE
     """Which method decided what shares a tree."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """How many answers a second streams of answers have, by name; other streams have the rate of the plan."""
     rate_is_assumed: bool = False
     """Whether nobody gave the rate, so that costs are for an example and bytes are unknown."""
     by_substream: tuple[Query, ...] = ()

@@ -19,7 +19,7 @@ from panewise.language.model import Query, Stream
 from panewise.language.printer import print_expression
 from panewise.language.typecheck import type_of
 from panewise.language.words import TIMEGRAM
-from panewise.windows import RowWindow, TimeWindow
+from panewise.windows import RowWindow, TimeWindow, is_unbounded
 
 ASSUMED_UPDATES = 100
 """The assumed number of events between two lookups."""
@@ -94,6 +94,8 @@ def why_exact(stream: Stream, query: Query) -> str | None:
     """Why no TimeGram can serve a query at any rate; None if one can."""
     if query.window.is_sliding:
         return "windows that slide are answered from shared partials"
+    if is_unbounded(query.window):
+        return "a running total answers what goes back to the start, and is exact"
     if query.group_by:
         return "a TimeGram follows the whole stream, and the query has groups"
     if query.having is not None:

@@ -54,7 +54,7 @@ from panewise.serve.metrics import Metrics
 from panewise.serve.openapi import ARROW, EVENTS, JSON, NDJSON, Endpoint, openapi
 from panewise.serve.safety import App, Safety, body_of
 from panewise.serve.source import AnswerSource, Reader
-from panewise.windows import RowWindow, SessionWindow, TimeWindow
+from panewise.windows import RowWindow, TimeWindow, is_unbounded
 from panewise.windows.clock import END_OF_STREAM, to_microseconds
 from panewise.windows.instances import ends_of, last_ending
 
@@ -238,6 +238,8 @@ class Application:
             if not isinstance(query, Query) or isinstance(query.window, RowWindow):
                 raise QueryKindError(f"query {name} is over rows; it has no windows in time to show")
             refuse_sessions(query)
+            if is_unbounded(query.window):
+                raise QueryKindError(f"query {name} goes back to the start; it has no windows in time to show")
             taken = keys_of(query, keys)
             if query.group_by and taken is None:
                 raise ArgumentError(f"query {name} groups by {', '.join(query.group_by)}; name one group in `keys`")
@@ -532,7 +534,7 @@ def _info(workload: Workload, name: str) -> QueryInfo:
         group_by=[*query.group_by],
         types={attribute: str(stream.attributes[attribute]) for attribute in query.group_by},
         group_columns=[*group_columns(stream, query).values()],
-        has_history=not isinstance(query.window, RowWindow | SessionWindow),
+        has_history=isinstance(query.window, TimeWindow) and not query.window.is_unbounded,
     )
 
 

@@ -78,12 +78,12 @@ class Asking:
         key = one_key(keys)
 
         def work(reader: Reader) -> LookupAnswers:
-            told = Told(reader.position)
-            plain = {} if key is None else reader.lookup_rows(self._groups_given(reader, queries, key), key, at)
+            told, workload = Told(reader.position), reader.workload
+            plain = {} if key is None else reader.lookup_rows(_groups_given(workload, queries, key), key, at)
             answers = []
             for query in queries:
                 if query in plain:
-                    stream = stream_of(bound_query(reader.workload, query))
+                    stream = stream_of(bound_query(workload, query))
                     answers.append(told.answer_of_one(query, stream, plain[query], limit))
                 else:
                     answers.append(told.answer(*_looked_up(reader, query, keys, at), limit))
@@ -117,13 +117,6 @@ class Asking:
             return FoundValues(reader.position, bound, arrays)
 
         return await self._read(work, is_small=False)
-
-    def _groups_given(self, reader: Reader, queries: list[str], key: dict[str, object]) -> list[str]:
-        """The queries whose GROUP BY a key names whole; for another, its own lookup tells what is missing."""
-        known = reader.workload.queries
-        return [
-            name for name in dict.fromkeys(queries) if name in known and all(one in key for one in known[name].group_by)
-        ]
 
     async def _read(self, work: Callable[[Reader], T], *, is_small: bool) -> T:
         if is_small:
@@ -226,6 +219,12 @@ def one_key(keys: Keys | None) -> dict[str, object] | None:
     ):
         return None
     return {name: values[0] if isinstance(values, list) else values for name, values in keys.items()}
+
+
+def _groups_given(workload: Workload, queries: list[str], key: dict[str, object]) -> list[str]:
+    """The queries whose GROUP BY a key names whole; for another, its own lookup tells what is missing."""
+    known, given = workload.queries, set(key)
+    return [name for name in dict.fromkeys(queries) if name in known and given.issuperset(known[name].group_by)]
 
 
 def _looked_up(reader: Reader, name: str, keys: Keys | None, at: int | str | None) -> tuple[str, str, pa.Table]:

@@ -24,11 +24,14 @@ from panewise.engine.overflows import Overflows
 from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.language.model import Query
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
+from panewise.spark.flow import Flow
 from panewise.spark.job import Job
 from panewise.spark.layouts import TableRows
+from panewise.spark.observed import Observed, observed
 from panewise.spark.packing import PackedPart, pack
+from panewise.spark.slot_compaction import gathered_partials
 from panewise.spark.tuple_bucket import TupleBucket
-from panewise.windows import SessionWindow
+from panewise.windows import follows_events, is_unbounded
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.instances import ends_of, last_ending
 from panewise.windows.slots import most_lengths_of
@@ -113,6 +116,15 @@ class Bucket:
             live = self._job.bases[part.base]
             for tree in live.trees:
                 self._tree(live, tree).add_late(part.partials)
+
+    def observed(self, stream: str, flow: Flow, newest_us: int | None) -> Observed:
+        """What was seen of a stream, by the trees of this bucket."""
+        stores = [
+            (live.base, tree.tree, self._trees[name].store)
+            for name, live, tree in _named(self._job)
+            if live.plan.stream.name == stream and name in self._trees
+        ]
+        return observed(flow, newest_us, stores, len(self._job.bucket_ids))
 
     def has_job(self, job: Job) -> bool:
         """Whether it works with exactly this job."""
@@ -291,6 +303,23 @@ class Bucket:
         """Whether no window needs partials with these newest slots, once windows have closed up to an instant."""
         if closed_us is None:
             return False
+        if any(base in self._job.bases and self._job.bases[base].gathers for base in newest_us):
+            return False
+        return self._is_aged(newest_us, closed_us)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether some window goes back to the start."""
+        return any(base.gathers for base in self._job.bases.values())
+
+    def is_aged(self, newest_us: Mapping[int, int], closed_us: int | None) -> bool:
+        """Whether only windows that go back to the start need partials with these newest slots."""
+        bases = self._job.bases
+        if closed_us is None or not any(base in bases and bases[base].gathers for base in newest_us):
+            return False
+        return self._is_aged(newest_us, closed_us)
+
+    def _is_aged(self, newest_us: Mapping[int, int], closed_us: int) -> bool:
         bases = self._job.bases
         return all(
             (base not in bases or start_us + bases[base].retention_us <= closed_us)
@@ -309,11 +338,30 @@ class Bucket:
                 window = planned.query.window
                 if self.closed_us is None:
                     return -(2**63)
-                if isinstance(window, SessionWindow):
+                if is_unbounded(window) and not self._has_since(state, self.closed_us):
+                    continue
+                if follows_events(window):
                     ends.append(next_slot(self.closed_us + 1, state.tree.granularity))
                     continue
                 ends.append(ends_of(window, last_ending(window, self.closed_us) + 1))
         return min(ends, default=None)
+
+    @staticmethod
+    def _has_since(state: TreeState, closed_us: int) -> bool:
+        """Whether a tree holds partials from a time on."""
+        extent = state.store.extent()
+        return extent is not None and extent.last + state.tree.granularity > closed_us
+
+    def gathered_parts(self, parts: Iterable[PackedPart]) -> list[PackedPart]:
+        """Partials of bases that go back to the start, from slots that no other window needs, one for each key."""
+        by_base: dict[int, list[PackedPart]] = {}
+        for part in parts:
+            if part.base in self._job.bases and self._job.bases[part.base].gathers:
+                by_base.setdefault(part.base, []).append(part)
+        made: list[PackedPart] = []
+        for base, some in by_base.items():
+            made += gathered_partials(self._job.bases[base], some)
+        return made
 
     def _count_overflows(self, answers: Sequence[QueryAnswers]) -> None:
         self._overflows.take(answers)
@@ -361,8 +409,13 @@ class Bucket:
         if self.closed_us is not None:
             answers: list[QueryAnswers] = []
             for name, _, tree in _named(self._job):
-                # No session is compared with the one before.
-                if name not in self._trees or tree.tree.session_gap_us:
+                # No session is compared with the one before, and what goes back to the start has changed.
+                if (
+                    name not in self._trees
+                    or tree.tree.session_gap_us
+                    or tree.tree.is_unbounded
+                    or tree.tree.is_punctuated
+                ):
                     continue
                 slide = max(most_lengths_of(planned.query.window)[1] for planned in tree.queries.values())
                 for answer in time_answers(self._trees[name], self.closed_us - slide, self.closed_us):

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from panewise.planning.trees import Base, PlannedQuery, StreamPlan, Tree
 from panewise.spark.stand_ins import StandIn
-from panewise.windows import Window
+from panewise.windows import Window, is_unbounded
 from panewise.windows.slots import most_lengths_of
 
 
@@ -62,6 +62,23 @@ class FedTree:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """What a base will take over from older ones, once it holds all that the next windows and lookups need.
+
+    Its partials miss no event from `since_us` on.
+    """
+
+    trees: tuple[FedTree, ...]
+    stand_ins: tuple[StandIn, ...]
+    since_us: int | None
+
+    def without(self, names: Set[str]) -> Waiting:
+        """The same without some queries."""
+        trees = tuple(tree.without(names) for tree in self.trees)
+        return replace(self, trees=trees, stand_ins=_without(self.stand_ins, names))
+
+
+@dataclass(frozen=True)
 class FedBase:
     """A base, its trees, and from when on its partials miss no event (None: always).
 
@@ -76,6 +93,8 @@ class FedBase:
     tells_changes: bool = False
     stand_ins: tuple[StandIn, ...] = ()
     """Queries that are only looked up."""
+    waiting: Waiting | None = None
+    """What it will take over."""
 
     @property
     def number(self) -> int:
@@ -92,6 +111,16 @@ class FedBase:
         """How long after a slot began its partials are needed: by windows, by corrections, and to tell changes."""
         return max((length for length, _ in self._lengths), default=0) + self.kept_longer_us
 
+    @cached_property
+    def gathers(self) -> bool:
+        """Whether some window goes back to the start: partials that others no longer need become one for each key."""
+        return any(is_unbounded(window) for tree in self.trees for window in tree.windows)
+
+    @cached_property
+    def logs_gather(self) -> bool:
+        """The same for lookups."""
+        return self.gathers or any(stand_in.window.is_unbounded for stand_in in self.stand_ins)
+
     @property
     def lookback_us(self) -> int:
         """How far before the time up to which windows have closed a lookup may reach.
@@ -100,7 +129,11 @@ class FedBase:
         Corrections reach further back, by as much as an event may be late.
         """
         reaches = [length + slide for length, slide in self._lengths]
-        reaches += [stand_in.window.left_us + self.base.granularity for stand_in in self.stand_ins]
+        stand_ins = (*self.stand_ins, *(self.waiting.stand_ins if self.waiting is not None else ()))
+        reaches += [
+            (0 if stand_in.window.is_unbounded else stand_in.window.left_us) + self.base.granularity
+            for stand_in in stand_ins
+        ]
         return max(reaches, default=0) + self.plan.stream.correct_us
 
     @cached_property
@@ -112,7 +145,27 @@ class FedBase:
 
     @cached_property
     def _lengths(self) -> list[tuple[int, int]]:
-        return [most_lengths_of(planned.query.window) for tree in self.trees for planned in tree.queries.values()]
+        trees = (*self.trees, *(self.waiting.trees if self.waiting is not None else ()))
+        return [most_lengths_of(planned.query.window) for tree in trees for planned in tree.queries.values()]
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether some query is answered from it now."""
+        return bool(self.stand_ins) or any(tree.queries for tree in self.trees)
+
+    @property
+    def will_be_needed(self) -> bool:
+        """Whether some query waits to be answered from it."""
+        return self.waiting is not None and bool(
+            self.waiting.stand_ins or any(tree.queries for tree in self.waiting.trees)
+        )
+
+    def is_ready(self, watermark_us: int | None) -> bool:
+        """Whether it holds all that what waits needs after a watermark."""
+        if self.waiting is None or self.waiting.since_us is None:
+            return True
+        reach_us = max(self.retention_us, self.lookback_us)
+        return watermark_us is not None and watermark_us - reach_us >= self.waiting.since_us
 
     def aged(self, watermark_us: int | None) -> FedBase:
         """The base after partials that no query needs at a watermark have left."""
@@ -126,8 +179,9 @@ class FedBase:
 
     def without(self, names: Set[str]) -> FedBase:
         """The base without some queries; its trees stay, even if they are empty."""
-        stand_ins = tuple(stand_in for stand_in in self.stand_ins if stand_in.query.name not in names)
-        return replace(self, trees=tuple(tree.without(names) for tree in self.trees), stand_ins=stand_ins)
+        waiting = None if self.waiting is None else self.waiting.without(names)
+        trees = tuple(tree.without(names) for tree in self.trees)
+        return replace(self, trees=trees, stand_ins=_without(self.stand_ins, names), waiting=waiting)
 
     def pruned(self) -> FedBase:
         """The base without trees that answer no query."""
@@ -136,6 +190,10 @@ class FedBase:
     def _later(self, known_us: int | None, time_us: int) -> int:
         start_us = next_slot(time_us, self.base.granularity)
         return start_us if known_us is None else max(known_us, start_us)
+
+
+def _without(stand_ins: tuple[StandIn, ...], names: Set[str]) -> tuple[StandIn, ...]:
+    return tuple(stand_in for stand_in in stand_ins if stand_in.query.name not in names)
 
 
 def next_slot(time_us: int, granularity: int) -> int:

@@ -7,7 +7,8 @@ same answers as the first time.
 
 A new query joins a tree that holds all it needs, or opens a tree on a base that does. Both start from the partials that
 the base's log still has. When the plan costs more than a fresh one by more than the tolerance, trees are woven anew
-from the same log. Other new queries are planned together onto new bases, which begin with the next batch.
+from the same log, and where that is not enough, so are the bases (`panewise.spark.replanning`). Other new queries are
+planned together onto new bases, which begin with the next batch.
 Queries over ROWS that are looked up have row bases of their own. Row queries have tuple bases, and so have queries that
 report each substream.
 """
@@ -18,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 
 import pyarrow as pa
 
@@ -32,23 +34,23 @@ from panewise.engine.answers import (
 )
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
-from panewise.language.answer_streams import readers_of
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply, changed
 from panewise.language.row_queries import JoinQuery, RowQuery, SelectionQuery, SortedQuery
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
-from panewise.planning.drift import is_beyond, is_due
-from panewise.planning.optimize import fit, grow, plan_stream
+from panewise.planning.drift import MOST_GENERATIONS, is_beyond, is_due, is_worth_a_look
+from panewise.planning.optimize import check_plannable, fit, grow, plan_stream
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE, Base, StreamPlan
 from panewise.spark.fed_bases import FedBase, FedTree, next_slot
 from panewise.spark.held_rows import HeldBase, held_bases
 from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
+from panewise.spark.observed import Observed
 from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery
 from panewise.spark.quotas import Quotas, added_queries
-from panewise.spark.replanning import cost_of_bases, sliding_queries, woven_anew
+from panewise.spark.replanning import cost_of_bases, handed_over, may_open, opened, sliding_queries, woven_anew
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
 from panewise.spark.row_merges import AnyMerge, LaterRows, merges_of
 from panewise.spark.stand_ins import (
@@ -60,7 +62,7 @@ from panewise.spark.stand_ins import (
 )
 from panewise.spark.tuple_bases import OrderBase, TupleBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query, over_stream
-from panewise.windows import RowWindow, TimeWindow, reports_by_substream
+from panewise.windows import PunctuationWindow, RowWindow, TimeWindow, is_unbounded, reports_by_substream
 from panewise.windows.slots import spans_of
 
 
@@ -82,13 +84,16 @@ class Change:
     """The statements of one batch; they hold from the next batch on.
 
     `newest_us` is the newest event of each stream up to that batch, and `watermark_us` the watermark in it. What opens
-    now will see all events from there on.
+    now will see all events from there on. `seen` is what was seen of some streams; None in files of a Panewise that did
+    not look, whose jobs made no bases anew. A change may have no statement, if there is something to see, or if new
+    bases take over.
     """
 
     batch: int
     statements: tuple[Statement, ...]
     newest_us: Mapping[str, int]
     watermark_us: int | None
+    seen: Mapping[str, Observed] | None = None
 
     def since_us(self, stream: str) -> int | None:
         """From when on all events of a stream are still to come; None if none has come yet."""
@@ -123,10 +128,14 @@ class Job:
     """The watermark when the last change came. The job before it reported what ended up to then."""
     unchecked: Mapping[str, int] = field(default_factory=dict)
     """How many sliding queries of each stream came and went since its plan was compared with a fresh one."""
+    known_costs: Mapping[str, float] = field(default_factory=dict)
+    """What a fresh plan of each stream cost then, or its plan before the first change."""
     replans: int = 0
-    """How often trees were woven anew."""
+    """How often trees were woven anew, or bases made anew."""
     replanned_batch: int | None = None
-    """The batch whose statements were the last to make that necessary."""
+    """The batch that was the last to make that necessary."""
+    learned: Mapping[str, Observed] = field(default_factory=dict)
+    """What was last seen of each stream."""
 
     @staticmethod
     def of(
@@ -202,9 +211,16 @@ class Job:
         layout = LongLayout(self.answers_schema)
         return replace(self, workload=Workload(self.workload.streams), bases=bases, layout=layout)
 
+    @property
+    def native_queries(self) -> dict[str, RowQuery]:
+        """Of a batch, the queries over events that Spark answers by itself."""
+        streams, queries = self.workload.streams, self.tuples.queries.items()
+        native = {name: query for name, query in queries if isinstance(query, JoinQuery | SelectionQuery)}
+        return {n: query for n, query in native.items() if not any(streams[s].is_of_answers for s in query.streams)}
+
     def without_native(self) -> Job:
-        """The job of a batch without the tuples of queries that Spark answers by itself."""
-        native = [name for name, query in self.tuples.queries.items() if isinstance(query, JoinQuery | SelectionQuery)]
+        """The job of a batch without the tuples of these queries."""
+        native = self.native_queries
         needed = {number for name, some in self.tuples.reads.items() if name not in native for number in some}
         bases = {number: base for number, base in self.tuples.bases.items() if number in needed}
         over = {name: query for name, query in self.tuples.over_tuples.items() if name not in native}
@@ -235,6 +251,12 @@ class Job:
         if clash:
             raise NamesClashError(f"query {clash[0]} has the name of another table of the answers; rename it")
         return {**answers, **rows}
+
+    @cached_property
+    def behind_us(self) -> int | None:
+        """If it reads answers: how far behind Spark's watermark they may come."""
+        streams = [stream for stream in self.workload.streams.values() if stream.is_of_answers]
+        return max((stream.watermark_us for stream in streams), default=None)
 
     @property
     def takes_rows(self) -> bool:
@@ -310,6 +332,7 @@ class Job:
             try:
                 after, columns_after = self._applied(workload, statement.text, columns)
                 self.quotas.check(workload, after)
+                check_plannable(after, {query.stream for query in added_queries(workload, after)}, self.prices)
                 if self.quotas.slots is not None and added_queries(workload, after):
                     accepted = [one for one in judged if one.error is None]
                     planned = self._changed(replace(change, statements=(*accepted, statement)))
@@ -323,30 +346,93 @@ class Job:
 
     @property
     def held_slots(self) -> int:
-        """How many slots are held for each key: of every base, as many as its longest window needs."""
-        return sum(max(base.retention_us, base.lookback_us) // base.base.granularity for base in self.bases.values())
+        """How many slots are held for each key: of every base, as many as its longest window needs.
+
+        Bases that wait to take over from others do not count.
+        """
+        at_work = [replace(base, waiting=None) for base in self.bases.values() if base.is_needed]
+        return sum(max(base.retention_us, base.lookback_us) // base.base.granularity for base in at_work)
 
     def after(self, change: Change) -> Job:
-        """The job for the batches after a change, with trees woven anew where they cost too much."""
+        """The job for the batches after a change, planned anew where it costs too much."""
         job = self._changed(change)
+        seen = {name: now.after(job.learned.get(name)) for name, now in (change.seen or {}).items()}
+        job = replace(job, learned={**job.learned, **seen})
         for stream in job.workload.streams:
+            bases = job._bases_of(stream)
+            if _are_ready(bases.values(), change.watermark_us):
+                others = {number: live for number, live in job.bases.items() if number not in bases}
+                job = replace(job, bases=others | handed_over(bases))
+            if stream not in job.known_costs and job.unchecked.get(stream):
+                before = cost_of_bases(self._bases_of(stream).values(), self.prices_of(stream))
+                job = replace(job, known_costs={**job.known_costs, stream: before})
             job = job._within_tolerance(stream, change)
         return job
 
+    def prices_of(self, stream: str) -> Prices:
+        """What planning is told of a stream, with what was seen in place of what was said."""
+        seen = self.learned.get(stream)
+        return self.prices if seen is None else seen.in_place_of(self.prices)
+
+    def hands_over(self, watermark_us: int | None) -> bool:
+        """Whether new bases of some stream hold, after a watermark, all that they need to take over."""
+        return any(_are_ready(self._bases_of(stream).values(), watermark_us) for stream in self.workload.streams)
+
+    def looks_at(self, stream: str, events: int) -> bool:
+        """Whether what was seen of a stream should be written down, after so many events."""
+        has_queries = any(tree.queries for live in self._bases_of(stream).values() for tree in live.trees)
+        last = self.learned.get(stream)
+        return has_queries and is_worth_a_look(events, 0 if last is None else last.events)
+
     def _within_tolerance(self, stream: str, change: Change) -> Job:
-        """The job, with the trees of a stream woven anew if the plan costs more than the tolerance allows."""
-        bases = self._bases_of(stream)
+        """The job, with the trees of a stream woven anew if the plan costs more than the tolerance allows.
+
+        If that is not enough, new bases are opened, which will take over.
+        """
+        bases, prices = self._bases_of(stream), self.prices_of(stream)
         queries = sliding_queries(bases.values())
-        if not is_due(self.prices, self.unchecked.get(stream, 0), len(queries)):
+        has_learned = stream in (change.seen or {}) and len(queries) > 0 and prices.tolerance != inf
+        changes = self.unchecked.get(stream, 0)
+        if not (has_learned or changes) or any(live.waiting is not None for live in bases.values()):
             return self
-        job = replace(self, unchecked={**self.unchecked, stream: 0})
+        cost = cost_of_bases(bases.values(), prices)
+        if not (has_learned or is_due(prices, changes, len(queries), cost, self.known_costs.get(stream))):
+            return self
         cost, fresh_cost = self.costs(stream)
-        if not is_beyond(self.prices, cost, fresh_cost):
+        known_costs = {**self.known_costs, stream: fresh_cost}
+        job = replace(self, unchecked={**self.unchecked, stream: 0}, known_costs=known_costs)
+        has_many = len({live.generation for live in bases.values()}) > MOST_GENERATIONS
+        if not (is_beyond(prices, cost, fresh_cost) or has_many):
             return job
-        woven = woven_anew(bases, self.prices)
-        if cost_of_bases(woven.values(), self.prices) >= cost:
+        woven = woven_anew(bases, prices)
+        woven_cost = cost_of_bases(woven.values(), prices)
+        if woven_cost < cost:
+            job = replace(job, bases={**self.bases, **woven}, replans=self.replans + 1, replanned_batch=change.batch)
+        if change.seen is None or not (is_beyond(prices, min(cost, woven_cost), fresh_cost) or has_many):
             return job
-        return replace(job, bases={**self.bases, **woven}, replans=self.replans + 1, replanned_batch=change.batch)
+        return job._with_bases_beside(stream, change)
+
+    def _with_bases_beside(self, stream: str, change: Change) -> Job:
+        """The job with new bases for all queries of a stream beside the old ones, as far as that can be."""
+        bases = self._bases_of(stream)
+        if not may_open(bases.values()):
+            return self
+        since_us = change.since_us(stream)
+        fresh = opened(
+            self.workload.streams[stream],
+            bases.values(),
+            self.prices_of(stream),
+            self.next_base,
+            since_us,
+            changes=self.changed_only,
+        )
+        if since_us is None:
+            fresh = handed_over(bases | fresh)
+        kept = {number: live for number, live in self.bases.items() if number not in bases or since_us is not None}
+        next_base = max(fresh, default=self.next_base) + 1
+        return replace(
+            self, bases=kept | fresh, next_base=next_base, replans=self.replans + 1, replanned_batch=change.batch
+        )
 
     def costs(self, stream: str) -> tuple[float, float]:
         """Operations per second of a stream's sliding queries as they are planned now, and in a fresh plan.
@@ -354,8 +440,9 @@ class Job:
         Cost: planning.
         """
         bases = self._bases_of(stream).values()
-        fresh = plan_stream(self.workload.streams[stream], sliding_queries(bases), self.prices)
-        return cost_of_bases(bases, self.prices), self.prices.stream(fresh)
+        prices = self.prices_of(stream)
+        fresh = plan_stream(self.workload.streams[stream], sliding_queries(bases), prices)
+        return cost_of_bases(bases, prices), prices.stream(fresh)
 
     def _bases_of(self, stream: str) -> dict[int, FedBase]:
         return {number: live for number, live in self.bases.items() if live.plan.stream.name == stream}
@@ -377,7 +464,7 @@ class Job:
         for stream in workload.streams.values():
             fresh = [query for query in workload.queries_of(stream.name) if before.get(query.name) is not query]
             over_rows = [query for query in fresh if is_over_rows(query)]
-            by_slots = [query for query in fresh if isinstance(query.window, TimeWindow)]
+            by_slots = [query for query in fresh if not isinstance(query.window, RowWindow)]
             asked = [query for query in by_slots if not query.window.is_sliding]
             sliding = [query for query in by_slots if query.window.is_sliding]
             counts[stream.name] += len(sliding)
@@ -389,7 +476,7 @@ class Job:
         needed = {number: live.pruned() for number, live in job.bases.items()}
         return replace(
             job,
-            bases={number: live for number, live in needed.items() if live.trees or live.stand_ins},
+            bases={number: live for number, live in needed.items() if live.is_needed or live.will_be_needed},
             row_bases={number: base for number, base in job.row_bases.items() if base.queries},
             unchecked=dict(counts),
         )
@@ -406,11 +493,11 @@ class Job:
                 bases[joined.number] = joined
         for generation in sorted({live.generation for live in bases.values() if live.plan.stream.name == stream.name}):
             members = [live for live in bases.values() if live.generation == generation]
-            left, opened = _grown(members, left, self.prices, self.since_us)
-            bases |= opened
+            left, with_trees = _grown(members, left, self.prices_of(stream.name), self.since_us)
+            bases |= with_trees
         next_base = self.next_base
         if left:
-            fresh = plan_stream(stream, left, self.prices, first_base=next_base)
+            fresh = plan_stream(stream, left, self.prices_of(stream.name), first_base=next_base)
             since_us = change.since_us(stream.name)
             for base in fresh.bases:
                 held_us = None if since_us is None else next_slot(since_us, base.granularity)
@@ -539,13 +626,6 @@ def check_workload(
         )
     if not workload.queries and not workload.row_queries:
         raise ArgumentError("the workload has no query; add a CREATE QUERY statement")
-    for name, stream in workload.streams.items():
-        if stream.is_of_answers:
-            readers = readers_of(name, workload.queries.values(), workload.row_queries.values())
-            raise NotOnSparkError(
-                f"query {readers[0]} reads the answers of query {name}, which Spark does not do in one job; write the "
-                f"answers of {name} to a table, and let a second job read it as a stream, or use the engine"
-            )
     for row_query in workload.row_queries.values():
         check_rows(row_query, most_rows, lookups=lookups)
     for query in workload.queries.values():
@@ -628,7 +708,17 @@ def check_live_query(workload: Workload, query: Query, prices: Prices, schema: p
     check_query(query, lookups=True)
     if _is_over_stream(query):
         raise from_the_beginning(query.name)
+    if is_unbounded(query.window):
+        raise NotOnSparkError(
+            f"query {query.name} goes back to the start, and a running job no longer holds what came then: start the "
+            f"job with it, or ask for a RANGE"
+        )
     stream = workload.streams[query.stream]
+    if stream.is_of_answers:
+        raise NotOnSparkError(
+            f"query {query.name} reads the answers of query {stream.name}, which no query can that comes through the "
+            f"control stream; start a job with both"
+        )
     if (
         query.window.is_sliding
         and ITEMS not in schema.names
@@ -650,6 +740,8 @@ def check_live_query(workload: Workload, query: Query, prices: Prices, schema: p
         return
     elif not query.window.is_sliding:
         check_lookups(query, stream, slot_length(stream, workload.queries_of(stream.name)), prices)
+    elif isinstance(query.window, PunctuationWindow):
+        return
     elif stream.granularity_us is not None and any(
         length % stream.granularity_us for span in spans_of(query.window) for length in span
     ):
@@ -657,6 +749,12 @@ def check_live_query(workload: Workload, query: Query, prices: Prices, schema: p
             f"query {query.name}: its range, slide and offset must be multiples of the stream's GRANULARITY, which is "
             f"{stream.granularity_us} microseconds"
         )
+
+
+def _are_ready(bases: Iterable[FedBase], watermark_us: int | None) -> bool:
+    """Whether some bases wait, and all of those hold what they need after a watermark."""
+    waiting = [live for live in bases if live.waiting is not None]
+    return bool(waiting) and all(live.is_ready(watermark_us) for live in waiting)
 
 
 def _looked_up(live: FedBase, asked: Mapping[str, Query]) -> FedBase:

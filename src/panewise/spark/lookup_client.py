@@ -61,6 +61,7 @@ from panewise.spark.slot_intervals import SlotIntervals
 from panewise.spark.slot_reader import FellBehindError
 from panewise.spark.slot_structures import AskedStructures, LookupStructures, moment_of
 from panewise.spark.stand_ins import slot_rates
+from panewise.windows import is_unbounded
 from panewise.windows.clock import show_time, to_microseconds
 
 Time = int | datetime | str
@@ -650,7 +651,8 @@ class LookupClient:
         """The answers of one group by one query."""
         columns = key_columns(_stream(lookup), lookup.query, {name: given[name] for name in lookup.query.group_by})
         table = lookup_table(_stream(lookup), self._answers(lookup, covered, columns, asked))
-        times = {WINDOW_START: covered.start_us, WINDOW_END: covered.end_us}
+        start_us = None if is_unbounded(lookup.query.window) else covered.start_us
+        times = {WINDOW_START: start_us, WINDOW_END: covered.end_us}
         return {**table.to_pylist()[0], **times} if table.num_rows else None
 
 

@@ -14,11 +14,14 @@ from panewise.planning.optimize import components_of
 from panewise.planning.trees import PlannedQuery, Tree
 from panewise.spark.fed_bases import FedBase
 from panewise.spark.job import Job
-from panewise.windows import TimeWindow, Window
+from panewise.windows import TimeWindow, Window, is_unbounded
 from panewise.windows.cuts import EVERY_SLOT, Cuts
 from panewise.windows.instances import ends_of, last_ending, starts_of
 from panewise.windows.slots import spans_in_slots
+from panewise.windows.window import NO_START_US
 
+FIRST_SLOT = -(2**62)
+"""Before every slot."""
 MOST_CUT = 64
 """With more different windows than this, edges lie so close that each slot is a fragment."""
 
@@ -70,13 +73,16 @@ class Lookup:
                 return None
             instance = last_ending(self.query.window, watermark_us if at_us is None else min(at_us, watermark_us))
             start, end = starts_of(self.query.window, instance), ends_of(self.query.window, instance)
-            return Covered(start // slot_us, end // slot_us, instance, start, end)
+            first = FIRST_SLOT if is_unbounded(self.query.window) else start // slot_us
+            return Covered(first, end // slot_us, instance, start, end)
         window = self.query.window
         assert isinstance(window, TimeWindow)
         ends_us = seen_us if at_us is None else at_us + 1
         if ends_us is None:
             return None
         end = ends_us // slot_us
+        if window.is_unbounded:
+            return Covered(FIRST_SLOT, end, 0, NO_START_US, end * slot_us - 1)
         first, instant = end - window.left_us // slot_us, end * slot_us - 1
         return Covered(
             first, end - window.right_us // slot_us, first, instant - window.left_us, instant - window.right_us

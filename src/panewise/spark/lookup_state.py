@@ -20,6 +20,7 @@ from panewise.spark.row_state import ROUNDS, RowState
 from panewise.spark.slot_compaction import oldest_needed
 from panewise.spark.slot_file import NO_BATCH, Head, later
 from panewise.spark.slot_reader import SlotReader
+from panewise.windows import is_unbounded
 from panewise.windows.clock import show_time
 
 NEVER = -(2**62)
@@ -123,6 +124,19 @@ class LookupState:
         held_from = max(self._held_from[number], self.store(lookup.family).forgotten)
         if lookup.exact_from_us is not None:
             held_from = max(held_from, lookup.exact_from_us // slot_us)
+        if is_unbounded(lookup.query.window):
+            if self._lost_us is not None:
+                raise HistoryError(
+                    f"query {lookup.query.name} goes back to the start, and partials before "
+                    f"{show_time(self._lost_us)} were lost while the folder could not be written; start the job anew "
+                    f"with an empty folder, or look up a query with a RANGE"
+                )
+            if covered.to_slot < held_from:
+                raise HistoryError(
+                    f"query {lookup.query.name}: what came before {show_time(held_from * slot_us)} is held as one "
+                    f"partial for each group; look up that time or a later one"
+                )
+            return
         if covered.from_slot < held_from:
             raise HistoryError(
                 f"query {lookup.query.name}: its window begins at {show_time(covered.from_slot * slot_us)}, and "
@@ -193,4 +207,4 @@ class LookupState:
             fed = self.job.bases[number]
             oldest = NEVER if self.watermark_us is None else oldest_needed(fed, self.watermark_us)
             for store in stores.values():
-                store.settle(oldest)
+                store.settle(oldest, gathers=fed.logs_gather)

@@ -45,14 +45,20 @@ class LookupStore(PartialStore):
         """Keys by number; a new table once numbers have been given back."""
         return self.tables.keys
 
-    def settle(self, oldest: int) -> None:
-        """Make a run of what is new, and longer runs of short ones; forget slots before `oldest` gradually."""
+    def settle(self, oldest: int, *, gathers: bool = False) -> None:
+        """Make a run of what is new, and longer runs of short ones; forget slots before `oldest` gradually.
+
+        If it `gathers`, they become one slot instead.
+        """
         if self.version == self.fed:
             return
         self._settle()
         self.version = self.fed
         if len(self._runs) == 1:
             self.forgotten = max(self.forgotten, oldest)
+            if gathers:
+                self.gather(oldest, at_once=True)
+                return
             self._runs.forget(oldest)
             self._runs.compact(self.tables.no_rows)
             before = self.key_table
@@ -76,6 +82,7 @@ class LookupStore(PartialStore):
         Keys without rows drop out. Call `settle` before, if there is anything new.
         """
         components = self._components_of(planned)
+        from_slot = max(from_slot, self._runs.lowest_slot)
         view = self.rows_of(planned.predicate).of_keys(wanted, from_slot, to_slot, components, self.tables.no_rows)
         starts, ends = view.segments[:-1], view.segments[1:]
         instances = np.full(len(starts), instance)

@@ -44,7 +44,8 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from panewise.errors import CheckpointError, UnusableFolderError
 from panewise.spark import local_entries
-from panewise.spark.counts import COMBINED, COUNTS, PackedTable, Sizes, output_rows, overflown_text
+from panewise.spark.counts import COMBINED, COUNTS, NO_TIME, PackedTable, Sizes, output_rows, overflown_text
+from panewise.spark.flow import Flow
 from panewise.spark.packed_job import PackedJob, batch_id, query_id
 from panewise.spark.slot_file import NO_BATCH
 
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
 
     from panewise.engine.overflows import Overflows
     from panewise.spark.bucket import Bucket
-    from panewise.spark.job import Job
+    from panewise.spark.job import Change, Job
+    from panewise.spark.observed import Observed
     from panewise.spark.packing import PackedPart
     from panewise.spark.query_costs import Costs
     from panewise.spark.slot_log import Entry
@@ -155,7 +157,8 @@ class Notes:
     `newest` and `applied` are of a job with a control stream: the newest event of each stream, and the statements that
     the bucket went by. `slots` and `rows` are the last batches that it wrote to the slot log and the row log, and
     `behind` is what it could not write. `called` is the last batch with rows, and `called_before` the one before it.
-    `final_rows` is how many rows of whole streams are final, by base.
+    `final_rows` is how many rows of whole streams are final, by base. `flows` are the events of each stream so far, if
+    this is the first bucket of a job with a control stream.
     """
 
     newest: Newest = field(default_factory=Newest)
@@ -166,6 +169,7 @@ class Notes:
     called: int = NO_BATCH
     called_before: int = NO_BATCH
     final_rows: dict[str, int] = field(default_factory=dict)
+    flows: dict[str, Flow] = field(default_factory=dict)
 
     def in_batch(self, batch: int, *, has_rows: bool) -> Notes:
         """The notes in a batch. A batch with rows calls every bucket, and may call one once more by a timer."""
@@ -183,7 +187,8 @@ class Notes:
         found = json.loads(text)
         behind = found.pop("behind", None)
         newest = Newest(**found.pop("newest"))
-        return Notes(newest, behind=None if behind is None else Behind(**behind), **found)
+        flows = {name: Flow(**flow) for name, flow in found.pop("flows", {}).items()}
+        return Notes(newest, behind=None if behind is None else Behind(**behind), flows=flows, **found)
 
     def __str__(self) -> str:
         return json.dumps(asdict(self))
@@ -227,6 +232,8 @@ class BucketArrivals:
     """Of each, its position in the control stream, its text and its author."""
     newest_us: dict[int, int] = field(default_factory=dict)
     """The newest event of each stream, by the stream's place."""
+    lifted: dict[int, int] = field(default_factory=dict)
+    """How many events of each stream were put into partials, times the number of its bases."""
     has_rows: bool = False
     """Whether they are the rows of a batch; a timer brings none."""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
@@ -246,6 +253,7 @@ class BucketArrivals:
                 continue
             place = COUNTED - row.base
             found.newest_us[place] = max(found.newest_us.get(place, NEVER), row.newest_us)
+            found.lifted[place] = found.lifted.get(place, 0) + row.lifted
             for name in COMBINED:
                 found.counts[name] += row[name]
         return found
@@ -303,6 +311,7 @@ class BucketProcessor(StatefulProcessor):
         # Imported here: Spark opens the state of every new query in a process that gets no rows and needs none of this.
         from panewise.spark.cost_accumulator import costs_in
         from panewise.spark.held_rows import arrived_held
+        from panewise.spark.job import Change
         from panewise.spark.layouts import TableRows, answers_of
         from panewise.spark.packing import PackedPart, pack_parts, pack_table
         from panewise.spark.row_bases import arrived_rows
@@ -324,14 +333,18 @@ class BucketProcessor(StatefulProcessor):
         newest = notes.newest.in_batch(batch, arrived_us) if job.is_live else Newest()
         # Before the first event, Spark's watermark is 0: nothing is late yet, and nothing closes.
         of_spark_us = timers.getCurrentWatermarkInMs() * 1000 or None
-        watermark_us = job.watermark_us(newest.before_us) if job.is_live else of_spark_us
+        watermark_us = late_us = job.watermark_us(newest.before_us) if job.is_live else of_spark_us
+        if job.behind_us is not None:
+            # Answers come with the watermark that closed their windows: what was not closed before is on time.
+            watermark_us = None if of_spark_us is None else of_spark_us - job.behind_us
+            late_us = bucket.closed_us
         began = perf_counter_ns()
         parts = [PackedPart.of(*part) for part in arrivals.parts]
-        arrived = bucket.arrived((part for part in parts if part.base in job.bases), watermark_us)
-        rows, late_rows = arrived_rows(job, parts, watermark_us)
-        held, late_held = arrived_held(job, parts, watermark_us)
+        arrived = bucket.arrived((part for part in parts if part.base in job.bases), late_us)
+        rows, late_rows = arrived_rows(job, parts, late_us)
+        held, late_held = arrived_held(job, parts, late_us)
         rows |= held
-        tuples = arrived_tuples(job.tuples, parts, watermark_us, job.counting_bases)
+        tuples = arrived_tuples(job.tuples, parts, late_us, job.counting_bases)
         counts["late_events"] = arrived.late_events + late_rows + late_held + tuples.late_events
         counts["corrected_events"] = arrived.corrected_events
         next_entry = progress.next_entry
@@ -367,11 +380,15 @@ class BucketProcessor(StatefulProcessor):
             began = perf_counter_ns()
         # Statements of this batch hold in the next one, and may close windows earlier than today's queries.
         end_us = 0 if arrivals.statements else bucket.next_end_us()
+        end_us = None if end_us is None else end_us + (job.behind_us or 0)
         timer_ms = self._set_timer(end_us, progress.timer_ms)
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
-        if arrivals.statements and bucket_id == job.bucket_ids[0]:
-            self._take_statements(job, batch, arrivals, newest.up_to_us, watermark_us)
         notes = replace(notes, newest=newest, final_rows=bucket.tuples.final_rows)
+        if job.is_live and arrivals.has_rows and bucket_id == job.bucket_ids[0]:
+            notes = replace(notes, flows=_flows(job, notes.flows, arrivals))
+            seen = _seen(job, bucket, notes)
+            if arrivals.statements or seen or job.hands_over(watermark_us):
+                self._write_change(job, arrivals, Change(batch, (), newest.up_to_us, watermark_us, seen))
         notes = notes.in_batch(batch, has_rows=arrivals.has_rows)
         if self._folder is not None:
             entry = Entry.of(arrived.kept, watermark_us, bucket.closed_us, content, job.changes)
@@ -382,6 +399,7 @@ class BucketProcessor(StatefulProcessor):
             )
         self._forget(cached, notes.behind)
         next_entry = self._shorten(cached, next_entry)
+        next_entry = self._gather(cached, next_entry, notes.behind)
         cached.version = uuid4().hex
         self._progress.update(
             Progress(cached.version, self._packed.identity, next_entry, closed_us, timer_ms, str(notes))
@@ -495,11 +513,37 @@ class BucketProcessor(StatefulProcessor):
         cached.entries[key] = LogEntry(len(content), newest_us)
         return number + 1
 
-    def _take_statements(
-        self, job: Job, batch: int, arrivals: BucketArrivals, newest_us: dict[str, int], watermark_us: int | None
-    ) -> None:
-        """Write a batch's statements for the next batch to find."""
-        from panewise.spark.job import Change, Statement
+    def _gather(self, cached: CachedBucket, number: int, behind: Behind | None) -> int:
+        """Write what only windows that go back to the start need as one partial for each key, in place of entries.
+
+        Each time when there is twice as much as then: so a partial is written again a few times only.
+        """
+        from panewise.spark.packing import pack_parts, unpack_parts
+
+        bucket = cached.bucket
+        if not bucket.gathers:
+            return number
+        keys = sorted(key for key, entry in cached.entries.items() if bucket.is_aged(entry.newest_us, bucket.closed_us))
+        if behind is not None:
+            keys = [key for key in keys if key.number < behind.first_entry]
+        sizes = [cached.entries[key].bytes for key in keys]
+        if len(keys) < MOST_KEPT or sum(sizes) < 2 * max(sizes):
+            return number
+        parts = bucket.gathered_parts(part for key in keys for part in unpack_parts(self._entry(key)))
+        key, content = EntryKey(number, uuid4().hex), pack_parts(parts)
+        self._log.updateValue(key, (content,))
+        local_entries.put(key.token, content)
+        newest_us = bucket.newest_us(parts)
+        for old in keys:
+            self._log.removeKey(old)
+            local_entries.drop(old.token)
+            del cached.entries[old]
+        cached.entries[key] = LogEntry(len(content), newest_us)
+        return number + 1
+
+    def _write_change(self, job: Job, arrivals: BucketArrivals, change: Change) -> None:
+        """Write a batch's statements, and what was seen, for the next batch to find."""
+        from panewise.spark.job import Statement
         from panewise.spark.statement_log import StatementLog
 
         assert self._packed.statements_in is not None
@@ -507,8 +551,8 @@ class BucketProcessor(StatefulProcessor):
             Statement(text, position=str(position), author=author)
             for position, text, author in sorted(arrivals.statements)
         )
-        change = job.judge(Change(batch, statements, newest_us, watermark_us))
-        written = StatementLog(self._packed.statements_in).put(change)
+        judged = job.judge(replace(change, statements=statements))
+        written = StatementLog(self._packed.statements_in).put(judged)
         arrivals.counts["rejected_statements"] = sum(one.error is not None for one in written.statements)
 
     def _with_statements(self, notes: Notes, batch: int, *, brings_more: bool) -> Notes:
@@ -629,6 +673,23 @@ class BucketProcessor(StatefulProcessor):
             if wanted_ms != NEVER:
                 self._handle.registerTimer(wanted_ms)
         return wanted_ms
+
+
+def _flows(job: Job, flows: Mapping[str, Flow], arrivals: BucketArrivals) -> dict[str, Flow]:
+    """The events of each stream with those of a batch."""
+    after = dict(flows)
+    for place, name in enumerate(job.workload.streams):
+        bases = sum(len(some) for _, some in job.plans_of(name))
+        newest_us = arrivals.newest_us.get(place)
+        if bases and newest_us is not None and newest_us > NO_TIME:
+            after[name] = after.get(name, Flow()).with_events(arrivals.lifted[place] // bases, newest_us)
+    return after
+
+
+def _seen(job: Job, bucket: Bucket, notes: Notes) -> dict[str, Observed]:
+    """What was seen of the streams that are worth a look."""
+    worth_it = {name: flow for name, flow in notes.flows.items() if job.looks_at(name, flow.events)}
+    return {name: bucket.observed(name, flow, notes.newest.up_to_us.get(name)) for name, flow in worth_it.items()}
 
 
 def _sizes(cached: CachedBucket, behind: Behind | None) -> Sizes:

@@ -72,7 +72,7 @@ class QueryAudit:
 
     @property
     def replanned(self) -> tuple[int, int | None]:
-        """How often trees were woven anew, and which batch was the last to need it."""
+        """How often queries were planned anew, and which batch was the last to need it."""
         job = self._jobs.current()
         return job.replans, job.replanned_batch
 

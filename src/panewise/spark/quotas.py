@@ -13,7 +13,7 @@ from panewise.errors import QuotaError
 from panewise.language.literals import print_duration
 from panewise.language.model import Query
 from panewise.language.workload import Workload
-from panewise.windows import RowWindow
+from panewise.windows import RowWindow, is_unbounded
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class Quotas:
     def _check_window(self, query: Query) -> None:
         window = query.window
         if not isinstance(window, RowWindow):
+            if self.range_us is not None and is_unbounded(window):
+                raise QuotaError(
+                    f"query {query.name} goes back to the start, and the job's quota is "
+                    f"{print_duration(self.range_us)}; ask for a range"
+                )
             if self.range_us is not None and window.left_us > self.range_us:
                 raise QuotaError(
                     f"query {query.name} reaches {print_duration(window.left_us)} back, and the job's quota is "

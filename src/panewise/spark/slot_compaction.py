@@ -44,6 +44,9 @@ MERGE_AT = 2 * KEPT_APART
 written again at most once in 16 batches."""
 FULL_BYTES = 8 << 20
 """A file of this size is not merged again: rewriting then costs a bucket at most half a megabyte a batch on average."""
+GATHER_AT = 8
+"""So many full files are merged with the small ones where lookups go back to the start: no file is ever too old then,
+and the partials of a key become one."""
 
 ABANDONED_S = 3600.0
 """An unfinished file of this age is abandoned: no task writes one file for an hour."""
@@ -63,6 +66,10 @@ class LoggedBase(Protocol):
     @property
     def lookback_us(self) -> int:
         """How far before the time up to which windows have closed a lookup may reach."""
+
+    @property
+    def logs_gather(self) -> bool:
+        """Whether lookups go back to the start, so that what is older stays as one partial for each key."""
 
 
 def oldest_needed(base: LoggedBase, closed_us: int) -> int:
@@ -124,7 +131,11 @@ def tidy(folder: Path, spans: Iterable[BatchSpan], bases: Mapping[int, LoggedBas
         if len(current) >= MERGE_AT:
             small = list(takewhile(lambda span: size_of(folder, span) < FULL_BYTES, reversed(current)))
             if len(small) >= MERGE_AT:
-                _merge(folder, small[: KEPT_APART - 1 : -1], bases, closed_us)
+                merged = small[: KEPT_APART - 1 : -1]
+                full = current[: len(current) - len(small)]
+                if len(full) >= GATHER_AT and any(base.logs_gather for base in bases.values()):
+                    merged = [*full, *merged]
+                _merge(folder, merged, bases, closed_us)
                 delete_abandoned(folder)
 
 
@@ -156,7 +167,9 @@ def _is_past(head: Head, bases: Mapping[int, LoggedBase], closed_us: int | None)
         return False
     newest = ((bases.get(base), slot) for base, slot in head.newest_slots.items())
     # A base that is gone has no query left that could ask.
-    return all(base is None or slot < oldest_needed(base, closed_us) for base, slot in newest)
+    return all(
+        base is None or (not base.logs_gather and slot < oldest_needed(base, closed_us)) for base, slot in newest
+    )
 
 
 def _merge(folder: Path, spans: list[BatchSpan], bases: Mapping[int, LoggedBase], closed_us: int | None) -> None:
@@ -186,8 +199,25 @@ def merged_partials(fed: LoggedBase, parts: list[PackedPart], closed_us: int | N
     store = PartialStore(fed.plan, _as_tree(fed.base))
     for part in parts:
         store.append(part.partials)
-    if closed_us is not None:
+    if closed_us is not None and fed.logs_gather:
+        store.gather(oldest_needed(fed, closed_us), at_once=True)
+    elif closed_us is not None:
         store.evict(oldest_needed(fed, closed_us))
+    partials = store.partials()
+    if partials.num_rows:
+        yield PackedPart(fed.base.number, pack(partials), partials)
+
+
+def gathered_partials(fed: LoggedBase, parts: list[PackedPart]) -> Iterable[PackedPart]:
+    """Partials of one base as one for each key and shard, in their newest slot."""
+    from panewise.engine.partial_store import PartialStore
+
+    store = PartialStore(fed.plan, _as_tree(fed.base))
+    newest = -(2**63)
+    for part in parts:
+        store.append(part.partials)
+        newest = max(newest, int(np.asarray(part.partials.column("slot")).max()))
+    store.gather(newest + 1, at_once=True)
     partials = store.partials()
     if partials.num_rows:
         yield PackedPart(fed.base.number, pack(partials), partials)

@@ -61,6 +61,18 @@ def plan_with_stand_ins(workload: Workload, prices: Prices) -> tuple[Plan, dict[
     return replace(plan, streams=streams), {base: tuple(some) for base, some in stand_ins.items()}
 
 
+def plan_beside(
+    stream: Stream, sliding: list[Query], asked: list[Query], prices: Prices, first_base: int
+) -> tuple[StreamPlan, dict[int, list[StandIn]]]:
+    """A plan of one stream whose trees answer its sliding queries, and whose bases also serve others that are asked."""
+    made = plan_stream(stream, sliding, prices, first_base=first_base) if sliding else None
+    if not asked:
+        assert made is not None, "without a query nothing is planned anew"
+        return made, {}
+    stand_ins: dict[int, list[StandIn]] = {}
+    return _plan_stream(stream, [*sliding, *asked], made, prices, 0, first_base, stand_ins), stand_ins
+
+
 def slot_length(stream: Stream, queries: list[Query]) -> int:
     """The length of a stream's slots, which queries without SLIDE do not influence."""
     common = granularity_of(query.window for query in queries if query.window.is_sliding)
@@ -117,6 +129,8 @@ def in_place_of(query: Query, stream: Stream, slot_us: int) -> Query:
     window = query.window
     if not isinstance(window, TimeWindow):
         raise no_total_order(query)
+    if window.is_unbounded:
+        return replace(query, window=TimeWindow(window.left_us, slide_us=slot_us, grows=True))
     if window.left_us % slot_us or window.right_us % slot_us:
         raise NotOnSparkError(
             f"query {query.name}: its RANGE is not a multiple of the slots of stream {stream.name}, which are "

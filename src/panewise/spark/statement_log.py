@@ -4,7 +4,8 @@
 
 Each batch with statements has a file in the folder that all workers share. The batch writes it, and later batches read
 it. Spark's offsets fix what a batch brings, and the next batch begins when all of it is done. So a batch always finds
-the same files, even when it is repeated.
+the same files, even when it is repeated. A batch may also write a file without statements: what it saw of a stream, or
+that new bases take over. Whatever it wrote first holds.
 
 A file that is none of these is named in the log of the process and left alone. What was applied so far, how many files
 and a digest of them all, stands in the state of the stream (`Applied`). So a job whose folder was moved, or that lost
@@ -22,10 +23,13 @@ from pathlib import Path
 
 from panewise.errors import CheckpointError, FolderError
 from panewise.spark.job import Change, Statement
+from panewise.spark.observed import Observed
 from panewise.spark.slot_file import NO_BATCH, tell_once
 from panewise.spark.whole_file import UNFINISHED, make_folder, write_whole
 
 FORMAT = 1
+FORMAT_SEEN = 2
+"""With what was seen. Who reads the first format only would plan differently."""
 STATEMENTS = "statements"
 _NAME = re.compile(r"(\d{12})\.json")
 
@@ -42,9 +46,13 @@ class Applied:
     brought: int = NO_BATCH
 
     def check(self, found: FoundStatements, batch: int) -> None:
-        """Raise where a batch does not find just those statements, and those of the batch that brought some."""
+        """Raise where a batch does not find just those statements, and those of the batch that brought some.
+
+        Files without statements may come at any time.
+        """
         due = [] if self.brought in (NO_BATCH, batch) else [self.brought]
-        batches = found.batches[self.count :]
+        further = found.changes[self.count :]
+        batches = [change.batch for change in further if change.statements or change.batch in due]
         if len(found.batches) < self.count + len(due):
             wrong = f"has {len(found.batches)} of the {self.count + len(due)} batches of statements that it went by"
         elif batches != due or (self.count and found.digests[self.count - 1] != self.digest):
@@ -90,7 +98,8 @@ class StatementLog:
         A batch that is repeated finds the same statements, and does not judge them again: quotas may have changed.
         """
         path = self._path(change.batch)
-        content = json.dumps({"format": FORMAT, **asdict(change)}, sort_keys=True, indent=1)
+        version = FORMAT if change.seen is None else FORMAT_SEEN
+        content = json.dumps({"format": version, **asdict(change)}, sort_keys=True, indent=1)
         try:
             if not path.exists():
                 make_folder(self._root, STATEMENTS)
@@ -173,11 +182,14 @@ class StatementLog:
         except (OSError, ValueError, KeyError, TypeError) as error:
             tell_once(f"{path} cannot be read as statements that Panewise wrote ({error}); it is left alone")
             return None
-        if version != FORMAT:
-            raise FolderError(f"{path} has format {version}, this Panewise reads format {FORMAT}")
+        if version not in (FORMAT, FORMAT_SEEN):
+            raise FolderError(f"{path} has format {version}, this Panewise reads formats {FORMAT} and {FORMAT_SEEN}")
         try:
             statements = tuple(Statement(**statement) for statement in content["statements"])
-            change = Change(content["batch"], statements, content["newest_us"], content["watermark_us"])
+            seen = content.get("seen")
+            if seen is not None:
+                seen = {name: Observed.of_json(some) for name, some in seen.items()}
+            change = Change(content["batch"], statements, content["newest_us"], content["watermark_us"], seen)
         except (KeyError, TypeError) as error:
             tell_once(f"{path} cannot be read as statements that Panewise wrote ({error}); it is left alone")
             return None
@@ -188,4 +200,4 @@ class StatementLog:
 
 
 def _unjudged(change: Change) -> Change:
-    return replace(change, statements=tuple(replace(one, error=None) for one in change.statements))
+    return replace(change, statements=tuple(replace(one, error=None) for one in change.statements), seen=None)

@@ -18,6 +18,11 @@ COMMAND = "panewise-worker-python"
 """The script of this module's `main`, as pyproject.toml installs it."""
 
 
+TALKATIVE = "pyspark.sql.streaming.transform_with_state_driver_worker"
+"""Spark's process that begins a query with state. It prints its steps and the schema of the state, for Spark's makers;
+Spark passes that on to the console of the job. What fails there it tells by its socket."""
+
+
 def choose_worker_python() -> str:
     """Set the Python of the workers unless PYSPARK_PYTHON is set; call it before the first session."""
     script = Path(sysconfig.get_path("scripts"), COMMAND)
@@ -47,4 +52,6 @@ def main() -> None:
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     search_path = [entry for entry in sys.path if entry not in entries]
     os.environ["PYTHONPATH"] = os.pathsep.join(without_zips(entries, search_path))
+    if sys.argv[1:3] == ["-m", TALKATIVE]:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,13 +17,13 @@ import pyarrow as pa
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Kind
 from panewise.aggregates.lowering import Lowered
-from panewise.aggregates.sketches import Sketches, require_package
+from panewise.aggregates.sketches import require_package
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
 from panewise.arrays import Ints
-from panewise.errors import HistoryError, SnapshotError, StructureError, UnknownNameError, WindowError
-from panewise.kernels.every_event import fold_at_every_event
+from panewise.errors import HistoryError, SnapshotError, StructureError
 from panewise.kernels.pool import window_ranges
+from panewise.structures.arguments import codes_of, known_aggregate, lookups_of
 from panewise.structures.column import (
     Column,
     Elements,
@@ -32,7 +31,8 @@ from panewise.structures.column import (
     ValuesColumn,
     Windows,
 )
-from panewise.structures.folded import Answers, FoldedColumns, MustReadError, lower, masked
+from panewise.structures.folded import Answers, FoldedColumns, lower, masked
+from panewise.structures.folded_ranges import EveryEvent, FoldedRanges, HeldElements
 from panewise.structures.lifting import WORDS, Lifted, LiftedPartials, LiftedValues, in_words, lift_values
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.running_column import RunningColumn
@@ -66,7 +66,7 @@ class Structure(Described, ABC):
         type: Type | None = None,
         pool: Pool | None = None,
     ) -> None:
-        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else _known(aggregate)
+        self.aggregate = aggregate if isinstance(aggregate, UserAggregate) else known_aggregate(aggregate)
         if type is not None or not self.sheet.served_types(self.aggregate):
             self._check_served(type)
         if self.aggregate in CATALOGUE and not CATALOGUE[str(self.aggregate)].is_exact:
@@ -124,11 +124,11 @@ class Structure(Described, ABC):
 
     def lengths(self, keys: npt.ArrayLike) -> Ints:
         """How many elements each key has had since it was new or forgotten; 0 for keys never seen."""
-        return self._per_key(self._pool.length, _codes(keys))
+        return self._per_key(self._pool.length, codes_of(keys))
 
     def update(self, values: npt.ArrayLike | pa.Array, keys: npt.ArrayLike | None = None) -> None:
         """Append each value to the substream of its key. O(1) a value; those of one key keep their order."""
-        codes = None if keys is None else _codes(keys)
+        codes = None if keys is None else codes_of(keys)
         lifted = self._lifted(values)
         if codes is not None and len(codes) != len(lifted):
             raise StructureError(f"there are {len(codes)} keys and {len(lifted)} values; give one key for each value")
@@ -182,7 +182,7 @@ class Structure(Described, ABC):
         if not isinstance(self.aggregate, str) or CATALOGUE[self.aggregate].is_exact or self._type is None:
             answers = self._answer(codes, low, high, empty, parameter)
             return answers, answers, answers
-        lowered = lower(self.aggregate, FoldedRanges(self, codes, low, high), parameter)
+        lowered = lower(self.aggregate, FoldedRanges(self._held, codes, low, high), parameter)
         assert lowered.bounds is not None
         least, greatest = (masked(Lowered(ends, None, lowered.valid)) for ends in lowered.bounds)
         return masked(lowered), least, greatest
@@ -196,7 +196,7 @@ class Structure(Described, ABC):
 
     def fold_ranges(self, keys: Keys, low: Ints, high: Ints) -> FoldedColumns:
         """The folded columns over positions low .. high - 1 of keys, for any aggregate made of them."""
-        return FoldedRanges(self, keys, low, high)
+        return FoldedRanges(self._held, keys, low, high)
 
     @property
     def components(self) -> list[list[Column]]:
@@ -227,7 +227,7 @@ class Structure(Described, ABC):
         self, left: npt.ArrayLike, right: npt.ArrayLike = 0, *, keys: npt.ArrayLike | None = None
     ) -> npt.NDArray[np.bool_]:
         """Whether windows can be answered: whether everything they cover is still held."""
-        codes, lefts, rights = _lookups(keys, left, right)
+        codes, lefts, rights = lookups_of(keys, left, right)
         length, first = self._per_key(self._pool.length, codes), self._per_key(self._pool.first, codes)
         low, high = np.maximum(length - lefts, 0), length - rights
         held: npt.NDArray[np.bool_] = (low >= first) | (high <= low)
@@ -235,7 +235,7 @@ class Structure(Described, ABC):
 
     def forget(self, keys: npt.ArrayLike) -> None:
         """Drop all elements of some keys; their memory serves other keys. Keys never seen are ignored."""
-        codes = np.unique(_codes(keys))
+        codes = np.unique(codes_of(keys))
         codes = codes[codes < len(self._pool.length)]
         codes = codes[self._pool.length[codes] > 0]
         self._pool.forget(codes)
@@ -249,9 +249,11 @@ class Structure(Described, ABC):
             return np.ma.MaskedArray(np.zeros((len(self.windows), 0)))
         if self._values is not None:
             raise StructureError(f"{self.label} at every event is not offered; look up the windows after each update")
-        every = _EveryEvent(self, lifted)
+        every = EveryEvent(self._held, lifted, self.windows, self.held_from, self.length, self.largest)
         if len(lifted):
             self._append(None, lifted)
+            # The first NULL makes a column.
+            every.held = self._held
         if not every.has_empty and self._nulls is None and (plain := self._plain_kind()) is not None:
             (folded,) = every.columns(plain)
             return np.ma.MaskedArray(folded.reshape(every.shape), np.ma.nomask)
@@ -467,7 +469,7 @@ class Structure(Described, ABC):
         self, left: npt.ArrayLike, right: npt.ArrayLike, keys: npt.ArrayLike | None
     ) -> tuple[Keys, Ints, Ints, int]:
         """The keys of lookups, the positions that their windows cover, and how many cover nothing."""
-        codes, lefts, rights = _lookups(keys, left, right)
+        codes, lefts, rights = lookups_of(keys, left, right)
         pool = self._pool
         if len(self._scratch[0]) < len(lefts):
             self._scratch = np.empty((2, len(lefts)), np.int64)
@@ -495,7 +497,12 @@ class Structure(Described, ABC):
             kind = self._plain_kind()
             if kind is not None:
                 return np.ma.MaskedArray(self._columns[kind][0].fold(keys, low, high), np.ma.nomask)
-        return self._lower(FoldedRanges(self, keys, low, high), parameter)
+        return self._lower(FoldedRanges(self._held, keys, low, high), parameter)
+
+    @property
+    def _held(self) -> HeldElements:
+        is_float = self._type is Type.DOUBLE
+        return HeldElements(self._columns, self._nulls, self._values, is_float=is_float, are_partials=self._of_partials)
 
     def _plain_kind(self) -> Kind | None:
         """The component whose one column holds the answers as they are; None where answers must be lowered."""
@@ -520,120 +527,6 @@ class Structure(Described, ABC):
         return out
 
 
-class FoldedRanges(FoldedColumns):
-    """The folded columns of some ranges of keys."""
-
-    def __init__(self, structure: Structure, keys: Keys, low: Ints, high: Ints) -> None:
-        self.is_float = structure.type is Type.DOUBLE
-        self._structure = structure
-        self._keys, self._low, self._high = keys, low, high
-
-    @property
-    def widths(self) -> Ints:
-        return self._high - self._low
-
-    @property
-    def counts(self) -> Ints:
-        nulls = self._structure._nulls
-        return self.widths if nulls is None else self.widths - nulls.fold(self._keys, self._low, self._high)
-
-    def columns(self, kind: Kind | None) -> tuple[Elements, ...]:
-        return tuple(column.fold(self._keys, self._low, self._high) for column in self._structure._columns[kind])
-
-    def values_of(self, place: int) -> npt.NDArray[np.float64]:
-        if self._structure._of_partials:
-            raise MustReadError
-        (column,) = self._structure._columns[Kind.SUM_FLOAT]
-        positions = np.arange(self._low[place], self._high[place])
-        keys = None if self._keys is None else np.full(len(positions), self._keys[place])
-        return np.ascontiguousarray(column.elements(keys, positions).real)
-
-    def select(self, ranks: Ints) -> Elements:
-        return self._values.select(self._keys, self._low, self._high, ranks)
-
-    def distinct(self) -> Ints:
-        return self._values.distinct(self._keys, self._low, self._high)
-
-    def mode(self) -> Elements:
-        return self._values.mode(self._keys, self._low, self._high)
-
-    def sketches(self, kind: Kind) -> Sketches:
-        return self._values.sketches(self._keys, self._low, self._high)
-
-    @property
-    def _values(self) -> ValuesColumn:
-        assert self._structure._values is not None
-        return self._structure._values
-
-
-class _EveryEvent(FoldedRanges):
-    """The folded components of every window after every new element of key 0, window after window."""
-
-    def __init__(self, structure: Structure, lifted: LiftedValues) -> None:
-        self._lifted = lifted
-        self._windows = np.array(structure.windows, np.int64).reshape(-1, 2)
-        self.shape = (len(self._windows), len(lifted))
-        length, self._start = structure.length, max(structure.held_from, structure.length - structure.largest)
-        lefts, rights = self._windows.T
-        reach = np.maximum(length + 1 - lefts, 0)
-        if len(lifted) and np.any((reach < self._start) & (reach < length + len(lifted) - rights)):
-            raise HistoryError(
-                f"some window reaches back before position {self._start}, from which on elements are held; "
-                f"wait until it has filled, or add the window before its elements come"
-            )
-        self.has_empty = bool(np.any(length + 1 <= rights))
-        """Whether some window covers nothing after some element."""
-        positions = np.arange(self._start, length)
-        self._before = {
-            kind: [column.elements(None, positions) for column in several]
-            for kind, several in structure._columns.items()
-        }
-        nulls = structure._nulls
-        self._nulls_before = np.zeros(len(positions), np.int64) if nulls is None else nulls.elements(None, positions)
-        self._ends = length + 1 + np.arange(len(lifted), dtype=np.int64)
-        self._structure, self._keys = structure, None
-        self.is_float = structure.type is Type.DOUBLE
-
-    @cached_property
-    def _high(self) -> Ints:  # type: ignore[override]
-        """Where each window ends after each element."""
-        high: Ints = np.maximum(self._ends - self._windows[:, 1:], 0).ravel()
-        return high
-
-    @cached_property
-    def _low(self) -> Ints:  # type: ignore[override]
-        """Where each window begins after each element."""
-        low: Ints = np.minimum(np.maximum(self._ends - self._windows[:, :1], 0).ravel(), self._high)
-        return low
-
-    @property
-    def counts(self) -> Ints:
-        if self._structure._nulls is None:
-            return self.widths
-        folded: Ints = self._at_every_event(Operation.add(np.int64), self._nulls_before, self._lifted.nulls())
-        return self.widths - folded
-
-    def columns(self, kind: Kind | None) -> tuple[Elements, ...]:
-        columns = self._structure._columns[kind]
-        lifted = self._lifted.elements(kind, columns[0].operation, words=len(columns))
-        before = self._before[kind]
-        if len(before) < len(lifted):
-            assert kind is not None
-            before = in_words(kind, before[0])
-        return tuple(self._at_every_event(c.operation, b, new) for c, b, new in zip(columns, before, lifted))
-
-    def values_of(self, place: int) -> npt.NDArray[np.float64]:
-        (operation,) = (column.operation for column in self._structure._columns[Kind.SUM_FLOAT])
-        lifted = self._lifted.elements(Kind.SUM_FLOAT, operation, words=1)[0]
-        every = np.concatenate([self._before[Kind.SUM_FLOAT][0], lifted]).real
-        return np.ascontiguousarray(every[self._low[place] - self._start : self._high[place] - self._start])
-
-    def _at_every_event(self, operation: Operation, before: Elements, new: Elements) -> Elements:
-        return fold_at_every_event(
-            operation.code, operation.user, operation.identity, before, new, self._windows
-        ).ravel()
-
-
 def _aggregate_of(header: dict[str, Any], given: UserAggregate | None) -> str | UserAggregate:
     label: str = header["aggregate"]
     if label in CATALOGUE:
@@ -648,45 +541,6 @@ def _aggregate_of(header: dict[str, Any], given: UserAggregate | None) -> str | 
 def _array_name(kind: Kind | None, place: int) -> str:
     """What a column of a component is called in a snapshot."""
     return f"{kind.value if kind else 'user'} {place}"
-
-
-def _known(aggregate: str) -> str:
-    name = aggregate.upper()
-    if name not in CATALOGUE:
-        raise UnknownNameError(f"there is no aggregate {aggregate!r}; there are {', '.join(sorted(CATALOGUE))}")
-    return name
-
-
-def _codes(keys: npt.ArrayLike) -> Ints:
-    array = np.atleast_1d(np.asarray(keys))
-    if array.ndim != 1:
-        raise StructureError(f"keys must have one dimension, not {array.ndim}")
-    if array.dtype.kind not in "iu" and array.size:
-        raise StructureError(f"keys must be integers, not {array.dtype}; number the keys from 0 on first")
-    codes = np.ascontiguousarray(array, np.int64)
-    if codes.min(initial=0) < 0:
-        raise StructureError(f"key {codes.min()}: keys must be 0 or above; number them from 0 on")
-    return codes
-
-
-def _lookups(keys: npt.ArrayLike | None, left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Keys, Ints, Ints]:
-    """Keys, left and right ends as arrays of one length."""
-    arrays = [np.asarray(ends, np.int64) for ends in (left, right)]
-    if keys is not None:
-        arrays.append(_codes(keys))
-    if any(array.shape != arrays[0].shape for array in arrays) or arrays[0].ndim != 1:
-        try:
-            shape = np.broadcast_shapes(*(array.shape for array in arrays)) or (1,)
-        except ValueError:
-            shapes = ", ".join(str(array.shape) for array in arrays)
-            raise WindowError(
-                f"left, right and keys have shapes {shapes}; give arrays of one length, or numbers"
-            ) from None
-        if len(shape) != 1:
-            raise WindowError(f"left and right must be numbers or arrays of one dimension, not {len(shape)}")
-        arrays = [np.broadcast_to(array, shape) for array in arrays]
-    lefts, rights, *codes = (np.ascontiguousarray(array) for array in arrays)
-    return codes[0] if codes else None, lefts, rights
 
 
 def _every_element(held: Batch) -> tuple[Ints, Ints]:

@@ -64,6 +64,21 @@ def levels_for(error: float) -> int:
     return wanted - 1 if wanted > 2 and error_of(wanted - 1) <= error else wanted
 
 
+def reached(threshold: int, levels_per_size: int) -> int:
+    """What every key has at least that an approximate lookup of `>= threshold` gives: where the level begins.
+
+    >>> reached(4, 4), reached(11, 4), reached(11, 1), reached(11, 11)
+    (4, 9, 4, 11)
+    """
+    best, p, q = 1, levels_per_size, 0
+    while True:
+        begins = [1 - p + (p + r << q) for r in range(p)]
+        able = [begin for begin in begins if begin + (1 << q) - 1 <= threshold]
+        if not able:
+            return best
+        best, q = max(best, *able), q + 1
+
+
 class LevelFilter(SubstreamFilter):
     """A filter by count or sum with p levels of each size."""
 

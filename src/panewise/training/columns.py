@@ -16,7 +16,7 @@ from panewise.errors import ArgumentError, QueryKindError
 from panewise.language.model import Query
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
-from panewise.windows import SessionWindow
+from panewise.windows import SessionWindow, follows_events
 
 
 def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Query]:
@@ -37,10 +37,11 @@ def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Quer
                 f"query {query.name} reads the answers of query {query.stream}, and a training set is made from events "
                 f"alone; choose others with training_set(..., queries=[...])"
             )
-        if isinstance(query.window, SessionWindow):
+        if follows_events(query.window):
+            kind = "sessions" if isinstance(query.window, SessionWindow) else "windows from one event to another"
             raise QueryKindError(
-                f"query {query.name} is of sessions: each group has its own, and none belongs to the time of a label; "
-                f"leave it out with training_set(..., queries=[...]), and ask for a RANGE of the session's length"
+                f"query {query.name} is of {kind}: each group has its own, and none belongs to the time of a label; "
+                f"leave it out with training_set(..., queries=[...]), and ask for a RANGE of their length"
             )
     return chosen
 

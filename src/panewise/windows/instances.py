@@ -16,7 +16,17 @@ import numpy as np
 
 from panewise.arrays import Ints
 from panewise.windows.slots import lengths_of
-from panewise.windows.window import DAY_US, SessionWindow, TimeWindow, Window
+from panewise.windows.window import (
+    DAY_US,
+    NO_START_US,
+    PunctuationWindow,
+    RowWindow,
+    SessionWindow,
+    TimeWindow,
+    Window,
+    follows_events,
+    is_unbounded,
+)
 from panewise.windows.zones import Zone, zone_of
 
 Instances = TypeVar("Instances", int, Ints)
@@ -28,8 +38,10 @@ def starts_of(window: Window, instances: Instances) -> Instances:
     >>> starts_of(TimeWindow(12, slide_us=9, offset_us=2), 1)
     11
     """
-    if isinstance(window, SessionWindow):
-        return instances - window.left_us
+    if follows_events(window):
+        return instances - _reach(window)
+    if is_unbounded(window):
+        return instances * 0 + NO_START_US
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
@@ -46,7 +58,7 @@ def ends_of(window: Window, instances: Instances) -> Instances:
     >>> ends_of(TimeWindow(12, slide_us=9), 1), ends_of(TimeWindow(9, slide_us=3, grows=True), 1)
     (21, 6)
     """
-    if isinstance(window, SessionWindow):
+    if follows_events(window):
         return instances
     length, slide = lengths_of(window)
     zone = _zone(window)
@@ -65,7 +77,7 @@ def last_ending(window: Window, until: Instances) -> Instances:
         # Asked of every window at every advance.
         length = window.slide_us if window.grows else window.left_us
         return (until - window.offset_us - length) // window.slide_us
-    if isinstance(window, SessionWindow):
+    if follows_events(window):
         return until
     length, slide = lengths_of(window)
     zone = _zone(window)
@@ -75,18 +87,18 @@ def last_ending(window: Window, until: Instances) -> Instances:
 
 
 def last_starting(window: Window, at: int) -> int:
-    """The newest instance that starts up to a time or a position.
+    """The newest instance that starts up to a time or a position; from the start, the one whose slide it is in.
 
     >>> last_starting(TimeWindow(12, slide_us=9), 9), last_starting(TimeWindow(9, slide_us=3, grows=True), 9)
     (1, 5)
     """
-    if isinstance(window, SessionWindow):
-        return at + window.left_us
+    if follows_events(window):
+        return at + _reach(window)
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
         return _days(zone, at) // (slide // DAY_US)
-    if _grows(window):
+    if _grows(window) and not is_unbounded(window):
         # The last instance of the period.
         return ((at - _offset(window)) // length + 1) * (length // slide) - 1
     return (at - _offset(window)) // slide
@@ -105,8 +117,18 @@ def instances_closed(window: Window, granularity: int, after: int | None, until:
 
 def oldest_slot_needed(windows: Iterable[Window], granularity: int, closed: int) -> int:
     """The first slot that some instance ending after `closed` may still cover."""
-    starts = [starts_of(window, last_ending(window, closed) + 1) for window in windows]
+    starts = [needed_from(window, last_ending(window, closed) + 1) for window in windows]
     return min(starts, default=closed) // granularity
+
+
+def needed_from(window: Window, instance: int) -> int:
+    """From when on slots must be held for an instance and those after it.
+
+    From the start, what comes before the instance's own slide is held as one slot.
+    """
+    if is_unbounded(window):
+        return ends_of(window, instance - 1)
+    return starts_of(window, instance)
 
 
 def same_ends(window: Window) -> tuple[str | tuple[str, ...], int, int, str | None]:
@@ -117,18 +139,20 @@ def same_ends(window: Window) -> tuple[str | tuple[str, ...], int, int, str | No
     >>> same_ends(TimeWindow(12, slide_us=6)) == same_ends(TimeWindow(6, slide_us=6))
     True
     """
-    if isinstance(window, SessionWindow):
-        return "sessions", window.gap_us, window.max_us, None
+    if follows_events(window):
+        gap_us = window.gap_us if isinstance(window, SessionWindow) else 0
+        return "sessions", gap_us, _reach(window), None
     length, slide = lengths_of(window)
-    if not isinstance(window, TimeWindow):
+    if isinstance(window, RowWindow):
         return tuple(sorted(window.partition_by)) or "rows", slide, length % slide, None
+    assert isinstance(window, TimeWindow)
     phase = (window.offset_us if window.grows else window.offset_us + length) % slide
     return "time", slide, phase, window.zone
 
 
 def end_numbers(window: Window, instances: Ints) -> Ints:
     """Numbers for the ends of instances that are the same for all windows with the `same_ends`."""
-    if isinstance(window, SessionWindow):
+    if follows_events(window):
         return instances
     length, slide = lengths_of(window)
     if _grows(window):
@@ -141,9 +165,14 @@ def with_end_numbers(window: Window, numbers: Ints) -> Ints:
     return numbers - end_numbers(window, np.zeros(1, np.int64))
 
 
+def _reach(window: Window) -> int:
+    assert isinstance(window, SessionWindow | PunctuationWindow)
+    return window.left_us
+
+
 def _unbounded(window: Window, granularity: int) -> int:
     """A number beyond those of all instances."""
-    if isinstance(window, SessionWindow):
+    if follows_events(window):
         return 2**62
     return 2**62 // max(1, lengths_of(window)[1] // granularity)
 

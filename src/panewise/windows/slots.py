@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import gcd
 
-from panewise.windows.window import RowWindow, SessionWindow, TimeWindow, Window
+from panewise.windows.window import PunctuationWindow, RowWindow, SessionWindow, TimeWindow, Window
 from panewise.windows.zones import zone_of
 
 
 def granularity_of(windows: Iterable[Window]) -> int:
     """The greatest slot length that divides every range, slide and offset; 0 for no window at all.
 
+    Windows from one event to another have slots of their own, a microsecond long.
+
     >>> granularity_of([TimeWindow(12, slide_us=9), TimeWindow(30, slide_us=6)])
     3
     """
-    return gcd(*(length for window in windows for span in spans_of(window) for length in span))
+    common = (window for window in windows if not isinstance(window, PunctuationWindow))
+    return gcd(*(length for window in common for span in spans_of(window) for length in span))
 
 
 def spans_of(window: Window) -> tuple[tuple[int, int, int], ...]:
@@ -26,11 +29,13 @@ def spans_of(window: Window) -> tuple[tuple[int, int, int], ...]:
 
     In a time zone there is one for each offset that the zone ever has. What grows has an edge at every slide. The
     fragments of sessions are as long as their gap, so that one never lies in two sessions, and have an edge where
-    sessions may be cut.
+    sessions may be cut. Windows from one event to another may have an edge anywhere.
 
     >>> spans_of(TimeWindow(12, slide_us=9, offset_us=2)), spans_of(TimeWindow(12, slide_us=3, grows=True))
     (((12, 9, 2),), ((3, 3, 0),))
     """
+    if isinstance(window, PunctuationWindow):
+        return ((1, 1, 0),)
     if isinstance(window, SessionWindow):
         return ((window.gap_us, window.gap_us, 0), (window.max_us, window.max_us, 0))
     length, slide = lengths_of(window)
@@ -53,7 +58,7 @@ def spans_in_slots(window: Window, granularity: int) -> list[tuple[int, int, int
 def most_lengths_of(window: Window) -> tuple[int, int]:
     """The longest that an instance may be, and the farthest that two neighbours may be apart."""
     length, slide = lengths_of(window)
-    if isinstance(window, SessionWindow):
+    if isinstance(window, SessionWindow | PunctuationWindow):
         return window.left_us, slide
     if isinstance(window, TimeWindow) and window.zone is not None:
         spread_us = zone_of(window.zone, window.offset_us).spread_us
@@ -64,13 +69,16 @@ def most_lengths_of(window: Window) -> tuple[int, int]:
 def lengths_of(window: Window) -> tuple[int, int]:
     """The range and the slide of a sliding window, in microseconds or in rows.
 
-    Sessions count as windows as long as their gap, one behind the other: each event is in one of them.
+    Sessions count as windows as long as their gap, one behind the other: each event is in one of them. A window from
+    the start counts as long as its slide: what came before is one slot.
     """
     match window:
         case SessionWindow():
             return window.gap_us, window.gap_us
+        case PunctuationWindow():
+            return window.max_us, window.max_us
         case TimeWindow(slide_us=int(slide)):
-            return window.range_us, slide
+            return slide if window.is_unbounded else window.range_us, slide
         case RowWindow(slide=int(slide)):
             return window.rows, slide
         case _:

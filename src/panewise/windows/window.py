@@ -2,16 +2,23 @@
 
 Two kinds look back from a point: from a time t for `TimeWindow`, from a position m for `RowWindow`.
 A window with a slide is evaluated whenever one of its instances closes; a window without a slide is evaluated on
-demand. A `SessionWindow` is evaluated for each group when its events pause.
+demand. A `SessionWindow` is evaluated for each group when its events pause, a `PunctuationWindow` when an event closes
+it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from panewise.errors import ArgumentError
 
 DAY_US = 86_400_000_000
+
+UNBOUNDED_US = 2**59
+"""The range of a window from the start: longer than all times that there are."""
+NO_START_US = -(2**62)
+"""Where a window from the start begins: before all times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,7 @@ class TimeWindow:
     later if there is one. With a `zone`, which needs whole days, it is counted in the local time of that zone. If it
     `grows`, left_us is a period: instance k covers what has passed of its period at (k + 1) * slide_us.
     Without a slide, at time t the window covers (t - left_us, t - right_us].
+    A window with the range `UNBOUNDED_US` covers everything since the start. With a slide, it `grows`.
     `panewise.windows.instances` has the arithmetic.
     """
 
@@ -41,6 +49,10 @@ class TimeWindow:
             raise ArgumentError(f"only a sliding window has an offset, a time zone or a period, got {self}")
         if self.slide_us is not None and not 0 <= self.offset_us < self.slide_us:
             raise ArgumentError(f"an offset is less than the slide and not negative, got {self}")
+        if self.is_unbounded and (self.right_us or self.zone or self.grows != self.is_sliding):
+            raise ArgumentError(f"a window from the start has only a slide and an offset, and grows, got {self}")
+        if self.is_unbounded:
+            return
         if self.slide_us is not None and self.grows and (self.left_us % self.slide_us or self.zone):
             raise ArgumentError(f"a growing window needs a period of whole slides and no time zone, got {self}")
         if self.slide_us is not None and self.zone and (self.left_us % DAY_US or self.slide_us % DAY_US):
@@ -55,6 +67,11 @@ class TimeWindow:
     def is_sliding(self) -> bool:
         """Whether instances close by themselves as the watermark moves."""
         return self.slide_us is not None
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether it covers everything since the start."""
+        return self.left_us == UNBOUNDED_US
 
     @property
     def overlap(self) -> float:
@@ -128,7 +145,50 @@ class SessionWindow:
         return 0
 
 
-Window = TimeWindow | RowWindow | SessionWindow
+@dataclass(frozen=True, slots=True)
+class PunctuationWindow:
+    """Windows of a group that events open and close, by two predicates.
+
+    An event for which `opens` holds opens a window, if it is the first since a closing event, or since `max_us` without
+    one. The window ends with the first later event for which `closes` holds, and after `max_us` if there is none. So
+    what belongs together follows from the events nearby, not from how it all began.
+    """
+
+    opens: Hashable
+    closes: Hashable
+    max_us: int
+
+    def __post_init__(self) -> None:
+        if self.max_us <= 0:
+            raise ArgumentError(f"a window from one event to another needs a positive max_us, got {self.max_us}")
+
+    @property
+    def is_sliding(self) -> bool:
+        """They close by themselves as events come and as the watermark moves."""
+        return True
+
+    @property
+    def left_us(self) -> int:
+        """How far before the instant at which one closes there may be events that decide about it."""
+        return 2 * self.max_us + 2
+
+    @property
+    def right_us(self) -> int:
+        """It reaches up to that instant."""
+        return 0
+
+
+Window = TimeWindow | RowWindow | SessionWindow | PunctuationWindow
+
+
+def follows_events(window: Window) -> bool:
+    """Whether each group has windows of its own, which begin and end with its events."""
+    return isinstance(window, SessionWindow | PunctuationWindow)
+
+
+def is_unbounded(window: Window) -> bool:
+    """Whether a window covers everything since the start."""
+    return isinstance(window, TimeWindow) and window.is_unbounded
 
 
 def reports_by_substream(window: Window) -> bool:

@@ -379,6 +379,9 @@ class SharedStructures(ABC, Generic[S]):
         return column
 
     def _adapt(self, sequence: Sequence[S]) -> None:
+        for index in sequence.indexes.values():
+            if index.adapt():
+                sequence.rebuild()
         for column in sequence.columns:
             if column.forced:
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from panewise.errors import UnknownNameError
 
+EXHAUSTIVE = "exhaustive"
 WEAVE_SHARE = "weave_share"
 METHODS = (
     "no_share",
@@ -12,7 +13,7 @@ METHODS = (
     "insert_then_weave",
     "local_search_from_no_share",
     "local_search_from_random",
-    "exhaustive",
+    EXHAUSTIVE,
     WEAVE_SHARE,
     "incremental_weave_share",
 )

@@ -117,7 +117,8 @@ function draw(name, attributes, text) {
 }
 
 // A line over time; null is a gap. With an axis, `point` is told the place that the mouse is at.
-function chart(values, labels, { width = 720, height = 200, axis = true, fromZero = false, point = null } = {}) {
+// `at` is the place that it was at before.
+function chart(values, labels, { width = 720, height = 200, axis = true, fromZero = false, point = null, at = null } = {}) {
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
   values = values.map((value) => typeof value === "bigint" ? Number(value) : value);
   const there = values.filter((value) => typeof value === "number");
@@ -151,17 +152,20 @@ function chart(values, labels, { width = 720, height = 200, axis = true, fromZer
     : draw("circle", { cx: x(place).toFixed(1), cy: y(value).toFixed(1), r: values.length <= 100 ? 2.5 : 1 }));
   svg.append(...marks.filter((mark) => mark));
   if (point) {
-    const pointed = draw("line", { class: "pointed", y1: top, y2: height - bottom, visibility: "hidden" });
-    svg.append(pointed);
+    const line = draw("line", { class: "pointed", y1: top, y2: height - bottom });
+    const show = (place) => {
+      line.setAttribute("visibility", place === null || place >= values.length ? "hidden" : "visible");
+      for (const end of ["x1", "x2"]) line.setAttribute(end, x(place ?? 0));
+      point(place);
+    };
+    svg.append(line);
+    show(at);
     svg.addEventListener("pointermove", (event) => {
       const box = svg.getBoundingClientRect();
       const part = ((event.clientX - box.left) * width / box.width - left) / (width - left - right);
-      const place = Math.min(values.length - 1, Math.max(0, Math.round(part * (values.length - 1))));
-      for (const end of ["x1", "x2"]) pointed.setAttribute(end, x(place));
-      pointed.setAttribute("visibility", "visible");
-      point(place);
+      show(Math.min(values.length - 1, Math.max(0, Math.round(part * (values.length - 1)))));
     });
-    svg.addEventListener("pointerleave", () => { pointed.setAttribute("visibility", "hidden"); point(null); });
+    svg.addEventListener("pointerleave", () => show(null));
   }
   return svg;
 }
@@ -467,6 +471,7 @@ $("key-form").addEventListener("submit", (event) => {
 $("key-points").addEventListener("change", () => { if (location.hash.split("/").length === 3) open(); });
 async function openKey(name, key) {
   live.stop();
+  pointed = null;
   $("key-query").value = name;
   await fields();
   if (!keyed || keyed.name !== name) throw new Failed(404, { message: `There is no query ${name}.` });
@@ -506,7 +511,9 @@ async function history(query, asked) {
   chartKey();
   table($("key-rows"), rows.slice().reverse(), { hidden: query.group_columns });
 }
+let pointed = null;
 function readPoint(place) {
+  pointed = place;
   const point = place === null ? null : points[place];
   $("key-read").textContent = point ? `${clock(point.at)}: ${point.row ? shown(point.row[$("key-value").value]) : "no answer"}` : "";
 }
@@ -514,9 +521,8 @@ function chartKey() {
   const name = $("key-value").value;
   $("key-chart").hidden = !name;
   if (!name) return;
-  readPoint(null);
   $("key-chart").replaceChildren(chart(points.map((point) => point.row ? point.row[name] : null), points.map((point) => clock(point.at)),
-    { width: Math.max(320, $("key-chart").clientWidth), point: readPoint }));
+    { width: Math.max(320, $("key-chart").clientWidth), point: readPoint, at: pointed }));
 }
 $("key-value").addEventListener("change", chartKey);
 
@@ -554,7 +560,7 @@ async function plan() {
   $("work").tBodies[0].replaceChildren();
   inParts($("work-more"), found.work, TREES, (trees, first) => $("work").tBodies[0].append(...trees.map((tree, place) => {
     const line = make("tr");
-    line.append(make("td", `${first + place}: ${tree.stream} by ${tree.group_by.join(", ") || "nothing"}`));
+    line.append(make("td", `${first + place}: ${tree.stream} ${tree.group_by.length ? `by ${tree.group_by.join(", ")}` : "without groups"}`));
     for (const value of [tree.queries, tree.groups, Math.round(tree.predicted_fed), tree.fed, Math.round(tree.predicted_folded), tree.folded])
       line.append(make("td", shown(value), "number"));
     return line;
