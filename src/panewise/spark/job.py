@@ -378,6 +378,10 @@ class Job:
         """Whether new bases of some stream hold, after a watermark, all that they need to take over."""
         return any(_are_ready(self._bases_of(stream).values(), watermark_us) for stream in self.workload.streams)
 
+    def is_moving(self, stream: str) -> bool:
+        """Whether new bases of a stream wait to take over."""
+        return any(live.waiting is not None for live in self._bases_of(stream).values())
+
     def looks_at(self, stream: str, events: int) -> bool:
         """Whether what was seen of a stream should be written down, after so many events."""
         has_queries = any(tree.queries for live in self._bases_of(stream).values() for tree in live.trees)
@@ -393,7 +397,7 @@ class Job:
         queries = sliding_queries(bases.values())
         has_learned = stream in (change.seen or {}) and len(queries) > 0 and prices.tolerance != inf
         changes = self.unchecked.get(stream, 0)
-        if not (has_learned or changes) or any(live.waiting is not None for live in bases.values()):
+        if not (has_learned or changes) or self.is_moving(stream):
             return self
         cost = cost_of_bases(bases.values(), prices)
         if not (has_learned or is_due(prices, changes, len(queries), cost, self.known_costs.get(stream))):
