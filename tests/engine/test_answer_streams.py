@@ -23,6 +23,7 @@ INNER = """
     CREATE QUERY visits AS SELECT k, COUNT(*) AS n FROM s [SESSION GAP 15 MICROSECONDS MAX 60 MICROSECONDS] GROUP BY k;
     CREATE QUERY counted AS SELECT MAX(x) AS best FROM s [ROWS 5 SLIDE 3];
     CREATE QUERY each AS SELECT k, SUM(x) AS total FROM s [PARTITION BY k ROWS 2 SLIDE 1] GROUP BY k;
+    CREATE QUERY running AS SELECT k, COUNT(*) AS n FROM s [UNBOUNDED SLIDE 50 MICROSECONDS] GROUP BY k;
 """
 OUTER = """
     CREATE QUERY best AS SELECT key, MAX(total) AS best, COUNT(*) FROM fixed
@@ -38,6 +39,9 @@ OUTER = """
     CREATE QUERY of_each AS SELECT k, COUNT(*), MAX(total) FROM each [RANGE 60 MICROSECONDS SLIDE 30 MICROSECONDS]
       GROUP BY k;
     CREATE QUERY third AS SELECT SUM(best), COUNT(*) FROM best [RANGE 240 MICROSECONDS SLIDE 120 MICROSECONDS];
+    CREATE QUERY ever AS SELECT key, SUM(total), COUNT(*) FROM fixed [UNBOUNDED SLIDE 60 MICROSECONDS] GROUP BY key;
+    CREATE QUERY of_running AS SELECT MAX(n), COUNT(window_start) FROM running
+      [RANGE 100 MICROSECONDS SLIDE 100 MICROSECONDS];
     CREATE QUERY recent AS SELECT key, SUM(total), COUNT(*) FROM fixed [RANGE 100 MICROSECONDS] GROUP BY key;
 """
 LATER = """
@@ -236,6 +240,8 @@ def test_streams_of_answers_come_and_go_with_their_readers() -> None:
          "'r' answers with rows", "read the stream"),
         (HOURLY + DAILY + "DROP QUERY hourly;", "'hourly' are read by daily", "DROP QUERY daily"),
         (HOURLY + DAILY + "CREATE STREAM hourly (t TIMESTAMP) TIMESTAMP BY t;", "read as a stream", "another name"),
+        ("CREATE QUERY p AS SELECT COUNT(*) FROM trades [FROM WHEN volume > 1 UNTIL WHEN volume < 1 MAX 1 DAY];"
+         "CREATE QUERY a AS SELECT COUNT(*) FROM p [RANGE 1 DAY];", "from one event to another", "SESSION"),
         (HOURLY.replace("total", "window_time") + DAILY, "two attributes 'window_time'", "with AS"),
         (HOURLY.replace("SUM(volume)", "COLLECT(volume, 3)") + DAILY, "unknown attribute 'total'", "known"),
         (HOURLY + "CREATE QUERY a AS SELECT trades.volume FROM trades [RANGE 1 DAY] JOIN hourly "

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import panewise
 from panewise.aggregates.components import Component, Kind
 from panewise.planning.calibration import SHIPPED
-from panewise.planning.cost import COMBINE_NS, HELD
+from panewise.planning.cost import COMBINE_NS, HELD, STEPS_PER_S, Prices
 from panewise.planning.optimize import fit, plan_stream
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
 
@@ -205,3 +205,16 @@ def test_explain_names_every_query_and_is_plain_data() -> None:
     assert [tree["tree"] for tree in data["trees"]] == [0, 1]
     assert [base["base"] for base in data["bases"]] == [0, 1]
     assert data["on_demand"][0]["query"] == "q2"
+
+
+def test_a_tree_whose_queries_wait_is_fed_and_closes_nothing() -> None:
+    workload = panewise.read(
+        "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t;"
+        "CREATE QUERY q AS SELECT SUM(x) FROM s [RANGE 10 SECONDS SLIDE 1 SECOND];"
+    )
+    (plan,) = panewise.optimize(workload, rate=100).streams.values()
+    (tree,), prices = plan.trees, Prices(100)
+    waits = prices.serving(tree, plan.base_of(tree), [])
+    steps = prices.weights.tree * min(prices.slots_per_s(tree), STEPS_PER_S)
+    assert waits == prices.feeding(plan.base_of(tree)) + steps
+    assert waits < prices.tree(tree, plan.base_of(tree)) / 2

@@ -17,6 +17,7 @@ from panewise.planning import drift
 from panewise.planning.sharing.names import METHODS
 from panewise.spark.job import Change, Job, Statement
 from panewise.spark.lookup_folder import FolderJobs
+from panewise.spark.query_audit import QueryAudit
 from panewise.spark.statement_log import StatementLog
 
 US = 1_000_000
@@ -139,7 +140,7 @@ def test_generations_end_when_bases_are_made_anew(tmp_path: Path, changed_only: 
     asked = "CREATE QUERY now AS SELECT k, SUM(x) FROM s [RANGE 8 SECONDS] GROUP BY k;"
     workload = panewise.read(STREAM + tumbling(6) + asked)
     spark = SimulatedSpark(workload, tmp_path, live=True, lookups=True, changed_only=changed_only)
-    most = 0
+    most, moved = 0, False
     for number in range(7):
         statements = [of_own_base(number, 2 + number % 3)] + (["DROP QUERY p1;"] if number == 5 else [])
         spark.run_batch({"s": events(7 * number, 7 * number + 7)}, statements, attempts=2, shift=number)
@@ -151,6 +152,9 @@ def test_generations_end_when_bases_are_made_anew(tmp_path: Path, changed_only: 
         # A second reader of the folder opens and hands over when the job does.
         replayed, job = FolderJobs(tmp_path).current(), spark.packed.at(spark.batch)
         assert trees_of(replayed) == trees_of(job)
+        moved |= QueryAudit(tmp_path).costs()[0].is_moving
+    assert moved
+    assert not QueryAudit(tmp_path).costs()[0].is_moving
     assert most > 2
     assert len(job.bases) == 1
     assert job.bases.keys() == replayed.bases.keys()

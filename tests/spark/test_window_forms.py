@@ -71,7 +71,7 @@ def test_the_cookbook_gives_the_answers_of_the_engine(spark: SparkSession) -> No
     workload = cookbook()
     engine = panewise.Engine(workload)
     frames, expected = {}, []
-    for name, stream in workload.streams.items():
+    for name, stream in workload.declared.items():
         rows = events_of(stream)
         engine.push(name, as_table(stream, rows))
         expected += to_answers(engine.advance(name, panewise.END_OF_STREAM).long(), workload)

@@ -39,6 +39,7 @@ def _cost_lines(audit: QueryAudit) -> list[str]:
     when = f"planned anew {replans:,} times, last after batch {batch}" if replans else "never planned anew"
     return [
         f"stream {cost.stream}: {cost.now:,.0f} operations a second now, {cost.fresh:,.0f} if planned anew; {when}"
+        + ("; new bases are filling, and will take over" if cost.is_moving else "")
         for cost in audit.costs()
     ]
 

@@ -16,7 +16,7 @@ from panewise.engine.ingest import to_batch
 from panewise.engine.wide_tables import query_table
 from panewise.language.answer_streams import WINDOW_END, WINDOW_TIME, last_instants_us
 from panewise.language.model import Query, Stream
-from panewise.windows import SessionWindow, TimeWindow
+from panewise.windows import SessionWindow, TimeWindow, is_unbounded
 from panewise.windows.clock import END_OF_STREAM
 from panewise.windows.instances import ends_of, last_starting
 
@@ -58,7 +58,9 @@ def complete_from(
     """
     marks = [] if closed_us is None else [watermark_above(stream, closed_us)]
     if exact_from is not None:
-        if isinstance(query.window, TimeWindow):
+        if is_unbounded(query.window):
+            marks.append(exact_from)
+        elif isinstance(query.window, TimeWindow):
             # The windows that begin before are not reported; the last of them ends last.
             marks.append(ends_of(query.window, last_starting(query.window, exact_from - 1)))
         elif isinstance(query.window, SessionWindow):

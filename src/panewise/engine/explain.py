@@ -95,7 +95,9 @@ def plan_at_work(workload: Workload, streams: Mapping[str, StreamState]) -> Plan
     plan = optimize(asked, rate=None if prices.rate == DEFAULT_RATE else prices.rate, groups=prices.groups)
     if seen_rate is not None:
         plan = replace(plan, rate=seen_rate, rate_is_assumed=False)
-    return replace(plan, streams=plans)
+    above = {name: state for name, state in streams.items() if state.stream.is_of_answers}
+    rates = {name: state.seen_rate or state.prices.rate for name, state in above.items()}
+    return replace(plan, streams=plans, rates=rates)
 
 
 def _is_in_no_tree(query: Query) -> bool:

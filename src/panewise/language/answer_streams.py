@@ -101,8 +101,8 @@ def _check_readable(query: Query, base: Stream, source: Name) -> None:
         message = f"{shortened(query.name)} has no SLIDE, so it answers when it is looked up and not by itself"
         hint = f"read {print_name(base.name)} itself, or give the window of {query.name} a SLIDE"
     elif not isinstance(query.window, TimeWindow | RowWindow | SessionWindow):
-        message = f"the answers of {shortened(query.name)} cannot be read: of its windows no last instant is known"
-        hint = "read queries with windows of RANGE, ROWS, CUMULATE or SESSION"
+        message = f"{shortened(query.name)} has windows from one event to another, and their answers cannot be read"
+        hint = "read queries with windows of RANGE, ROWS, CUMULATE, UNBOUNDED or SESSION"
     elif base.correct_us:
         message = (
             f"the answers of {shortened(query.name)} may be corrected, as {shortened(base.name)} has ON LATE CORRECT, "

@@ -73,7 +73,8 @@ class Workload:
         """The streams of answers of the queries over each stream."""
         found: dict[str, tuple[Stream, ...]] = dict.fromkeys(self.streams, ())
         for stream in self.streams.values():
-            if stream.answers_over is not None:
+            # A level of a chain on Spark has it without the stream below.
+            if stream.answers_over in found:
                 found[stream.answers_over] += (stream,)
         return found
 

@@ -18,7 +18,7 @@ def prices_over(workload: Workload, stream: Stream, prices: Prices) -> Prices:
 
     Cost: O(length of the chain).
     """
-    if stream.answers_over is None:
+    if stream.answers_over is None or stream.name not in workload.queries:
         return prices
     below = prices_over(workload, workload.streams[stream.answers_over], prices)
     return replace(prices, rate=answers_per_s(workload.queries[stream.name], below))

@@ -111,10 +111,10 @@ class Prices:
         return self.serving(tree, base, tree.windows)
 
     def serving(self, tree: Tree, base: Base, windows: Iterable[Window]) -> float:
-        """Operations per second of a tree that answers some windows."""
+        """Operations per second of a tree that answers some windows; one whose queries all wait closes none."""
         windows = list(windows)
         answering = sum(map(self.closing, windows)) + self.folding(tree, self.visits(windows, tree.components))
-        return self.feeding(base) + self.running(tree, tree.cuts.rate) + answering
+        return self.feeding(base) + self.running(tree, tree.cuts.rate if windows else 0.0) + answering
 
     def feeding(self, base: Base) -> float:
         """Operations per second of putting a base's partials into the fragments of one tree."""
@@ -229,5 +229,9 @@ def overlap(tree: Tree) -> float:
 
 def cost_of(plan: PlanContent) -> float:
     """The cost of all bases and trees of a plan together."""
-    prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
-    return sum(prices.stream(stream) for stream in plan.streams.values())
+    return sum(prices_at(plan, stream.stream.name).stream(stream) for stream in plan.streams.values())
+
+
+def prices_at(plan: PlanContent, stream: str) -> Prices:
+    """The prices of queries over a stream of a plan."""
+    return Prices(plan.rates.get(stream, plan.rate), plan.weights, plan.groups, plan.in_bulk)

@@ -8,7 +8,7 @@ from panewise.language.literals import print_duration
 from panewise.language.model import Query
 from panewise.language.printer import label_of, print_expression, print_window
 from panewise.planning.compare import PlanComparison, compare
-from panewise.planning.cost import ASSUMED_VALUES, Prices, cost_of, overlap
+from panewise.planning.cost import ASSUMED_VALUES, Prices, cost_of, overlap, prices_at
 from panewise.planning.memory import consumers, show_bytes
 from panewise.planning.phrases import RATE_UNKNOWN, component_text, rate_text
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
@@ -23,8 +23,7 @@ _BY_SUBSTREAM = "reported from the last rows of each substream, as it gets its n
 
 def explain_data(plan: PlanContent) -> dict[str, Any]:
     """The plan as plain data."""
-    prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
-    comparisons = {name: compare(stream, prices) for name, stream in plan.streams.items()}
+    comparisons = {name: compare(stream, prices_at(plan, stream.stream.name)) for name, stream in plan.streams.items()}
     return {
         "rate_per_s": plan.rate,
         "rate_is_assumed": plan.rate_is_assumed,
@@ -34,9 +33,9 @@ def explain_data(plan: PlanContent) -> dict[str, Any]:
         "no_share_per_s": sum(one.no_share for one in comparisons.values()),
         "shared_per_s": sum(one.shared for one in comparisons.values()),
         "memory": [{"consumer": consumer.name, "bytes": consumer.bytes} for consumer in consumers(plan)],
-        "bases": [_base_data(stream, base, prices) for stream in plan.streams.values() for base in stream.bases],
+        "bases": [_base_data(plan, stream, base) for stream in plan.streams.values() for base in stream.bases],
         "trees": [
-            _tree_data(stream, tree, prices, comparisons[name])
+            _tree_data(stream, tree, prices_at(plan, stream.stream.name), comparisons[name])
             for name, stream in plan.streams.items()
             for tree in stream.trees
         ],
@@ -68,6 +67,7 @@ def explain_text(plan: PlanContent) -> str:
         lines += [
             "",
             base["title"],
+            *([] if base["reads"] is None else [f"  reads       {base['reads']}"]),
             f"  partials    {', '.join(base['components'])}",
             f"  cost        {base['cost_per_s']:,.0f} {data['unit']} a second",
         ]
@@ -181,17 +181,25 @@ def _tree_lines(tree: dict[str, Any], unit: str) -> list[str]:
     ]
 
 
-def _base_data(stream: StreamPlan, base: Base, prices: Prices) -> dict[str, Any]:
+def _base_data(plan: PlanContent, stream: StreamPlan, base: Base) -> dict[str, Any]:
     return {
         "base": base.number,
         "title": f"base {base.number}: {stream.stream.name} by {_keys(base)}, cut into slots of "
         f"{_length(base.clock, base.granularity)}",
         "stream": stream.stream.name,
+        "reads": None if stream.stream.answers_over is None else _reads(plan, stream),
         "group_by": list(base.group_by),
         "slot": _length(base.clock, base.granularity),
         "components": [component_text(stream, component) for component in base.components],
-        "cost_per_s": prices.base(base),
+        "cost_per_s": prices_at(plan, stream.stream.name).base(base),
     }
+
+
+def _reads(plan: PlanContent, stream: StreamPlan) -> str:
+    """What a stream of answers comes from."""
+    name = stream.stream.name
+    rate = f", about {plan.rates[name]:,.3g} a second" if name in plan.rates else ""
+    return f"the answers of query {name} over {stream.stream.answers_over}{rate}"
 
 
 def _tree_data(stream: StreamPlan, tree: Tree, prices: Prices, comparison: PlanComparison) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from panewise.language.expressions import AggregateCall, Attribute, Expression, 
 from panewise.language.model import Query, Stream
 from panewise.language.row_queries import JoinQuery, SortedQuery
 from panewise.language.typecheck import type_of
-from panewise.planning.cost import Prices
+from panewise.planning.cost import Prices, prices_at
 from panewise.planning.structure_choice import Rates, shape_of
 from panewise.planning.trees import Clock, Input, PlanContent, Tree
 from panewise.planning.windowed import RowPlan
@@ -91,9 +91,11 @@ class Consumer:
 
 def consumers(plan: PlanContent) -> list[Consumer]:
     """What the plan will hold, the largest first."""
-    prices = Prices(plan.rate, plan.weights, plan.groups, plan.in_bulk)
     found = [
-        Consumer(f"tree {tree.number} over {stream.stream.name}", _tree_bytes(tree, stream.inputs, prices))
+        Consumer(
+            f"tree {tree.number} over {stream.stream.name}",
+            _tree_bytes(tree, stream.inputs, prices_at(plan, stream.stream.name)),
+        )
         for stream in plan.streams.values()
         for tree in stream.trees
     ]
@@ -101,12 +103,12 @@ def consumers(plan: PlanContent) -> list[Consumer]:
         Consumer(f"moving windows of tree {tree.number} over {stream.stream.name}", held)
         for stream in plan.streams.values()
         for tree in stream.trees
-        if (held := _moving_bytes(tree, stream.input_types, prices))
+        if (held := _moving_bytes(tree, stream.input_types, prices_at(plan, stream.stream.name)))
     ]
     found += [
         Consumer(
             f"last rows of the substreams of {query.name}",
-            int(_covered(query.window, prices) * _event_bytes(plan.declared[query.stream])),
+            int(_covered(query.window, prices_at(plan, query.stream)) * _event_bytes(plan.declared[query.stream])),
         )
         for query in plan.by_substream
     ]
@@ -114,11 +116,11 @@ def consumers(plan: PlanContent) -> list[Consumer]:
     for query in plan.on_demand:
         asked.setdefault(query.stream, []).append(query.window)
     found += [
-        Consumer(f"events of {name} for lookups", _log_bytes(plan.declared[name], windows, prices))
+        Consumer(f"events of {name} for lookups", _log_bytes(plan.declared[name], windows, prices_at(plan, name)))
         for name, windows in asked.items()
     ]
-    found += _structures(plan, prices)
-    found += [Consumer(f"rows of {row.query.name}", _row_query_bytes(plan, row, prices)) for row in plan.row_queries]
+    found += _structures(plan)
+    found += [Consumer(f"rows of {row.query.name}", _row_query_bytes(plan, row)) for row in plan.row_queries]
     return sorted(found, key=lambda consumer: -consumer.bytes)
 
 
@@ -239,7 +241,7 @@ class _Column:
     kinds: frozenset[Kind]
 
 
-def _structures(plan: PlanContent, prices: Prices) -> Iterator[Consumer]:
+def _structures(plan: PlanContent) -> Iterator[Consumer]:
     """The structures of each stream. A structure of several queries is as large as the largest of them needs."""
     columns: dict[_Column, tuple[float, str]] = {}
     for query in plan.on_demand:
@@ -251,7 +253,7 @@ def _structures(plan: PlanContent, prices: Prices) -> Iterator[Consumer]:
             column = _Column(query.stream, query.where, tuple(sorted(query.group_by)), choice.call.argument, kinds)
             sheet = BY_NAME[choice.structure].sheet
             element = sheet.element_bytes({kind: ELEMENT_BYTES.get(kind, 8) for kind in kinds})
-            held = _elements(sheet, query, prices) * element
+            held = _elements(sheet, query, prices_at(plan, query.stream)) * element
             columns[column] = max(columns.get(column, (0.0, "")), (held, choice.structure))
     together: Counter[tuple[str, str]] = Counter()
     for column, (held, structure) in columns.items():
@@ -276,11 +278,12 @@ def _elements(sheet: DataSheet, query: Query, prices: Prices) -> float:
     return groups * sheet.space.of(shape) * room / shape.largest
 
 
-def _row_query_bytes(plan: PlanContent, row: RowPlan, prices: Prices) -> int:
+def _row_query_bytes(plan: PlanContent, row: RowPlan) -> int:
     """The windows of a row query, unless another query's index already holds them; and the rows that it holds."""
     held = 0.0
     for side in row.inputs:
         stream = plan.declared[side.stream]
+        prices = prices_at(plan, side.stream)
         is_set = not isinstance(row.query, SortedQuery | JoinQuery)
         if side.window is not None and row.shares_with is None:
             held += _covered(side.window, prices) * (SET_BYTES if is_set else RING_BYTES + _event_bytes(stream))

@@ -24,6 +24,7 @@ from panewise.language.expressions import AggregateCall, Attribute, Expression
 from panewise.language.model import Query, SelectItem, Stream
 from panewise.language.typecheck import type_of
 from panewise.language.workload import Workload
+from panewise.planning.chains import prices_over
 from panewise.planning.cost import Prices
 from panewise.planning.plan import Plan
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
@@ -99,16 +100,17 @@ def optimize(
     prices = Prices(rate, weights, {} if groups is None else groups, in_bulk, method)
     streams: dict[str, StreamPlan] = {}
     trees = bases = 0
+    over = {name: prices_over(workload, stream, prices) for name, stream in workload.streams.items()}
     for stream in workload.streams.values():
         sliding = [query for query in workload.queries_of(stream.name) if query.window.is_sliding]
         sliding = [query for query in sliding if not reports_by_substream(query.window)]
         if sliding:
-            plan = plan_stream(stream, sliding, prices, first_tree=trees, first_base=bases)
+            plan = plan_stream(stream, sliding, over[stream.name], first_tree=trees, first_base=bases)
             streams[stream.name] = plan
             trees += len(plan.trees)
             bases += len(plan.bases)
     on_demand = tuple(query for query in workload.queries.values() if not query.window.is_sliding)
-    structures = _structure_plans(workload, on_demand, prices)
+    structures = _structure_plans(workload, on_demand, over)
     return Plan(
         streams,
         on_demand,
@@ -119,6 +121,7 @@ def optimize(
         _within_plans(workload, rate),
         structures,
         declared=workload.streams,
+        rates={name: over[name].rate for name in over if workload.streams[name].is_of_answers},
         row_queries=_row_plans(workload, rate),
         in_bulk=in_bulk,
         method=method,
@@ -168,17 +171,19 @@ def _within_plans(workload: Workload, rate: float) -> dict[str, WithinPlan]:
     return {name: plan for name, plan in plans.items() if plan is not None}
 
 
-def _structure_plans(workload: Workload, on_demand: tuple[Query, ...], prices: Prices) -> dict[str, StructurePlan]:
+def _structure_plans(
+    workload: Workload, on_demand: tuple[Query, ...], over: Mapping[str, Prices]
+) -> dict[str, StructurePlan]:
     if not on_demand:
         return {}
     from panewise.planning.structure_choice import Rates, choose_structure
 
-    return {
-        query.name: choose_structure(
-            workload.streams[query.stream], query, Rates.assumed(prices.rate, prices.groups_of(query.group_by))
-        )
-        for query in on_demand
-    }
+    plans = {}
+    for query in on_demand:
+        prices = over[query.stream]
+        rates = Rates.assumed(prices.rate, prices.groups_of(query.group_by))
+        plans[query.name] = choose_structure(workload.streams[query.stream], query, rates)
+    return plans
 
 
 def _row_plans(workload: Workload, rate: float) -> tuple[RowPlan, ...]:

@@ -234,6 +234,8 @@ class PlanContent:
     """Whether it was made for many windows that close at once."""
     method: str = WEAVE_SHARE
     """Which method decided what shares a tree."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """How many answers a second streams of answers have, by name; other streams have the rate of the plan."""
     rate_is_assumed: bool = False
     """Whether nobody gave the rate, so that costs are for an example and bytes are unknown."""
     by_substream: tuple[Query, ...] = ()

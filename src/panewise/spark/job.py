@@ -34,11 +34,10 @@ from panewise.engine.answers import (
 )
 from panewise.engine.windowed.output import schema_of
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, PanewiseError
-from panewise.language.answer_streams import readers_of
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply, changed
-from panewise.language.row_queries import RowQuery, SortedQuery
+from panewise.language.row_queries import JoinQuery, RowQuery, SelectionQuery, SortedQuery
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
 from panewise.planning.drift import MOST_GENERATIONS, is_beyond, is_due, is_worth_a_look
@@ -212,6 +211,21 @@ class Job:
         layout = LongLayout(self.answers_schema)
         return replace(self, workload=Workload(self.workload.streams), bases=bases, layout=layout)
 
+    @property
+    def native_queries(self) -> dict[str, RowQuery]:
+        """Of a batch, the queries over events that Spark answers by itself."""
+        streams, queries = self.workload.streams, self.tuples.queries.items()
+        native = {name: query for name, query in queries if isinstance(query, JoinQuery | SelectionQuery)}
+        return {n: query for n, query in native.items() if not any(streams[s].is_of_answers for s in query.streams)}
+
+    def without_native(self) -> Job:
+        """The job of a batch without the tuples of these queries."""
+        native = self.native_queries
+        needed = {number for name, some in self.tuples.reads.items() if name not in native for number in some}
+        bases = {number: base for number, base in self.tuples.bases.items() if number in needed}
+        over = {name: query for name, query in self.tuples.over_tuples.items() if name not in native}
+        return replace(self, tuples=replace(self.tuples, bases=bases, over_tuples=over))
+
     @cached_property
     def counting_bases(self) -> frozenset[int]:
         """One base of each stream: its partials, or rows, are counted as the events of the stream."""
@@ -237,6 +251,12 @@ class Job:
         if clash:
             raise NamesClashError(f"query {clash[0]} has the name of another table of the answers; rename it")
         return {**answers, **rows}
+
+    @cached_property
+    def behind_us(self) -> int | None:
+        """If it reads answers: how far behind Spark's watermark they may come."""
+        streams = [stream for stream in self.workload.streams.values() if stream.is_of_answers]
+        return max((stream.watermark_us for stream in streams), default=None)
 
     @property
     def takes_rows(self) -> bool:
@@ -358,6 +378,10 @@ class Job:
         """Whether new bases of some stream hold, after a watermark, all that they need to take over."""
         return any(_are_ready(self._bases_of(stream).values(), watermark_us) for stream in self.workload.streams)
 
+    def is_moving(self, stream: str) -> bool:
+        """Whether new bases of a stream wait to take over."""
+        return any(live.waiting is not None for live in self._bases_of(stream).values())
+
     def looks_at(self, stream: str, events: int) -> bool:
         """Whether what was seen of a stream should be written down, after so many events."""
         has_queries = any(tree.queries for live in self._bases_of(stream).values() for tree in live.trees)
@@ -373,7 +397,7 @@ class Job:
         queries = sliding_queries(bases.values())
         has_learned = stream in (change.seen or {}) and len(queries) > 0 and prices.tolerance != inf
         changes = self.unchecked.get(stream, 0)
-        if not (has_learned or changes) or any(live.waiting is not None for live in bases.values()):
+        if not (has_learned or changes) or self.is_moving(stream):
             return self
         cost = cost_of_bases(bases.values(), prices)
         if not (has_learned or is_due(prices, changes, len(queries), cost, self.known_costs.get(stream))):
@@ -606,13 +630,6 @@ def check_workload(
         )
     if not workload.queries and not workload.row_queries:
         raise ArgumentError("the workload has no query; add a CREATE QUERY statement")
-    for name, stream in workload.streams.items():
-        if stream.is_of_answers:
-            readers = readers_of(name, workload.queries.values(), workload.row_queries.values())
-            raise NotOnSparkError(
-                f"query {readers[0]} reads the answers of query {name}, which Spark does not do in one job; write the "
-                f"answers of {name} to a table, and let a second job read it as a stream, or use the engine"
-            )
     for row_query in workload.row_queries.values():
         check_rows(row_query, most_rows, lookups=lookups)
     for query in workload.queries.values():
@@ -701,6 +718,11 @@ def check_live_query(workload: Workload, query: Query, prices: Prices, schema: p
             f"job with it, or ask for a RANGE"
         )
     stream = workload.streams[query.stream]
+    if stream.is_of_answers:
+        raise NotOnSparkError(
+            f"query {query.name} reads the answers of query {stream.name}, which no query can that comes through the "
+            f"control stream; start a job with both"
+        )
     if (
         query.window.is_sliding
         and ITEMS not in schema.names

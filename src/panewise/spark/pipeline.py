@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 from os import PathLike
@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from panewise.engine.answers import answers_schema
 from panewise.errors import ArgumentError, SparkSetupError
 from panewise.language.model import Stream
 from panewise.language.workload import Workload
@@ -29,6 +30,7 @@ from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.batch_log import BatchLog
 from panewise.spark.bucket import Bucket
 from panewise.spark.buckets import bucket_ids
+from panewise.spark.chains import as_events, check_levels, levels_of, only
 from panewise.spark.columns import named
 from panewise.spark.combine import PACKED, combine_partitions
 from panewise.spark.cost_accumulator import costs_of
@@ -44,8 +46,8 @@ from panewise.spark.counts import (
     overflown_text,
 )
 from panewise.spark.identity import identity_of
-from panewise.spark.job import Job, check_changed_only, check_workload
-from panewise.spark.layouts import By
+from panewise.spark.job import Job, check_changed_only, check_workload, live_schema
+from panewise.spark.layouts import LONG, By
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import PackedPart, pack_table
 from panewise.spark.processor import CONTROL, COUNTED, BucketProcessor
@@ -111,9 +113,12 @@ def answers(
     Cost: one pass over the events for all queries, and a shuffle of one partial per slot, key and task.
     """
     asked = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas)
-    packed, job = packed_answers(events, workload, asked)
-    ((table, schema),) = job.schemas.items()
-    return unpacked(packed, schema, job.merges.get(table))
+    schema = live_schema(workload) if control is not None else answers_schema(workload)
+    levels = packed_levels(events, workload, asked)
+    parts = [unpacked(packed, job.schemas[LONG], job.merges.get(LONG)) for packed, job in levels]
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts).select(
+        *(named(name) for name in schema.names)
+    )
 
 
 def unpacked(packed: DataFrame, schema: pa.Schema, merge: AnyMerge | None) -> DataFrame:
@@ -141,14 +146,55 @@ class AnswerOptions:
     """Windows of a batch that end later are left out."""
     rows: bool = False
     """Whether row queries are answered, in tables of their own."""
+    aggregates: bool = True
+    """Whether the answers of aggregates are reported."""
     most_rows: int | None = None
     """The most rows that a window of an ORDER BY without LIMIT may have."""
 
 
-def packed_answers(
+def packed_levels(
     events: DataFrame | Mapping[str, DataFrame], workload: Workload, asked: AnswerOptions, wide_by: By | None = None
+) -> list[tuple[DataFrame, Job]]:
+    """The packed answers of each level of a chain, those below first; one if no query reads answers."""
+    levels = levels_of(workload)
+    check_levels(levels, is_live=asked.control is not None)
+    shown = levels if asked.aggregates else [replace(level, queries={}) for level in levels]
+    if len(levels) == 1:
+        return [packed_answers(events, shown[0], asked, wide_by)]
+    declared = by_stream(events, workload, every=False)
+    reading = replace(asked, changed_only=False, folder=None, rows=False)
+
+    def frame_of(name: str) -> DataFrame:
+        """The events of a stream. Answers are computed for each reader: in Spark, two would share a state."""
+        if name in declared:
+            return declared[name]
+        query = workload.queries[name]
+        packed, job = packed_answers(
+            {query.stream: frame_of(query.stream)}, only(workload, name), reading, "query", None
+        )
+        return as_events(unpacked(packed, job.schemas[name], job.merges.get(name)), query)
+
+    found: list[tuple[DataFrame, Job]] = []
+    for place, level in enumerate(shown):
+        if level.queries or level.row_queries:
+            # Lookups are of what reads events, and so are the metrics.
+            options = asked if place == 0 else replace(asked, folder=None)
+            frames = {name: frame_of(name) for name in level.streams}
+            found.append(packed_answers(frames, level, options, wide_by, None if found else METRICS))
+    return found
+
+
+def packed_answers(
+    events: DataFrame | Mapping[str, DataFrame],
+    workload: Workload,
+    asked: AnswerOptions,
+    wide_by: By | None = None,
+    metrics: str | None = METRICS,
 ) -> tuple[DataFrame, Job]:
-    """A DataFrame of packed answers, in the columns of `OUTPUT`, and the job that has the tables of them."""
+    """A DataFrame of packed answers, in the columns of `OUTPUT`, and the job that has the tables of them.
+
+    Its counts are observed by the name of `metrics`, if there is one.
+    """
     control, folder = asked.control, asked.folder
     check_workload(workload, lookups=folder is not None, rows=asked.rows, most_rows=asked.most_rows)
     check_changed_only(workload.queries.values(), changed_only=asked.changed_only)
@@ -185,10 +231,11 @@ def packed_answers(
     )
     if shared is not None:
         write_job(shared, job)
-    packed, combining = pack_job(job, None if control is None else shared)
+    needed = job if streaming else job.without_native()
+    packed, combining = pack_job(needed, None if control is None else shared)
     partials = reduce(
         DataFrame.union,
-        [_partials(frame, workload.streams[name], job, combining) for name, frame in frames.items()],
+        [_partials(frame, workload.streams[name], needed, combining) for name, frame in frames.items()],
     )
     if control is not None:
         partials = partials.union(_statements(control, ids))
@@ -198,8 +245,10 @@ def packed_answers(
         closed = with_state(grouped, BucketProcessor(packed, uuid4().hex, shared, costs), OUTPUT)
     else:
         closed = in_arrow(grouped, answer_bucket(packed, shared, asked.until_us), OUTPUT)
+    if metrics is None:
+        return closed, job
     observed = closed.observe(
-        METRICS,
+        metrics,
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("answers", *COUNTS)),
         # As one text: over Spark Connect, Spark 4.0 cannot send an observed list.
         F.concat_ws("\n", F.collect_list("overflown")).alias(OVERFLOWN),
@@ -223,7 +272,7 @@ def _partials(events: DataFrame, stream: Stream, job: Job, combining: PackedJob)
     else:
         projected = whole(events, stream)
     packed = projected.mapInArrow(combine_partitions(combining, stream.name), PACKED)
-    if events.isStreaming:
+    if events.isStreaming and not stream.is_of_answers:
         # Spark takes the watermark from the newest time of a batch. A few packed rows show it as well as all the events
         # would, and take less time.
         packed = packed.withWatermark("newest", f"{stream.watermark_us} microseconds")
@@ -271,7 +320,8 @@ def by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *
     """The DataFrame of each stream that some query reads, or of every stream."""
     read = [query.stream for query in workload.queries.values()]
     read += [name for query in workload.row_queries.values() for name in query.streams]
-    needed = list(dict.fromkeys(read))
+    # Answers that are read come from the level below.
+    needed = [name for name in dict.fromkeys(read) if not workload.streams[name].is_of_answers or _has(events, name)]
     if every:
         needed = list(workload.streams)
     if isinstance(events, Mapping):
@@ -284,6 +334,10 @@ def by_stream(events: DataFrame | Mapping[str, DataFrame], workload: Workload, *
             f"the queries read {len(needed)} streams ({', '.join(needed)}); give a DataFrame for each by name"
         )
     return {needed[0]: events}
+
+
+def _has(events: DataFrame | Mapping[str, DataFrame], name: str) -> bool:
+    return isinstance(events, Mapping) and name in events
 
 
 def answer_bucket(

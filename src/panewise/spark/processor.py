@@ -333,14 +333,18 @@ class BucketProcessor(StatefulProcessor):
         newest = notes.newest.in_batch(batch, arrived_us) if job.is_live else Newest()
         # Before the first event, Spark's watermark is 0: nothing is late yet, and nothing closes.
         of_spark_us = timers.getCurrentWatermarkInMs() * 1000 or None
-        watermark_us = job.watermark_us(newest.before_us) if job.is_live else of_spark_us
+        watermark_us = late_us = job.watermark_us(newest.before_us) if job.is_live else of_spark_us
+        if job.behind_us is not None:
+            # Answers come with the watermark that closed their windows: what was not closed before is on time.
+            watermark_us = None if of_spark_us is None else of_spark_us - job.behind_us
+            late_us = bucket.closed_us
         began = perf_counter_ns()
         parts = [PackedPart.of(*part) for part in arrivals.parts]
-        arrived = bucket.arrived((part for part in parts if part.base in job.bases), watermark_us)
-        rows, late_rows = arrived_rows(job, parts, watermark_us)
-        held, late_held = arrived_held(job, parts, watermark_us)
+        arrived = bucket.arrived((part for part in parts if part.base in job.bases), late_us)
+        rows, late_rows = arrived_rows(job, parts, late_us)
+        held, late_held = arrived_held(job, parts, late_us)
         rows |= held
-        tuples = arrived_tuples(job.tuples, parts, watermark_us, job.counting_bases)
+        tuples = arrived_tuples(job.tuples, parts, late_us, job.counting_bases)
         counts["late_events"] = arrived.late_events + late_rows + late_held + tuples.late_events
         counts["corrected_events"] = arrived.corrected_events
         next_entry = progress.next_entry
@@ -376,6 +380,7 @@ class BucketProcessor(StatefulProcessor):
             began = perf_counter_ns()
         # Statements of this batch hold in the next one, and may close windows earlier than today's queries.
         end_us = 0 if arrivals.statements else bucket.next_end_us()
+        end_us = None if end_us is None else end_us + (job.behind_us or 0)
         timer_ms = self._set_timer(end_us, progress.timer_ms)
         closed_us = NEVER if bucket.closed_us is None else bucket.closed_us
         notes = replace(notes, newest=newest, final_rows=bucket.tuples.final_rows)

@@ -44,11 +44,15 @@ class LiveQuery:
 
 @dataclass(frozen=True)
 class StreamCost:
-    """What the plan of a stream's sliding queries costs now, and what a fresh plan would; operations a second."""
+    """What the plan of a stream's sliding queries costs now, and what a fresh plan would; operations a second.
+
+    `is_moving` tells that new bases are being filled, which will take over.
+    """
 
     stream: str
     now: float
     fresh: float
+    is_moving: bool = False
 
 
 class QueryAudit:
@@ -68,7 +72,7 @@ class QueryAudit:
         """What each stream with several sliding queries costs. Cost: planning."""
         job = self._jobs.current()
         several = [name for name, queries in job.workload.sliding_queries.items() if len(queries) > 1]
-        return [StreamCost(name, *job.costs(name)) for name in several]
+        return [StreamCost(name, *job.costs(name), job.is_moving(name)) for name in several]
 
     @property
     def replanned(self) -> tuple[int, int | None]:

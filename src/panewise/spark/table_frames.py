@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import reduce
 from os import PathLike, fspath
 from typing import Any
 
@@ -20,7 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from panewise.errors import ArgumentError, NamesClashError, UnknownNameError
+from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, UnknownNameError
+from panewise.language.row_queries import JoinQuery
 from panewise.language.workload import Workload
 from panewise.notebook import names
 from panewise.planning.cost import DEFAULT_TOLERANCE
@@ -28,7 +30,8 @@ from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.job import Job
 from panewise.spark.layouts import AnyBy, check_by, table_names
-from panewise.spark.pipeline import AnswerOptions, by_stream, packed_answers, unpacked
+from panewise.spark.native_joins import joined
+from panewise.spark.pipeline import AnswerOptions, by_stream, packed_levels, unpacked
 from panewise.spark.projection import select
 from panewise.spark.quotas import Quotas
 from panewise.spark.row_merges import AnyMerge
@@ -150,10 +153,7 @@ def tables(
     until_us = END_OF_STREAM if until is None else to_microseconds(until, "`until`", or_end=True)
     planned = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas)
     asked = replace(planned, until_us=until_us, rows=True, most_rows=most_rows)
-    packed, job = packed_answers(events, workload, asked, None if by == "long" else by)
-    if until is not None and packed.isStreaming:
-        raise ArgumentError("until is for a batch; a stream answers windows when its watermark closes them")
-    return _tables(packed, job, {} if packed.isStreaming else _selected(events, workload, job))
+    return _answered(events, workload, asked, by, until)
 
 
 def rows(
@@ -198,31 +198,52 @@ def rows(
         raise ArgumentError("no query of the workload answers with rows; use answers or tables for aggregates")
     if most_rows is not None and most_rows < 1:
         raise ArgumentError(f"most_rows must be at least 1, got {most_rows}")
-    only_rows = Workload(workload.streams, row_queries=workload.row_queries)
     by: AnyBy = "family" if control is None else "query"
-    return tables(
-        events,
-        only_rows,
-        by=by,
-        control=control,
-        folder=folder,
-        buckets=buckets,
-        until=until,
-        most_rows=most_rows,
+    if control is not None:
+        workload = Workload(workload.streams, row_queries=workload.row_queries)
+    until_us = END_OF_STREAM if until is None else to_microseconds(until, "`until`", or_end=True)
+    planned = AnswerOptions(
+        DEFAULT_RATE, None, WEAVE_SHARE, DEFAULT_TOLERANCE, changed_only=False, control=control, folder=folder,
+        buckets=buckets, quotas=None, until_us=until_us, rows=True, aggregates=False, most_rows=most_rows,
+    )  # fmt: skip
+    return _answered(events, workload, planned, by, until)
+
+
+def _answered(
+    events: DataFrame | Mapping[str, DataFrame], workload: Workload, asked: AnswerOptions, by: AnyBy, until: object
+) -> Tables:
+    """The tables of a workload, those of all levels of a chain together."""
+    levels = packed_levels(events, workload, asked, None if by == "long" else by)
+    is_streaming = levels[0][0].isStreaming
+    if until is not None and is_streaming:
+        raise ArgumentError("until is for a batch; a stream answers windows when its watermark closes them")
+    by_name: dict[str, Job] = {}
+    for packed, job in levels:
+        for table, schema in job.schemas.items():
+            if table in by_name:
+                raise NotOnSparkError(
+                    "queries that read answers have no place in one long table beside those that they read; take "
+                    'by="query" or by="family"'
+                )
+            check_case(packed.sparkSession, f"table {table}", schema.names)
+            by_name[table] = job
+    selected = {} if is_streaming else _native(events, levels[0][1], asked.until_us)
+    return Tables(
+        reduce(DataFrame.union, [packed for packed, _ in levels]),
+        {table: job.schemas[table] for table, job in by_name.items()},
+        {table: merge for _, job in levels for table, merge in job.merges.items()},
+        selected,
     )
 
 
-def _selected(events: DataFrame | Mapping[str, DataFrame], workload: Workload, job: Job) -> dict[str, DataFrame]:
-    """The selections of a batch, which Spark makes by itself."""
-    frames = by_stream(events, workload, every=False)
-    bases = [base for base in job.tuples.bases.values() if isinstance(base, PassBase)]
-    return {base.query.name: select(frames[base.stream.name], base) for base in bases}
-
-
-def _tables(packed: DataFrame, job: Job, selected: Mapping[str, DataFrame]) -> Tables:
-    for table, schema in job.schemas.items():
-        check_case(packed.sparkSession, f"table {table}", schema.names)
-    return Tables(packed, job.schemas, job.merges, selected)
+def _native(events: DataFrame | Mapping[str, DataFrame], job: Job, until_us: int) -> dict[str, DataFrame]:
+    """The selections and joins of a batch from events, which Spark makes by itself."""
+    queries, streams = job.native_queries, job.workload.streams
+    frames = by_stream(events, job.workload, every=False) if queries else {}
+    bases = [base for base in job.tuples.bases.values() if isinstance(base, PassBase) and base.query.name in queries]
+    found = {base.query.name: select(frames[base.stream.name], base) for base in bases}
+    joins = [query for query in queries.values() if isinstance(query, JoinQuery)]
+    return found | {query.name: joined(query, frames, streams, until_us) for query in joins}
 
 
 def check_case(spark: SparkSession, table: str, names: Sequence[str]) -> None:
