@@ -11,6 +11,7 @@ import httpx
 import pyarrow as pa
 import pytest
 from tests.serve.conftest import as_columns, trades
+from tests.serve.test_safety import connected
 
 from panewise.serve import feeds as feeds_module
 from panewise.serve.application import Application
@@ -92,6 +93,20 @@ def test_a_query_that_is_dropped_ends_its_readers(client: httpx.Client, source: 
         event, _, failure = next(following)
         assert (event, failure["error"]["kind"]) == ("failure", "UnknownNameError")
         assert list(following) == []
+
+
+def test_a_server_that_ends_ends_its_feeds(source: EngineSource) -> None:
+    """The reader gets the end of the answer, instead of a connection that breaks off."""
+    with running(Application(source)) as url:
+        reader = connected(url)
+        reader.sendall(b"GET /v1/live?query=all_trades HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        read = b""
+        while b'"complete":true' not in read:
+            read += reader.recv(1 << 16)
+    while part := reader.recv(1 << 16):
+        read += part
+    assert read.endswith(b"\r\n0\r\n\r\n")
+    reader.close()
 
 
 def test_what_cannot_be_followed(client: httpx.Client, source: EngineSource) -> None:

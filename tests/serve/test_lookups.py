@@ -12,6 +12,7 @@ import pytest
 from tests.serve.conftest import START_US, as_columns, trades
 
 import panewise
+from panewise.serve import engine_source
 from panewise.serve.application import Application
 from panewise.serve.encoding import ARROW
 from panewise.serve.engine_source import EngineSource
@@ -256,9 +257,25 @@ def test_events_that_do_not_fit(client: httpx.Client, body: bytes, kind: str, st
     assert client.get("/v1/streams").json()["streams"][0]["events"] == 31
 
 
-def test_of_many_events_all_are_taken_or_none(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    from panewise.serve import engine_source
+def test_an_answer_between_two_parts_of_events_tells_how_far_it_is(
+    source: EngineSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
 
+    def look(_: float) -> None:
+        seen.append(
+            source.read(lambda at: (at.lookup("all_trades", None, None)["window_end"][0], at.position), wait=True)
+        )
+
+    monkeypatch.setattr(engine_source, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(engine_source, "sleep", look)
+    monkeypatch.setattr(source, "_waiting", 1)
+    source.push("trades", pa.table(as_columns(trades(310, 350))), None)
+    assert [position.newest_us["trades"] for _, position in seen] == [end.value for end, _ in seen]
+    assert [position.events["trades"] for _, position in seen] == [33, 35]
+
+
+def test_of_many_events_all_are_taken_or_none(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_source, "EVENTS_AT_ONCE", 3)
     good = as_columns(trades(310, 400))
     with pytest.raises(panewise.EventsError):

@@ -59,7 +59,9 @@ class View:
         self._prefixes: dict[str, Ints] = {}
         self._runs: dict[Component, Multisets] = {}
         self.keys, self.slots = rows.picked(chosen)
-        starts = np.flatnonzero(np.diff(self.keys, prepend=-1))
+        # Lookups of one group are many, and their rows few.
+        is_one = len(self.keys) > 0 and self.keys[0] == self.keys[-1]
+        starts = np.zeros(1, np.int64) if is_one else np.flatnonzero(np.diff(self.keys, prepend=-1))
         self.segments: Ints = np.append(starts, len(self.keys))
         """Where the rows of each key begin, and the number of rows."""
 

@@ -206,7 +206,7 @@ class PackedRows:
     def places_between(self, first: int, end: int) -> tuple[int, int]:
         """The places of held rows with slots from `first` up to `end`; places are in the order of their slots."""
         first = max(first, self.oldest)
-        low, high = np.searchsorted(self.place_slots, (first, max(first, end))).tolist()
+        low, high = self.place_slots.searchsorted((first, max(first, end))).tolist()
         return low, high
 
     def count_from(self, firsts: Ints) -> Ints:

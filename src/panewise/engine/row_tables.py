@@ -31,6 +31,8 @@ class RowTables:
         self.schema = partials_schema(plan, tree)
         self.keys = self._no_keys()
         self.shards = KeyTable([Type.BIGINT] * plan.shard_words)
+        self._holds: dict[int, Bools] = {}
+        """Which sets of predicates have one, of those that there were when it was last asked."""
         self._strings = {
             component: ColumnTable(Type.STRING)
             for component in tree.components
@@ -106,9 +108,12 @@ class RowTables:
         """Which sets of predicates have one; None if there is none to pass."""
         if predicate is None:
             return None
-        words = self.shards.decode(np.arange(len(self.shards)))
-        bits = np.asarray(words[predicate // BITS_PER_WORD])
-        return ((bits >> (predicate % BITS_PER_WORD)) & 1).astype(np.bool_)
+        known = self._holds.get(predicate)
+        if known is None or len(known) < len(self.shards):
+            words = self.shards.decode(np.arange(len(self.shards)))
+            bits = np.asarray(words[predicate // BITS_PER_WORD])
+            known = self._holds[predicate] = ((bits >> (predicate % BITS_PER_WORD)) & 1).astype(np.bool_)
+        return known
 
     def of_keys(self, used: Ints) -> tuple[RowTables, Column]:
         """Tables with some of the keys alone, and their new numbers by their old ones, in the same order."""

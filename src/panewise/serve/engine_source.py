@@ -142,6 +142,9 @@ class EngineSource(AnswerSource):
         for begin in range(0, events.num_rows, EVENTS_AT_ONCE):
             with self._lock:
                 self.engine.push(stream, events.slice(begin, EVENTS_AT_ONCE))
+                # Whoever looks between two parts is told how far these answers are.
+                self._written_s = time()
+                self._move()
             if self._waiting:
                 sleep(PAUSE_S)
         with self._lock:

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from panewise.errors import ArgumentError, CommandError, FileAccessError
 from panewise.serve.application import Application
 from panewise.serve.faults import LOG
+from panewise.serve.feeds import Feeds
 from panewise.serve.limits import Limits
 from panewise.serve.safety import is_loopback
 
@@ -155,6 +156,19 @@ class Gathering:
             self._transport.writelines(held)
 
 
+class EndingServer(uvicorn.Server):
+    """Ends live answers before it waits for answers to end: they have no end of their own."""
+
+    def __init__(self, config: uvicorn.Config, feeds: Feeds) -> None:
+        super().__init__(config)
+        self._feeds = feeds
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and let every answer come to its end."""
+        await self._feeds.close()
+        await super().shutdown(sockets)
+
+
 def _bounded(limits: Limits) -> type[HttpToolsProtocol]:
     """The protocol of HTTP with bounds: for the head of a request to come, and for a client to take what is sent."""
 
@@ -242,4 +256,4 @@ def _server(application: Application, address: Address) -> tuple[uvicorn.Server,
     except OSError as error:
         listening.close()
         raise CommandError(f"cannot listen at {address.host}, port {address.port}: {error.strerror}") from error
-    return uvicorn.Server(config), listening
+    return EndingServer(config, application.feeds), listening

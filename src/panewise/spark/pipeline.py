@@ -231,10 +231,11 @@ def packed_answers(
     )
     if shared is not None:
         write_job(shared, job)
-    packed, combining = pack_job(job, None if control is None else shared)
+    needed = job if streaming else job.without_native()
+    packed, combining = pack_job(needed, None if control is None else shared)
     partials = reduce(
         DataFrame.union,
-        [_partials(frame, workload.streams[name], job, combining) for name, frame in frames.items()],
+        [_partials(frame, workload.streams[name], needed, combining) for name, frame in frames.items()],
     )
     if control is not None:
         partials = partials.union(_statements(control, ids))

@@ -335,21 +335,31 @@ async function choose(name) {
 }
 // Where the windows of a row's group are shown; a key is a list in the order of GROUP BY.
 const keyAddress = (query, row) => `#keys/${encodeURIComponent(query.name)}/${encodeURIComponent(JSON.stringify(query.group_columns.map((name) => typeof row[name] === "bigint" ? String(row[name]) : row[name])))}`;
+const topAsked = () => [chosen, $("sort").value, $("descending").checked, rowsOffset].join("\n");
+// What somebody waits for is marked as old until it comes.
+function askTop() {
+  $("rows").setAttribute("aria-busy", "true");
+  guarded(top);
+}
 async function top() {
   if (!chosen) return;
-  const name = chosen, sort = $("sort").value, began = performance.now();
+  const name = chosen, sort = $("sort").value, began = performance.now(), first = rowsOffset;
   const order = sort ? `&sort=${encodeURIComponent(sort)}&descending=${$("descending").checked}` : "";
+  const asked = topAsked();
   let answer;
   try {
-    answer = await get(`/v1/queries/${encodeURIComponent(name)}/answers?limit=${ROWS_SIZE}&offset=${rowsOffset}${order}`);
+    answer = await get(`/v1/queries/${encodeURIComponent(name)}/answers?limit=${ROWS_SIZE}&offset=${first}${order}`);
   } catch (error) {
+    if (asked !== topAsked()) return;
+    $("rows").removeAttribute("aria-busy");
     if (error.status === 404) { leave(); return; }
     if (error.status === 0 || error.status === 401) throw error;
     $("one-state").textContent = error.message;
     return;
   }
   topDue = performance.now() + (performance.now() - began > QUICK_MS ? PAUSE * (performance.now() - began) : 0);
-  if (name !== chosen) return;
+  if (asked !== topAsked()) return;  // Something else has been asked meanwhile.
+  $("rows").removeAttribute("aria-busy");
   const names = answer.rows.length ? Object.keys(answer.rows[0]) : [];
   if (names.length && names.join() !== columns.join()) {
     columns = names;
@@ -359,9 +369,9 @@ async function top() {
   const query = chosenQuery, what = query.group_by.length ? "groups" : "rows";
   const shownRows = answer.total_rows ? `${rowsOffset + 1} to ${rowsOffset + answer.rows.length} of ${number.format(answer.total_rows)} ${what}` : `no ${what}`;
   // Most often all groups have one window, which is told once.
-  const [first] = answer.rows;
-  const isOne = first && first.window_end && answer.rows.every((row) => row.window_start === first.window_start && row.window_end === first.window_end);
-  const windowed = isOne ? `; window from ${clock(first.window_start)} to ${clock(first.window_end)}` : "";
+  const [row] = answer.rows;
+  const isOne = row && row.window_end && answer.rows.every((one) => one.window_start === row.window_start && one.window_end === row.window_end);
+  const windowed = isOne ? `; window from ${clock(row.window_start)} to ${clock(row.window_end)}` : "";
   $("one-state").textContent = `${shownRows}; ${answer.exact ? "exact" : "intervals"}${windowed}; watermark ${clock(answer.watermark)}, newest event ${clock(answer.newest_event)}, ${answer.age_s === null ? "no events yet" : `${seconds(answer.age_s)} old`}`;
   const canLink = query.group_by.length && query.has_history;
   table($("rows"), answer.rows, {
@@ -373,9 +383,9 @@ async function top() {
   $("rows-before").disabled = rowsOffset === 0;
   $("rows-after").disabled = rowsOffset + ROWS_SIZE >= answer.total_rows;
 }
-for (const id of ["sort", "descending"]) $(id).addEventListener("change", () => { rowsOffset = 0; guarded(top); });
-$("rows-before").addEventListener("click", () => { rowsOffset = Math.max(0, rowsOffset - ROWS_SIZE); guarded(top); });
-$("rows-after").addEventListener("click", () => { rowsOffset += ROWS_SIZE; guarded(top); });
+for (const id of ["sort", "descending"]) $(id).addEventListener("change", () => { rowsOffset = 0; askTop(); });
+$("rows-before").addEventListener("click", () => { rowsOffset = Math.max(0, rowsOffset - ROWS_SIZE); askTop(); });
+$("rows-after").addEventListener("click", () => { rowsOffset += ROWS_SIZE; askTop(); });
 $("drop").addEventListener("click", () => guarded(async () => {
   if (!chosen || !confirm(`Drop the query ${chosen}?`)) return;
   await ask(`/v1/queries/${encodeURIComponent(chosen)}`, { method: "DELETE" });
