@@ -281,13 +281,18 @@ class Tables(Mapping[str, DataFrame]):
         self._merges = dict(merges or {})
         self._selected = dict(selected or {})
         self._is_streaming = packed.isStreaming
-        self._packed = packed if self._is_streaming else packed.persist()
+        self._packed = packed
+        self._is_persisted = False
 
     def __getitem__(self, name: str) -> DataFrame:
         """A table; of a stream, for a query of its own."""
         self._check(name)
         if name in self._selected:
             return self._selected[name]
+        if not self._is_streaming and not self._is_persisted:
+            # Not before a table needs it: what Spark makes by itself does without.
+            self._packed.persist()
+            self._is_persisted = True
         return _unpacked(self._packed, name, self._schemas[name], self._merges.get(name))
 
     def __iter__(self) -> Iterator[str]:
@@ -307,7 +312,7 @@ class Tables(Mapping[str, DataFrame]):
 
     def unpersist(self) -> None:
         """Free the packed answers of a batch. A DataFrame that is used later computes them again."""
-        if not self._is_streaming:
+        if self._is_persisted:
             self._packed.unpersist()
 
     def write_stream(self, write: TableWriter | Mapping[str, TableWriter | None]) -> DataStreamWriter:
