@@ -276,3 +276,12 @@ def test_a_template_of_queries_reads_answers() -> None:
         "WHERE total > {n} FOR EACH (n) IN ((1), (5), (9));"
     )
     assert [query.stream for query in workload.queries.values()] == ["trades", "hourly", "hourly", "hourly"]
+
+
+def test_a_plan_tells_what_a_stream_of_answers_is_made_of() -> None:
+    """Its rate is that of the answers, so what reads them is planned for these and not for events."""
+    plan = panewise.optimize(panewise.read(TRADES + HOURLY + DAILY), rate=1000, groups={"symbol": 7200})
+    assert "reads       the answers of query hourly over trades, about 2 a second" in plan.explain()
+    bases = plan.to_dict()["bases"]
+    assert [base["reads"] is None for base in bases] == [True, False]
+    assert bases[1]["cost_per_s"] < bases[0]["cost_per_s"] / 100

@@ -71,3 +71,14 @@ def test_mistakes_have_their_place_in_the_text() -> None:
         build(query("a").over(s, "1 FORTNIGHT").select(COUNT))
     with pytest.raises(panewise.ArgumentError, match="has no stream"):
         str(query("a").select(COUNT))
+
+
+def test_a_query_reads_the_answers_of_another() -> None:
+    hourly = query("hourly").over(s, "1 HOUR", "1 HOUR").group_by(s.k).select(s.k, total=call("SUM", s.n))
+    best = query("best").over(hourly.answers, "1 DAY", "1 DAY").select(most=call("MAX", hourly.answers.total))
+    top = query("top").over(best.answers, "1 WEEK").select(call("AVG", best.answers.most))
+    assert build(hourly, best, top) == panewise.read(f"{s}\n{hourly}\n{best}\n{top}")
+    with pytest.raises(panewise.StatementError, match="unknown stream 'hourly'"):
+        build(best)
+    with pytest.raises(panewise.ArgumentError, match="'top' has no SLIDE"):
+        print(top.answers)

@@ -124,6 +124,13 @@ def test_a_source_without_events_beside_others_is_told_once() -> None:
     assert not any(busy.see(batch(number, 5, sources=(4, 1))) for number in range(QUIET_BATCHES + 1))
 
 
+def test_a_control_stream_without_statements_holds_back_nothing() -> None:
+    silence = Silence()
+    for number in range(QUIET_BATCHES + 2):
+        moved = {"watermark": f"2026-01-05T09:0{number}:00.000Z"}
+        assert silence.see(batch(number, 5, sources=(5, 0)) | {"eventTime": moved}) == []
+
+
 def test_a_stream_that_never_had_an_event_is_told_when_it_is_idle() -> None:
     silence = Silence()
     assert len(silence.idle()) == 1

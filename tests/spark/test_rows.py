@@ -239,6 +239,37 @@ def test_a_batch_on_spark(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_joins_of_a_batch_that_spark_makes(spark: SparkSession) -> None:
+    """Keys of two types, NaN, -0.0 and NULL as keys, a stream with itself, times before 1970, windows of any length."""
+    selects = {
+        "kinds": "l.k, r.x AS x, l.t AS at FROM a [RANGE 9 MILLISECONDS] AS l JOIN c [RANGE 4 MILLISECONDS] AS r "
+        "ON l.k = r.x",
+        "doubles": "l.t AS left_at, r.u AS right_at FROM a [RANGE 1 MICROSECOND] AS l JOIN c [RANGE 1 SECOND] AS r "
+        "ON l.x = r.x AND l.s = r.s",
+        "itself": "x.b, y.t AS later, x.k * 2 AS twice FROM a [RANGE 3 MILLISECONDS] AS x "
+        "JOIN a [RANGE 1 MILLISECOND] AS y ON x.b = y.b WHERE x.k < y.k OR y.x IS NULL",
+        "top": "TOP_K(k, 1) FROM a [RANGE 8 MILLISECONDS SLIDE 2 MILLISECONDS]",
+    }
+    workload = panewise.read(STREAMS + "".join(f"CREATE QUERY {name} AS SELECT {s};" for name, s in selects.items()))
+    (batch,), _ = drawn_batches(7, workload, 1)
+    batch = {
+        name: [{**row, stamp: row[stamp] - ORIGIN_US - 10 * MS} for row in batch[name]]
+        for name, stamp in (("a", "t"), ("c", "u"))
+    }
+    frames = {name: spark.createDataFrame(public_table(workload.streams[name], rows)) for name, rows in batch.items()}
+    with panewise_spark.rows(frames, workload) as rows:
+        check(workload, {name: as_rows(frame.toArrow()) for name, frame in rows.items()}, batch, oracle.END)
+        engine = panewise.Engine(workload)
+        for name in selects:
+            assert rows[name].columns == engine.rows(name).schema.names
+        assert rows["itself"].count() > 5
+    with panewise_spark.rows(frames, workload, until=2 * MS) as rows:
+        early = as_rows(rows["itself"].toArrow())
+        assert early
+        assert max(row["time"] for row in early) < 2 * MS
+
+
+@pytest.mark.spark
 def test_a_stream_on_spark_that_is_started_again(spark: SparkSession, tmp_path: Path) -> None:
     workload = panewise.read(EVERY_TEXT)
     batches, watermark_us = drawn_batches(2, workload, 4)

@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import oracle
@@ -138,6 +139,7 @@ def programs(draw: st.DrawFn) -> tuple[Workload, list[dict[str, Any]], list[dict
     return workload, rows, mixed, draw(st.sampled_from(["before", "at"]))
 
 
+@pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")  # times are near 1970
 @settings(max_examples=examples(400), deadline=None)
 @given(programs(), st.sampled_from([1, 6, 1 << 22]))
 def test_training_sets_agree_with_the_oracle(program, part_events) -> None:
@@ -150,6 +152,7 @@ def test_training_sets_agree_with_the_oracle(program, part_events) -> None:
     check(workload, rows, labels, result, edge)
 
 
+@pytest.mark.filterwarnings("ignore::panewise.UnlikelyTimesWarning")  # times are near 1970
 @settings(max_examples=examples(100), deadline=None)
 @given(programs(), st.sampled_from([1, 1500, 1 << 30]), st.integers(1, 20))
 def test_events_that_do_not_fit_into_memory(program, memory_limit, piece) -> None:

@@ -62,6 +62,7 @@ def show_plan(plan: panewise.Plan, console: Console, *, as_json: bool) -> None:
         _facts(
             console,
             2,
+            **({} if base["reads"] is None else {"reads": base["reads"]}),
             partials=", ".join(base["components"]),
             cost=f"{base['cost_per_s']:,.0f} {data['unit']} a second",
         )

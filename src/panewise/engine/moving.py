@@ -43,7 +43,7 @@ from panewise.engine.kept_multisets import KeptMultisets
 from panewise.engine.packed_rows import NO_END
 from panewise.engine.picked_rows import PickedRows, PredicateRows
 from panewise.engine.rows import Multisets
-from panewise.engine.totals import Totals, fold_into
+from panewise.engine.totals import ComponentTotals, fold_into
 from panewise.kernels.moving_windows import count_events
 from panewise.kernels.pairs import sum_pairs
 from panewise.kernels.squares import sum_squares
@@ -111,9 +111,9 @@ class MovingWindow:
         self._kept: dict[PlannedAggregate, KeptAnswers] = {}
         """The answers of multisets and sketches."""
         self._multisets: dict[Component, KeptMultisets] = {}
-        self._totals: dict[Component, Totals] = {}
-        self._front: dict[Component, Totals] = {}
-        self._back: dict[Component, Totals] = {}
+        self._totals: dict[Component, ComponentTotals] = {}
+        self._front: dict[Component, ComponentTotals] = {}
+        self._back: dict[Component, ComponentTotals] = {}
         self._blocks: deque[_Block] = deque()
         self._open: _OpenBlock | None = None
         for component in components:
@@ -124,11 +124,11 @@ class MovingWindow:
                     holds_doubles = inputs[component.input] is Type.DOUBLE
                     self._multisets[component] = KeptMultisets(0, np.float64 if holds_doubles else np.int64)
             elif component.can_be_taken_off(inputs):
-                self._totals[component] = Totals(component, is_float, 0)
+                self._totals[component] = ComponentTotals(component, is_float, 0)
             else:
-                self._front[component] = Totals(component, is_float, 0)
+                self._front[component] = ComponentTotals(component, is_float, 0)
                 if has_many:
-                    self._back[component] = Totals(component, is_float, 0)
+                    self._back[component] = ComponentTotals(component, is_float, 0)
         self.components = frozenset((*self._totals, *self._front))
         """What it folds."""
         self._needs: dict[PlannedAggregate, frozenset[Component]] = {}
@@ -355,10 +355,10 @@ class MovingWindow:
             for mine, its in words:
                 assert np.allclose(mine[~is_nan], its[~is_nan], rtol=1e-9, atol=1e-9)
 
-    def _cells(self) -> Iterable[Totals]:
+    def _cells(self) -> Iterable[ComponentTotals]:
         return (*self._totals.values(), *self._front.values(), *self._back.values())
 
-    def _by_key(self) -> tuple[Totals | KeptAnswers | KeptMultisets, ...]:
+    def _by_key(self) -> tuple[ComponentTotals | KeptAnswers | KeptMultisets, ...]:
         """All that is held for each key."""
         return (*self._cells(), *self._kept.values(), *self._multisets.values())
 

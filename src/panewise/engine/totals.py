@@ -28,7 +28,7 @@ def fold_into(words: Column, component: Component, keys: Numbers, columns: tuple
                 add_integers(keys, places, _ONE_LINE, column, word)
 
 
-class Totals:
+class ComponentTotals:
     """One component: words for each key, into which rows are folded."""
 
     def __init__(self, component: Component, is_float: bool, keys: int) -> None:

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from panewise.aggregates.types import Type
 from panewise.errors import ArgumentError, StatementError
 from panewise.language import functions
+from panewise.language.answer_streams import stream_of_answers
 from panewise.language.binder import bind
 from panewise.language.expressions import (
     NOWHERE,
@@ -286,6 +287,15 @@ class MadeQuery:
         return [self.filled(**row) for row in rows_of(table)]
 
     @property
+    def answers(self) -> DeclaredStream:
+        """The stream of its answers, for other queries to read: `query("daily").over(hourly.answers, ...)`."""
+        if self.stream is None:
+            raise ArgumentError(f"query {self.name} has no stream; say over(stream, range=...)")
+        bound = bind([self.statement()], "", Workload({self.stream.name: self.stream})).queries[self.name]
+        with _without_place():
+            return DeclaredStream(stream_of_answers(bound, self.stream, Name(self.name, NOWHERE)))
+
+    @property
     def model(self) -> Query:
         """The query as a value, with names and types not yet checked."""
         left = [node.name for one in self._expressions() for node in walk(one) if isinstance(node, MadeParameter)]
@@ -340,9 +350,12 @@ def query(name: str) -> MadeQuery:
 def build(*queries: MadeQuery) -> Workload:
     """The workload of some queries and their streams, with every name and type checked.
 
-    A mistake raises a `StatementError` with its place in the text of the query.
+    Queries that others read come before them. A mistake raises a `StatementError` with its place in the text of the
+    query.
     """
-    streams = {one.stream.name: one.stream for one in queries if one.stream is not None}
+    # Those of answers follow from the queries.
+    read_by = (one.stream for one in queries if one.stream is not None)
+    streams = {stream.name: stream for stream in read_by if not stream.is_of_answers}
     try:
         return bind([one.statement() for one in queries], "", Workload(streams))
     except StatementError:

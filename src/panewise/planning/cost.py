@@ -26,7 +26,7 @@ from panewise.planning.calibration import SHIPPED
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.names import WEAVE_SHARE, check_method
 from panewise.planning.trees import DEFAULT_RATE, Base, Clock, PlanContent, StreamPlan, Tree
-from panewise.windows import TimeWindow, Window
+from panewise.windows import RowWindow, Window
 from panewise.windows.instances import same_ends
 from panewise.windows.slots import lengths_of
 
@@ -138,7 +138,7 @@ class Prices:
 
     def closing(self, window: Window) -> float:
         """Operations per second of closing a window, whatever it covers."""
-        per_s = 1_000_000 if isinstance(window, TimeWindow) else self.rate
+        per_s = self.rate if isinstance(window, RowWindow) else 1_000_000
         return self.weights.combine * self.weights.window * min(per_s / lengths_of(window)[1], self._steps_per_s)
 
     @property
@@ -198,7 +198,7 @@ class Prices:
 
     def _range_s(self, window: Window) -> float:
         length = lengths_of(window)[0]
-        return length / 1_000_000 if isinstance(window, TimeWindow) else length / self.rate
+        return length / self.rate if isinstance(window, RowWindow) else length / 1_000_000
 
     def slots_per_s(self, tree: Tree | Base) -> float:
         """How many slots pass in a second."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from panewise.language.literals import print_duration
+from panewise.language.model import Query
 from panewise.language.printer import label_of, print_expression, print_window
 from panewise.planning.compare import PlanComparison, compare
 from panewise.planning.cost import ASSUMED_VALUES, Prices, cost_of, overlap, prices_at
@@ -12,6 +13,7 @@ from panewise.planning.memory import consumers, show_bytes
 from panewise.planning.phrases import RATE_UNKNOWN, component_text, rate_text
 from panewise.planning.sharing.cost import UNIT_WEIGHTS
 from panewise.planning.trees import Base, Clock, PlanContent, PlannedQuery, StreamPlan, Tree
+from panewise.windows import is_unbounded
 
 _NAMES_SHOWN = 8
 
@@ -41,8 +43,7 @@ def explain_data(plan: PlanContent) -> dict[str, Any]:
             {
                 "query": query.name,
                 "window": print_window(query.window),
-                "reason": "evaluated by lookups, "
-                + ("from the events that the window covers" if _reads_log(plan, query.name) else "by structures"),
+                "reason": f"evaluated by lookups, {_answered_from(plan, query)}",
                 "structures": _structures_data(plan, query.name),
                 "having": plan.having[query.name].reason if query.name in plan.having else None,
                 "within": plan.within[query.name].reason if query.name in plan.within else None,
@@ -129,6 +130,12 @@ def other_lines(data: dict[str, Any]) -> list[str]:
     looked_up = {query["query"] for query in data["on_demand"]}
     lines += [f"\n{name} WITHIN: {reason}" for name, reason in data["within"].items() if name not in looked_up]
     return [*lines, *(line for query in data["row_queries"] for line in _row_lines(query))]
+
+
+def _answered_from(plan: PlanContent, query: Query) -> str:
+    if is_unbounded(query.window):
+        return "from running totals"
+    return "from the events that the window covers" if _reads_log(plan, query.name) else "by structures"
 
 
 def _row_lines(query: dict[str, Any]) -> list[str]:

@@ -37,7 +37,7 @@ from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, Pan
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.reader import apply, changed
-from panewise.language.row_queries import RowQuery, SortedQuery
+from panewise.language.row_queries import JoinQuery, RowQuery, SelectionQuery, SortedQuery
 from panewise.language.workload import Workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
 from panewise.planning.drift import MOST_GENERATIONS, is_beyond, is_due, is_worth_a_look
@@ -210,6 +210,21 @@ class Job:
         }
         layout = LongLayout(self.answers_schema)
         return replace(self, workload=Workload(self.workload.streams), bases=bases, layout=layout)
+
+    @property
+    def native_queries(self) -> dict[str, RowQuery]:
+        """Of a batch, the queries over events that Spark answers by itself."""
+        streams, queries = self.workload.streams, self.tuples.queries.items()
+        native = {name: query for name, query in queries if isinstance(query, JoinQuery | SelectionQuery)}
+        return {n: query for n, query in native.items() if not any(streams[s].is_of_answers for s in query.streams)}
+
+    def without_native(self) -> Job:
+        """The job of a batch without the tuples of these queries."""
+        native = self.native_queries
+        needed = {number for name, some in self.tuples.reads.items() if name not in native for number in some}
+        bases = {number: base for number, base in self.tuples.bases.items() if number in needed}
+        over = {name: query for name, query in self.tuples.over_tuples.items() if name not in native}
+        return replace(self, tuples=replace(self.tuples, bases=bases, over_tuples=over))
 
     @cached_property
     def counting_bases(self) -> frozenset[int]:

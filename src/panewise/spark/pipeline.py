@@ -46,7 +46,7 @@ from panewise.spark.counts import (
     overflown_text,
 )
 from panewise.spark.identity import identity_of
-from panewise.spark.job import Job, check_changed_only, check_workload, live_schema
+from panewise.spark.job import Job, check_changed_only, check_workload
 from panewise.spark.layouts import LONG, By
 from panewise.spark.packed_job import PackedJob
 from panewise.spark.packing import PackedPart, pack_table
@@ -113,12 +113,12 @@ def answers(
     Cost: one pass over the events for all queries, and a shuffle of one partial per slot, key and task.
     """
     asked = AnswerOptions(rate, groups, method, tolerance, changed_only, control, folder, buckets, quotas)
-    schema = live_schema(workload) if control is not None else answers_schema(workload)
     levels = packed_levels(events, workload, asked)
     parts = [unpacked(packed, job.schemas[LONG], job.merges.get(LONG)) for packed, job in levels]
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts).select(
-        *(named(name) for name in schema.names)
-    )
+    if len(parts) == 1:
+        return parts[0]
+    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    return together.select(*(named(name) for name in answers_schema(workload).names))
 
 
 def unpacked(packed: DataFrame, schema: pa.Schema, merge: AnyMerge | None) -> DataFrame:
@@ -231,10 +231,11 @@ def packed_answers(
     )
     if shared is not None:
         write_job(shared, job)
-    packed, combining = pack_job(job, None if control is None else shared)
+    needed = job if streaming else job.without_native()
+    packed, combining = pack_job(needed, None if control is None else shared)
     partials = reduce(
         DataFrame.union,
-        [_partials(frame, workload.streams[name], job, combining) for name, frame in frames.items()],
+        [_partials(frame, workload.streams[name], needed, combining) for name, frame in frames.items()],
     )
     if control is not None:
         partials = partials.union(_statements(control, ids))

@@ -1,7 +1,8 @@
 """Streams that bring nothing: no event comes, or all events are late or have no time. Nobody would see why no window
 closes.
 
-The watermark of a job with several sources is that of the slowest. A source without events so holds back all windows.
+The watermark of a job with several streams is that of the slowest. A stream without events so holds back all windows; a
+control stream does not.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ class Silence:
         self._batches_with_rows = 0
         self._rows_of: Counter[str] = Counter()
         self._told: set[str] = set()
+        self._watermarks_us: set[int | None] = set()
 
     def see(self, progress: Mapping[str, Any]) -> list[str]:
         """What there is to tell after one more batch."""
         batch = BatchMetrics.of(progress)
         self._rows += batch.rows_in
         self._batches_with_rows += batch.rows_in > 0
+        self._watermarks_us.add(batch.watermark_us)
         told = self._useless(batch) if batch.rows_in and batch.is_counted else []
         return told + self._quiet_sources(progress)
 
@@ -67,11 +70,11 @@ class Silence:
         )
 
     def _quiet_sources(self, progress: Mapping[str, Any]) -> list[str]:
-        """The sources that had no event so far, while others had some."""
+        """The sources that had no event so far, while others had some and the watermark stood still."""
         sources = progress.get("sources") or []
         for place, source in enumerate(sources):
             self._rows_of[f"{place} {source['description']}"] += source["numInputRows"] or 0
-        if self._batches_with_rows < QUIET_BATCHES or len(sources) < 2:
+        if self._batches_with_rows < QUIET_BATCHES or len(sources) < 2 or len(self._watermarks_us) > 1:
             return []
         return [
             message

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, UnknownNameError
+from panewise.language.row_queries import JoinQuery
 from panewise.language.workload import Workload
 from panewise.notebook import names
 from panewise.planning.cost import DEFAULT_TOLERANCE
@@ -29,6 +30,7 @@ from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
 from panewise.spark.job import Job
 from panewise.spark.layouts import AnyBy, check_by, table_names
+from panewise.spark.native_joins import joined
 from panewise.spark.pipeline import AnswerOptions, by_stream, packed_levels, unpacked
 from panewise.spark.projection import select
 from panewise.spark.quotas import Quotas
@@ -225,7 +227,7 @@ def _answered(
                 )
             check_case(packed.sparkSession, f"table {table}", schema.names)
             by_name[table] = job
-    selected = {} if is_streaming else _selected(events, levels[0][1])
+    selected = {} if is_streaming else _native(events, levels[0][1], asked.until_us)
     return Tables(
         reduce(DataFrame.union, [packed for packed, _ in levels]),
         {table: job.schemas[table] for table, job in by_name.items()},
@@ -234,11 +236,14 @@ def _answered(
     )
 
 
-def _selected(events: DataFrame | Mapping[str, DataFrame], job: Job) -> dict[str, DataFrame]:
-    """The selections of a batch from events, which Spark makes by itself."""
-    bases = [base for base in job.tuples.bases.values() if isinstance(base, PassBase) and not base.stream.is_of_answers]
-    frames = by_stream(events, job.workload, every=False) if bases else {}
-    return {base.query.name: select(frames[base.stream.name], base) for base in bases}
+def _native(events: DataFrame | Mapping[str, DataFrame], job: Job, until_us: int) -> dict[str, DataFrame]:
+    """The selections and joins of a batch from events, which Spark makes by itself."""
+    queries, streams = job.native_queries, job.workload.streams
+    frames = by_stream(events, job.workload, every=False) if queries else {}
+    bases = [base for base in job.tuples.bases.values() if isinstance(base, PassBase) and base.query.name in queries]
+    found = {base.query.name: select(frames[base.stream.name], base) for base in bases}
+    joins = [query for query in queries.values() if isinstance(query, JoinQuery)]
+    return found | {query.name: joined(query, frames, streams, until_us) for query in joins}
 
 
 def check_case(spark: SparkSession, table: str, names: Sequence[str]) -> None:
@@ -276,13 +281,18 @@ class Tables(Mapping[str, DataFrame]):
         self._merges = dict(merges or {})
         self._selected = dict(selected or {})
         self._is_streaming = packed.isStreaming
-        self._packed = packed if self._is_streaming else packed.persist()
+        self._packed = packed
+        self._is_persisted = False
 
     def __getitem__(self, name: str) -> DataFrame:
         """A table; of a stream, for a query of its own."""
         self._check(name)
         if name in self._selected:
             return self._selected[name]
+        if not self._is_streaming and not self._is_persisted:
+            # Not before a table needs it: what Spark makes by itself does without.
+            self._packed.persist()
+            self._is_persisted = True
         return _unpacked(self._packed, name, self._schemas[name], self._merges.get(name))
 
     def __iter__(self) -> Iterator[str]:
@@ -302,7 +312,7 @@ class Tables(Mapping[str, DataFrame]):
 
     def unpersist(self) -> None:
         """Free the packed answers of a batch. A DataFrame that is used later computes them again."""
-        if not self._is_streaming:
+        if self._is_persisted:
             self._packed.unpersist()
 
     def write_stream(self, write: TableWriter | Mapping[str, TableWriter | None]) -> DataStreamWriter:

@@ -19,8 +19,8 @@ from panewise.language.workload import Workload
 from panewise.windows import SessionWindow, follows_events
 
 
-def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Query]:
-    """The queries to answer; all answer with aggregates."""
+def chosen_queries(workload: Workload, names: Iterable[str] | None, *, may_read_answers: bool = False) -> list[Query]:
+    """The queries to answer; all answer with aggregates. They read answers only where somebody computes these."""
     if isinstance(names, str):
         raise ArgumentError(f"`queries` is a list of names; write queries=[{names!r}]")
     wanted = [*workload.queries, *workload.row_queries] if names is None else list(dict.fromkeys(names))
@@ -33,10 +33,16 @@ def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Quer
     chosen = [aggregate_query(workload, name) for name in wanted]
     for query in chosen:
         if workload.streams[query.stream].is_of_answers:
-            raise QueryKindError(
-                f"query {query.name} reads the answers of query {query.stream}, and a training set is made from events "
-                f"alone; choose others with training_set(..., queries=[...])"
-            )
+            if not may_read_answers:
+                raise QueryKindError(
+                    f"query {query.name} reads the answers of query {query.stream}, which a training set on Spark does "
+                    f"not; choose others with training_set(..., queries=[...]), or use panewise.training_set"
+                )
+            if query.window.is_sliding:
+                raise QueryKindError(
+                    f"query {query.name} slides over the answers of query {query.stream}, and which of its windows had "
+                    f"closed at a label, no answer tells; leave out SLIDE: its window then ends at the label"
+                )
         if follows_events(query.window):
             kind = "sessions" if isinstance(query.window, SessionWindow) else "windows from one event to another"
             raise QueryKindError(

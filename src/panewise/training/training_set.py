@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, Literal
@@ -10,18 +12,21 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from panewise.engine.answer_events import events_of_table
 from panewise.engine.as_of.answers import AnswersAt, answers_at
+from panewise.engine.engine import Engine
 from panewise.engine.ingest import read_events
 from panewise.engine.names import instead
 from panewise.engine.overflows import Overflows
-from panewise.errors import ArgumentError, EventsError
-from panewise.language.model import Query
+from panewise.errors import ArgumentError, EventsError, PanewiseWarning
+from panewise.language.model import Query, Stream
 from panewise.language.reader import read
 from panewise.language.workload import Workload
 from panewise.training.columns import answer_columns, chosen_queries, filled
 from panewise.training.labels import read_labels
 from panewise.training.spilled import come_in_pieces, spilled_answers
 from panewise.training.warned import warn_of_times
+from panewise.windows.clock import END_OF_STREAM
 
 Edge = Literal["before", "at"]
 
@@ -71,7 +76,7 @@ def training_set(
         O(1) or O(log events) for each label and column. For APPROX_TOP_K, O(events in the window) for each label.
     """
     bound = workload if isinstance(workload, Workload) else read(workload)
-    chosen = chosen_queries(bound, queries)
+    chosen = chosen_queries(bound, queries, may_read_answers=True)
     check_edge(edge)
     given: object = threads
     if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
@@ -83,23 +88,32 @@ def training_set(
     columns = list(answer_columns(bound, chosen))
     table.check_names(column.name for _, column in columns)
     found: dict[str, AnswersAt] = {}
-    for stream_name, given_events in _by_stream(events, bound, chosen).items():
-        stream = bound.streams[stream_name]
+    given_by_stream = _by_stream(events, bound, chosen)
+    for stream_name in dict.fromkeys(query.stream for query in chosen):
+        stream, source = bound.streams[stream_name], bound.source_of(stream_name)
+        given_events = given_by_stream[source.name]
         several = [query for query in chosen if query.stream == stream_name]
         # Times are whole microseconds: what comes before t has come at t - 1.
-        asked = table.times(stream, time)
+        asked = table.times(source, time)
         times = asked - (1 if edge == "before" else 0)
         keys = table.keys(stream, several)
-        look = partial(warn_of_times, stream, time or stream.timestamp, asked, table.given_times(stream, time))
+        look = partial(warn_of_times, source, time or source.timestamp, asked, table.given_times(source, time))
         if memory_limit is None:
             if come_in_pieces(given_events):
                 raise EventsError(
-                    f"stream {stream.name}: a {type(given_events).__name__} gives events in pieces; say how much of "
+                    f"stream {source.name}: a {type(given_events).__name__} gives events in pieces; say how much of "
                     f"them may be in memory, such as training_set(..., memory_limit=2_000_000_000), or give a table"
                 )
-            batch, how_given = read_events(stream, given_events)
-            look(np.asarray(batch.column(stream.timestamp)), how_given)
+            batch, how_given = read_events(source, given_events)
+            look(np.asarray(batch.column(source.timestamp)), how_given)
+            if stream.is_of_answers:
+                batch = answers_as_events(bound, stream, batch)
             answered = answers_at(stream, several, batch, times, keys, threads)
+        elif stream.is_of_answers:
+            raise ArgumentError(
+                f"query {several[0].name} reads the answers of query {stream.name}, which are computed from all events "
+                f"at once; leave out memory_limit, or choose other queries with training_set(..., queries=[...])"
+            )
         else:
             answered = spilled_answers(stream, several, given_events, times, keys, threads, memory_limit, look)
         found |= {answers.query.name: answers for answers in answered}
@@ -115,9 +129,27 @@ def check_edge(edge: object) -> None:
         raise ArgumentError(f'`edge` is "before" or "at", got {edge!r}')
 
 
+def answers_as_events(workload: Workload, stream: Stream, events: pa.RecordBatch) -> pa.RecordBatch:
+    """All answers that a stream of answers gets from the events of the declared stream below it."""
+    source = workload.source_of(stream.name)
+    chain = [stream.name]
+    while (below := workload.queries[chain[-1]].stream) != source.name:
+        chain.append(below)
+    # The queries below the last one are read, that one is not.
+    streams = {name: workload.streams[name] for name in (source.name, *reversed(chain[1:]))}
+    queries = {name: workload.queries[name] for name in reversed(chain)}
+    with warnings.catch_warnings():
+        # No window with events is nothing to warn of here, and times are what they are.
+        warnings.simplefilter("ignore", PanewiseWarning)
+        engine = Engine(Workload({name: replace(one, units={}) for name, one in streams.items()}, queries))
+        engine.push(source.name, events)
+        answers = engine.advance(source.name, END_OF_STREAM).tables[stream.name]
+    return events_of_table(stream, workload.queries[stream.name], answers)
+
+
 def _by_stream(events: object, workload: Workload, queries: Sequence[Query]) -> Mapping[str, object]:
     """The events of each stream that some query reads."""
-    needed = list(dict.fromkeys(query.stream for query in queries))
+    needed = list(dict.fromkeys(workload.source_of(query.stream).name for query in queries))
     if isinstance(events, Mapping) and events and set(events) <= set(workload.streams):
         missing = next((name for name in needed if name not in events), None)
         if missing is not None:

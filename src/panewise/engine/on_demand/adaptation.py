@@ -23,7 +23,7 @@ UPDATE_STEPS, LOOKUP_STEPS = 20.0, 40.0
 
 
 @dataclass
-class Observed:
+class ObservedColumn:
     """How a column had been used at the last look, which structure would have been better, and for how many looks."""
 
     updates: int = 0
@@ -34,7 +34,7 @@ class Observed:
 
 
 def better_structure(
-    stream: Stream, column: HeldColumn, observed: Observed, query: Query, elements: int, longest: int
+    stream: Stream, column: HeldColumn, observed: ObservedColumn, query: Query, elements: int, longest: int
 ) -> str | None:
     """The structure that a column should change to; None to stay.
 

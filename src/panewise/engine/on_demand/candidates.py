@@ -67,7 +67,7 @@ class Needs(NamedTuple):
     bound: int | float
 
 
-class Asked(NamedTuple):
+class AskedThreshold(NamedTuple):
     """A lookup: a comparison with a number, over a window of some length."""
 
     comparison: str
@@ -97,7 +97,7 @@ class CandidateIndex:
         """How many levels of each size it has, if it has levels."""
         self._made_for = Needs(0, math.inf)
         self._updates = 0
-        self._asked: Counter[Asked] = Counter()
+        self._asked: Counter[AskedThreshold] = Counter()
         self._better, self._wins = FIRST_LEVELS, 0
         """The levels that were best at the last look, and at how many looks."""
         self._is_empty = True
@@ -154,7 +154,7 @@ class CandidateIndex:
             return None
         found = self._filter.lookup(at, length, threshold.comparison, threshold.bound).keys
         self.lookups += 1
-        self._asked[Asked(threshold.comparison, threshold.bound, length)] += 1
+        self._asked[AskedThreshold(threshold.comparison, threshold.bound, length)] += 1
         return found
 
     def adapt(self) -> bool:
@@ -185,7 +185,7 @@ class CandidateIndex:
             nearly += times * self._nearly_passing(asked, levels)
         return updates + CHECK_STEPS * nearly
 
-    def _nearly_passing(self, asked: Asked, levels: int) -> int:
+    def _nearly_passing(self, asked: AskedThreshold, levels: int) -> int:
         """How many groups an index with so many levels would look at that do not pass."""
         bound = math.ceil(min(max(asked.bound, 1), SUM_LIMIT / 2))
         if asked.comparison.startswith(">"):

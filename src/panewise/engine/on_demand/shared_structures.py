@@ -19,7 +19,7 @@ from panewise.aggregates.lowering import Lowered
 from panewise.arrays import Ints
 from panewise.engine.answers import QueryAnswers, overflows_of, rows_that_pass, with_computed
 from panewise.engine.event_log import EventLog
-from panewise.engine.on_demand.adaptation import Observed, better_structure
+from panewise.engine.on_demand.adaptation import ObservedColumn, better_structure
 from panewise.engine.on_demand.candidates import IndexKey, Needs
 from panewise.engine.on_demand.columns import (
     ColumnKey,
@@ -122,7 +122,7 @@ class SharedStructures(ABC, Generic[S]):
         self._served: dict[str, Served[S]] = {}
         self._by_kernel: dict[Served[S], KernelAnswers] = {}
         self._sequences: dict[tuple[Expression | None, tuple[str, ...]], Sequence[S]] = {}
-        self._observed: dict[HeldColumn, Observed] = {}
+        self._observed: dict[HeldColumn, ObservedColumn] = {}
         self._read = 0
 
     def add(self, query: Query, plan: StructurePlan, having: HavingPlan | None) -> None:
@@ -385,7 +385,7 @@ class SharedStructures(ABC, Generic[S]):
         for column in sequence.columns:
             if column.forced:
                 continue
-            observed = self._observed.setdefault(column, Observed())
+            observed = self._observed.setdefault(column, ObservedColumn())
             query = self._served[next(iter(column.functions))].query
             final = sequence.final
             better = better_structure(self._stream, column, observed, query, final.elements, final.longest)

@@ -308,6 +308,7 @@ class BasicWindowOperator(Operator):
             # The numbers of these windows follow each other.
             first = -self._number(due[0]) % output.every
             bounds_us = self._bounds_of(due[first :: output.every])
+            output.evaluations += len(bounds_us)
             if bounds_us:
                 output.add_windows(bounds_us, *self.shown(output.query))
 

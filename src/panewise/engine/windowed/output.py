@@ -106,6 +106,8 @@ class QueryRows:
         self._tables: list[pa.Table] = []
         self.every = query.evaluation.every
         """Windows whose number is a multiple of it are evaluated now."""
+        self.evaluations = 0
+        """How many windows were evaluated, of a query that does not evaluate all."""
         self.left_out = 0
         """How many windows were not evaluated because evaluation had become rarer."""
 

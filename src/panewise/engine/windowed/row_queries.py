@@ -21,6 +21,7 @@ from panewise.engine.windowed.sorted_window import SortedOperator
 from panewise.errors import QueryKindError
 from panewise.language.model import Stream
 from panewise.language.row_queries import (
+    Evaluation,
     IntersectionQuery,
     JoinQuery,
     RowQuery,
@@ -115,6 +116,7 @@ class RowQueries:
             name: {
                 "operator": type(operator).__name__.removesuffix("Operator").lower(),
                 **operator.statistics(),
+                **({} if output.query.evaluation == Evaluation() else {"evaluations": output.evaluations}),
                 "evaluated_every": output.every,
                 "evaluations_left_out": output.left_out,
             }
