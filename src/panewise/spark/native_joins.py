@@ -43,7 +43,7 @@ def joined(
     first = _interval(F.col(_LEFT), span_us)
     left = left.withColumn(_NEAR, first)
     own = _interval(F.col(_RIGHT) + F.lit(right_us), span_us)
-    right = right.withColumn(_NEAR, F.explode(F.array(own - F.lit(1), own)))
+    right = right.withColumn(_NEAR, F.explode(F.array(own - F.lit(span_us), own)))
     by = [_NEAR, *(_key(place) for place in range(len(query.left_keys)))]
     renamed = {name: f"{name}\0" for name in by}
     right = right.withColumnsRenamed(renamed)
@@ -95,8 +95,8 @@ def _key(place: int) -> str:
 
 
 def _interval(time: Column, span_us: int) -> Column:
-    """The number of the interval that a time lies in. DIV rounds towards zero, so a rest is taken off first."""
-    return ((time - F.pmod(time, F.lit(span_us))) / F.lit(span_us)).cast("bigint")
+    """Where the interval begins that a time lies in. Not its number: Spark divides as doubles, which round."""
+    return time - F.pmod(time, F.lit(span_us))
 
 
 def _length_us(side: JoinSide) -> int:
