@@ -80,9 +80,9 @@ def test_a_stream_of_a_chain_agrees_with_the_oracle_across_a_restart(spark: Spar
     workload = panewise.read(STREAM + CHAIN + OTHERS)
     stream = workload.streams["s"]
     rows = events(3, 300)
-    batches = [rows[at : at + 60] for at in range(0, len(rows), 60)]
+    batches = [rows[at : at + 100] for at in range(0, len(rows), 100)]
     folder, out = tmp_path / "events", tmp_path / "answers"
-    for some in (batches[:3], batches[3:]):
+    for some in (batches[:2], batches[2:]):
         write_batches(folder, stream, some, first=len(list(folder.glob("*"))) if folder.exists() else 0)
         frame = panewise_spark.answers(read_stream(spark, folder, stream), workload)
         query = (
