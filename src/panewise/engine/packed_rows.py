@@ -123,9 +123,11 @@ class PackedColumn:
         return self.rest.nbytes + (bytes_of_column(self.rest) if self.rest.dtype == np.object_ else 0)
 
     def has_the_values_of(self, other: PackedColumn) -> bool:
-        """Whether both are packed the same, so that one array is enough for both."""
-        if self.base != other.base or self.rest is None or other.rest is None:
+        """Whether two columns of integers are packed the same, so that one is enough for both."""
+        if self.base != other.base:
             return False
+        if self.rest is None or other.rest is None:
+            return self.rest is other.rest
         return self.rest.dtype == other.rest.dtype and np.array_equal(self.rest, other.rest)
 
 
@@ -220,6 +222,10 @@ class PackedRows:
             order = np.argsort(self.places, kind="stable").astype(np.int32)
             self._by_place = order, np.append(0, np.cumsum(self._place_rows))
         return self._by_place
+
+    def is_same(self, name: str, other: str) -> bool:
+        """Whether two columns are held as one."""
+        return self._columns[name] is self._columns[other]
 
     def column(self, name: str, rows: Ints | Places | None = None) -> Column:
         """One column of a component, of some rows or of all."""

@@ -25,6 +25,8 @@ from panewise.kernels.hashing import (
 )
 
 _SMALLEST = 64
+_MORE = 4
+"""Room for stored integers grows by one in so many."""
 _NOWHERE = 2**62
 
 
@@ -76,9 +78,11 @@ class IntTable:
         return probe_int(value, self._table, self._stored)
 
     def _grow(self) -> None:
-        self._stored = np.concatenate([self._stored, np.empty(len(self._stored), np.int64)])
-        self._table = np.full(2 * len(self._stored), -1, np.int32)
-        rehash_ints(self._table, self._stored, self._count)
+        more = max(_SMALLEST, len(self._stored) // _MORE)
+        self._stored = np.concatenate([self._stored, np.empty(more, np.int64)])
+        if 2 * len(self._stored) > len(self._table):
+            self._table = np.full(2 * len(self._table), -1, np.int32)
+            rehash_ints(self._table, self._stored, self._count)
 
 
 class CodeTable:
