@@ -136,10 +136,13 @@ class MovingWindow:
         self.components = frozenset((*self._totals, *self._counted, *self._front))
         """What it folds."""
         self._needs: dict[PlannedAggregate, frozenset[Component]] = {}
+        self._folds: dict[PlannedAggregate, bool] = {}
 
     def folds(self, aggregate: PlannedAggregate) -> bool:
         """Whether all that an aggregate needs is folded here."""
-        return self.components >= self._needed(aggregate)
+        if aggregate not in self._folds:
+            self._folds[aggregate] = self.components >= self._needed(aggregate)
+        return self._folds[aggregate]
 
     def keeps(self, aggregate: PlannedAggregate) -> bool:
         """Whether all that an aggregate needs is folded here, or kept in order."""
@@ -323,14 +326,17 @@ class MovingWindow:
         """The values of some keys, if they are kept in order, and which range of them each key has."""
         return self._multisets[component].of(keys)
 
+    def held_as(self, component: Component) -> Component:
+        """The component that has the same values, if one is not held apart."""
+        return _EVENTS if component in self._counted else component
+
     def component(self, component: Component, keys: Ints) -> tuple[Column, ...]:
         """The folded columns of a component for some keys."""
-        if component in self._counted:
-            component = _EVENTS
+        component = self.held_as(component)
         if component not in self._back:
             cells = self._totals[component] if component in self._totals else self._front[component]
-            return tuple(cells.words[:, keys])
-        back, front = self._back[component].words[:, keys], self._front[component].words[:, keys]
+            return tuple(cells.words.take(keys, axis=1))
+        back, front = (parts[component].words.take(keys, axis=1) for parts in (self._back, self._front))
         match component.kind:
             case Kind.SUM_FLOAT:
                 return sum_pairs(*back, *front)

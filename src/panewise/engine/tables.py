@@ -125,6 +125,8 @@ class CodeTable:
 
     def of(self, ids: Ints) -> Ints:
         """The codes with some ids."""
+        if self._null == _NOWHERE:
+            return ids + 1
         codes = ids + (ids < self._null)
         codes[ids == self._null] = 0
         return codes
@@ -230,6 +232,8 @@ class ColumnTable:
 
     def decode(self, codes: Ints) -> pa.Array:
         """The values of codes. Cost: O(codes), however many values are stored."""
+        if self._type is not Type.STRING and codes.all():
+            return from_bits(self._ints.of(codes - 1), self._type)
         indices = pa.array(np.maximum(codes - 1, 0), mask=codes == 0)
         if self._type is Type.STRING:
             return self._bytes.values.take(indices).cast(pa.string())
@@ -284,6 +288,8 @@ class KeyTable:
 
     def decode(self, ids: Ints) -> list[pa.Array]:
         """The columns of groups."""
+        if len(self._columns) == 1:
+            return [self._columns[0].decode(self._steps[0].of(ids))]
         columns: list[pa.Array] = []
         group = ids
         for table, step in zip(reversed(self._columns), reversed(self._steps)):
