@@ -117,7 +117,8 @@ def test_queries_of_several_older_trees_each_see_their_own_past(monkeypatch: pyt
     assert len(whole(found, began)) > 100
     (generation,) = live._streams["s"].generations
     for tree in generation.trees:
-        assert not (tree.twins or tree.pasts)
+        assert not tree.twins
+        assert not tree.pasts
         assert all(planned.predicate is None or planned.predicate < 4 for planned in tree.queries.values())
 
 
