@@ -177,7 +177,10 @@ def _at_work(generation: Generation, first_tree: int, first_base: int) -> Stream
         )
         for place, state in enumerate(generation.trees)
     )
-    bases = tuple(replace(base, number=first_base + base.number) for base in plan.bases)
+    bases = tuple(
+        replace(base, number=first_base + base.number, predicates=tuple(bit for bit in base.predicates if bit < bits))
+        for base in plan.bases
+    )
     return replace(plan, trees=trees, bases=bases)
 
 

@@ -35,7 +35,8 @@ from panewise.planning.trees import Clock, PlanShape, Twin
 from panewise.windows.cuts import Cuts
 
 MAGIC = b"PANESNAP"
-FORMAT = 1
+FORMAT = 2
+"""Since 2, queries may read twins of their predicates; who knows only 1 would count events of older trees twice."""
 _PREFIX = struct.Struct("<8sHI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")

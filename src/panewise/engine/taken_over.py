@@ -37,12 +37,13 @@ def take_over(fresh: Generation, older: Iterable[Generation], until: Mapping[Clo
     the start stays where it is.
     """
     homes = {name: state for generation in older for state in generation.trees for name in state.queries}
+    held: dict[int, _Move] = {}
     moves: dict[int, list[_Move]] = {}
     twins: list[Twin] = []
     for tree in fresh.plan.trees:
         if any(follows_events(window) or is_unbounded(window) for window in tree.windows):
             continue
-        moves[tree.number] = _moves_into(tree, homes)
+        moves[tree.number] = _moves_into(tree, homes, held)
         _give_bits(fresh.plan, tree, moves[tree.number], twins)
     fresh.begin_with(twins, until, waits=True)
     for state in fresh.trees:
@@ -101,13 +102,15 @@ class _Move:
         return has
 
 
-def _moves_into(tree: Tree, homes: Mapping[str, TreeState]) -> list[_Move]:
-    """What a tree takes over, from the older tree with most of its queries first."""
+def _moves_into(tree: Tree, homes: Mapping[str, TreeState], held: dict[int, _Move]) -> list[_Move]:
+    """What a tree takes over, from the older tree with most of its queries first; `held` is what older trees hold."""
     found: dict[int, _Move] = {}
     for planned in tree.queries:
         old = homes[planned.query.name]
         if id(old) not in found:
-            found[id(old)] = _Move.of(old)
+            if id(old) not in held:
+                held[id(old)] = _Move.of(old)
+            found[id(old)] = replace(held[id(old)], queries={}, seen={}, pasts={})
         found[id(old)].queries[planned.query.name] = planned
     return sorted(found.values(), key=lambda move: -len(move.queries))
 
@@ -132,7 +135,8 @@ def _give_bits(plan: StreamPlan, tree: Tree, moves: list[_Move], twins: list[Twi
                     move.seen[bit] = sets
                     move.pasts[bit] = move.old.pasts.get(old.predicate, ())
                 given[key] = by_rows[known]
-            move.queries[old.query.name] = replace(planned, predicate=given[key])
+            if planned.predicate != given[key]:
+                move.queries[old.query.name] = replace(planned, predicate=given[key])
 
 
 def _bit_for(
