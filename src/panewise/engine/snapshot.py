@@ -92,7 +92,7 @@ def read_snapshot(blob: object) -> Held:
         raise
     except Exception as error:
         raise SnapshotError(
-            f"the snapshot, of format {FORMAT}, is whole, but cannot be restored: {_told(error)}. Restore it with the "
+            f"the snapshot, of format {_PREFIX.unpack_from(content)[1]}, is whole, but cannot be restored: {_told(error)}. Restore it with the "
             f"Panewise that wrote it, or start a new engine and push the events again"
         ) from error
 
