@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +21,19 @@ from panewise.engine.windowed.feed import Feed
 from panewise.engine.windowed.operator import Operator
 from panewise.engine.windowed.output import QueryRows, schema_of
 from panewise.engine.windowed.row_queries import build_operator
-from panewise.language.row_queries import JoinQuery, RowQuery, SortedQuery, TopKQuery
+from panewise.language.row_queries import (
+    IntersectionQuery,
+    JoinQuery,
+    RowQuery,
+    SortedQuery,
+    TopKQuery,
+    ValueQuery,
+)
 from panewise.planning.windowed import share_key
 from panewise.spark.layouts import ROWS_AT_ONCE, TableRows
 from panewise.spark.ordered_merge import as_rows
-from panewise.spark.ordered_rows import OrderedRows, Reporting, longest_of
+from panewise.spark.ordered_pairs import PairedQuery, Sides, needed_of_two, sent_of_two
+from panewise.spark.ordered_rows import Needed, OrderedRows, Reporting, needed_by
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.row_merges import as_before, for_later, is_before
 from panewise.spark.tuple_bases import HeadBase, OrderBase, PassBase, SubstreamBase, TupleBase, is_counts
@@ -221,14 +230,37 @@ class TupleBucket:
                 known = (final_rows or {}).get(str(self._bases[name].number))
                 if known is not None:
                     ordered.align(known)
-                ordered.settle(longest_of(self._reporting(name)))
+            self._settle_ordered()
             self._settle_ranges()
 
     def _reporting(self, name: str) -> dict[str, Reporting]:
-        """The queries over the rows of a whole stream that read a base."""
+        """The queries over the rows of one whole stream that read a base."""
         number, reads = self._bases[name].number, self._plan.reads
-        every: dict[str, Reporting] = {**self._plan.reports, **over_stream(self._plan.queries)}
+        rows = over_stream(self._plan.queries).items()
+        alone = {each: query for each, query in rows if isinstance(query, ValueQuery | SortedQuery)}
+        every: dict[str, Reporting] = {**self._plan.reports, **alone}
         return {each: query for each, query in every.items() if number in reads[each]}
+
+    @property
+    def _paired(self) -> list[tuple[PairedQuery, Sides]]:
+        """The queries over the rows of two whole streams, and these."""
+        found = []
+        for name, query in over_stream(self._plan.queries).items():
+            if isinstance(query, IntersectionQuery | JoinQuery):
+                left, right = (self._ordered[f"tuples {number}"] for number in self._plan.reads[name])
+                found.append((query, (left, right)))
+        return found
+
+    def _needed(self, ordered: OrderedRows) -> Needed:
+        """Which rows windows to come need."""
+        found = [needed_by(query, ordered) for query in self._reporting(ordered.base.name).values()]
+        for query, sides in self._paired:
+            found += [needed_of_two(query, place, sides) for place, side in enumerate(sides) if side is ordered]
+        return reduce(Needed.and_of, found)
+
+    def _settle_ordered(self) -> None:
+        for ordered in self._ordered.values():
+            ordered.settle(self._needed(ordered))
 
     def closing(self, watermark_us: int) -> Iterator[TableRows | Closed]:
         """The rows that a watermark completes, and what substreams report."""
@@ -247,20 +279,23 @@ class TupleBucket:
                 if answers:
                     yield Closed(answers, answers)
                 reports.settle()
-            for name, ordered in self._ordered.items():
-                yield from self._sent(name, ordered)
+        # At once, as other buckets stop elsewhere on the way.
+        for name, ordered in self._ordered.items():
+            yield from self._sent(name, ordered)
+        streams = {base.stream.name: base.stream for base in self._bases.values()}
+        for paired, sides in self._paired:
+            yield from (as_rows(paired.name, sent) for sent in sent_of_two(paired, sides, streams, self._parts))
+        self._settle_ordered()
         self._settle_ranges()
 
     def _sent(self, name: str, ordered: OrderedRows) -> Iterator[TableRows]:
         """The rows that closed windows over a whole stream cover, to the places of each table that shows some."""
-        queries = self._reporting(name)
         together: dict[tuple[str, tuple[str, ...]], list[Reporting]] = {}
-        for query in queries.values():
+        for query in self._reporting(name).values():
             table = self._plan.homes.get(query.name, query.name)
             together.setdefault((table, query.group_by), []).append(query)
         for (table, _), several in together.items():
             yield from (as_rows(table, sent) for sent in ordered.sent(several, self._parts))
-        ordered.settle(longest_of(queries))
 
     def newest_us(self, parts: Iterable[PackedPart]) -> dict[int, int]:
         """For each base of some tuples, the time of the newest."""
@@ -278,7 +313,8 @@ class TupleBucket:
         if base is None:
             return False
         if isinstance(base, OrderBase):
-            return newest_us >= self._ordered[base.name].oldest_us(longest_of(self._reporting(base.name)))
+            ordered = self._ordered[base.name]
+            return newest_us >= ordered.oldest_us(self._needed(ordered))
         return isinstance(base, SubstreamBase) or newest_us + base.kept_us > closed_us
 
     def next_end_us(self) -> int | None:
