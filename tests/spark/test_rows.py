@@ -692,3 +692,45 @@ def test_evaluation_gets_rarer_in_a_batch_that_brings_many_windows(seed: int, tm
         assert _counted(found[name]) == _counted(kept), name
         assert said == {row["window_end"]: every[row["window_end"] // 2000] for row in kept}
         assert len(kept) < len(rows)
+
+
+def test_evaluation_of_windows_over_rows_gets_rarer_too(tmp_path: Path) -> None:
+    """As often as in the engine, whatever lies between the windows."""
+    selects = {
+        "h": "HISTOGRAM(k) FROM a [ROWS 4 SLIDE 6]",
+        "t": "TOP_K(k, 1) FROM a [ROWS 6 SLIDE 2]",
+        "i": "k FROM a [ROWS 4 SLIDE 2] INTERSECT SELECT k FROM c [ROWS 6 SLIDE 2]",
+    }
+    pace = "EVALUATE EVERY 1 TO 4 PRIORITY 2"
+    workload = panewise.read(
+        STREAMS.replace("WATERMARK", "GRANULARITY 1 MILLISECOND WATERMARK")
+        + "".join(f"CREATE QUERY {name} AS SELECT {select} {pace};" for name, select in selects.items())
+    )
+    spark, engine = SimulatedSpark(workload, tmp_path, wide_by="query"), panewise.Engine(workload)
+    found: dict[str, list[Event]] = {name: [] for name in selects}
+    wanted: dict[str, list[Event]] = {name: [] for name in selects}
+    at_ms = ORIGIN_US // MS
+    for number, count in enumerate((8, 12, 40, 100, 6, 50, 1)):
+        watermark_us = spark.watermark_of_spark_us
+        times = range(at_ms, at_ms + count)
+        at_ms += count
+        # The second stream has fewer rows, so that it decides what is complete.
+        rows = {"a": [_row("t", time) for time in times], "c": [_row("u", time) for time in times[count // 4 :]]}
+        spark.run_batch(rows, shift=number)
+        if number % 3 == 2:
+            spark.start()
+        for stream, some in rows.items():
+            engine.push(stream, public_table(workload.streams[stream], some))
+            if watermark_us is not None:
+                engine.advance(stream, watermark_us)
+        for name in selects:
+            found[name] += as_rows(spark.brought[name])
+            wanted[name] += as_rows(engine.rows(name))
+    for name in selects:
+        assert _counted(found[name]) == _counted(wanted[name]), name
+        assert {row["evaluated_every"] for row in found[name]} >= {1, 4}
+
+
+def _row(stamp: str, at_ms: int) -> Event:
+    values: dict[str, Any] = {stamp: at_ms * MS, "k": at_ms % 5, "x": 0.5, "s": "a"}
+    return values if stamp == "u" else {**values, "b": None}

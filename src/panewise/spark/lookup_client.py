@@ -61,6 +61,7 @@ from panewise.spark.slot_intervals import SlotIntervals
 from panewise.spark.slot_reader import FellBehindError
 from panewise.spark.slot_structures import AskedStructures, LookupStructures, moment_of
 from panewise.spark.stand_ins import slot_rates
+from panewise.spark.tuple_plan import how_to_look_up
 from panewise.windows import is_unbounded
 from panewise.windows.clock import show_time, to_microseconds
 
@@ -522,10 +523,9 @@ class LookupClient:
             )
         if query in state.over_rows.held.queries:
             raise QueryKindError(f"query {query} answers with rows, not with arrays or values; use lookup({query!r})")
-        if query in state.job.workload.row_queries:
-            raise NotOnSparkError(
-                f"query {query}: its rows go to a table of the job; to look them up, write INTO [RANGE ...] at its end"
-            )
+        row_query = state.job.workload.row_queries.get(query)
+        if row_query is not None:
+            raise NotOnSparkError(f"query {query}: its rows go to a table of the job; {how_to_look_up(row_query)}")
         if lookup is None:
             names = [*state.lookups, *state.over_rows.queries, *state.over_rows.held.queries]
             near = get_close_matches(query, names, 1)

@@ -108,8 +108,7 @@ class OrderedRowQuery:
                 feed.log.final_count = int(places[some][-1]) + 1
                 table = whole.drop_columns([NUMBER]).slice(some.start, some.stop - some.start)
                 # What came before was reported, with whatever pace.
-                before = None if some.start == 0 else reported
-                operator.foresee(before, operator.complete)
+                operator.foresee(reported if some.stop > seen else None, operator.complete)
                 operator.take(stream.name, Events(stream, table, places[some]))
                 operator.advance()
         yield from output.fetch().to_batches()

@@ -57,9 +57,13 @@ class Instances:
         (left, slide), (right, _) = (lengths_of(side.window) for side in (query.left, query.right))
         return Instances(slide, (left, right))
 
+    def complete(self, counts: Sequence[int]) -> int:
+        """Where the last windows begin that are complete when so many rows of each side are final."""
+        return min(count - length for count, length in zip(counts, self.lengths))
+
     def next_after(self, counts: Sequence[int]) -> int:
-        """The first instance that is not complete when so many rows of each side are final."""
-        return min(count - length for count, length in zip(counts, self.lengths)) // self.slide + 1
+        """The first instance that is not complete then."""
+        return self.complete(counts) // self.slide + 1
 
     def edges(self, side: int, first: int, end: int) -> Ints:
         """The positions, counted from 1, of the first and the last rows of some instances on a side."""
@@ -96,7 +100,7 @@ def _sent_values(query: IntersectionQuery, sides: Sides, parts: int) -> Iterator
     end = instances.next_after([side.final for side in sides])
     if first == end:
         return
-    is_first = not any(side.reported for side in sides)
+    is_first = instances.complete([side.reported for side in sides]) == instances.complete((0, 0))
     for place, (ordered, bound) in enumerate(zip(sides, (query.left, query.right))):
         base, bounds = ordered.base, (first, end, int(is_first))
         until = (end - 1) * instances.slide + instances.lengths[place]

@@ -151,6 +151,21 @@ def _check_into(query: RowQuery, *, lookups: bool) -> None:
         )
 
 
+def how_to_look_up(query: RowQuery) -> str:
+    """What to do if rows that go to a table are to be looked up."""
+    windows = windows_of(query)
+    if any(isinstance(window, RowWindow) for window in windows):
+        return (
+            "windows over rows are counted from the beginning, which no folder holds: read the table, use a RANGE with "
+            "INTO, or look it up with panewise.Engine"
+        )
+    if isinstance(query, JoinQuery | SelectionQuery):
+        return "to look them up, write INTO [RANGE ...] at its end"
+    # So far apart are windows that are evaluated, at most.
+    newest = TimeWindow(lengths_of(windows[0])[1] * (query.evaluation.most or query.evaluation.every))
+    return f"to look up the newest window, write INTO {print_window(newest)} at the end of a query like it"
+
+
 def windows_of(query: RowQuery) -> list[Window]:
     """The windows that a query reads."""
     match query:
