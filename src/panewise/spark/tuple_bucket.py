@@ -111,11 +111,13 @@ class TupleBucket:
         """The rows of whole streams, by the name of their base."""
         self._ranges: dict[str, ValueRanges] = {}
         """How keys are spread that all rows of a window are put in order by, by the name of their base."""
+        self._over_stream: dict[str, RowQuery] = {}
         self.adopt(plan)
 
     def adopt(self, plan: TuplePlan) -> None:
         """Go on with a changed plan. Queries that came since have bases that have no tuples yet."""
         before, self._plan = self._plan, plan
+        self._over_stream = over_stream(plan.queries)
         self._bases = {base.name: base for base in plan.bases.values() if not isinstance(base, PassBase)}
         self._feeds = {name: self._feeds.get(name) or _feed(base) for name, base in self._bases.items()}
         gone = [name for name, query in before.over_tuples.items() if plan.over_tuples.get(name) != query]
@@ -236,7 +238,7 @@ class TupleBucket:
     def _reporting(self, name: str) -> dict[str, Reporting]:
         """The queries over the rows of one whole stream that read a base."""
         number, reads = self._bases[name].number, self._plan.reads
-        rows = over_stream(self._plan.queries).items()
+        rows = self._over_stream.items()
         alone = {each: query for each, query in rows if isinstance(query, ValueQuery | SortedQuery)}
         every: dict[str, Reporting] = {**self._plan.reports, **alone}
         return {each: query for each, query in every.items() if number in reads[each]}
@@ -245,7 +247,7 @@ class TupleBucket:
     def _paired(self) -> list[tuple[PairedQuery, Sides]]:
         """The queries over the rows of two whole streams, and these."""
         found = []
-        for name, query in over_stream(self._plan.queries).items():
+        for name, query in self._over_stream.items():
             if isinstance(query, IntersectionQuery | JoinQuery):
                 left, right = (self._ordered[f"tuples {number}"] for number in self._plan.reads[name])
                 found.append((query, (left, right)))
