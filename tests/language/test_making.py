@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -67,7 +68,9 @@ def test_every_part_of_a_window_can_be_a_parameter() -> None:
     visits = query("visits_{length}").over(s, session_gap=length, max="1 DAY").select(COUNT)
     runs = query("runs_{least}").over(s, from_when=s.x > least, until_when=s.x <= least, max=length).select(COUNT)
     with pytest.raises(panewise.ArgumentError, match="no value for the parameter 'least'"):
-        str(runs.filled(length="1 HOUR"))
+        str(replace(runs, name="runs").filled(length="1 HOUR"))
+    with pytest.raises(panewise.ArgumentError, match="its name needs a value for each parameter in braces"):
+        runs.filled(length="1 HOUR")
     made = [one.filled(least=4, length="1 HOUR") for one in (visits, runs)]
     assert [str(one).partition(" FROM ")[2] for one in made] == [
         "s [SESSION GAP 1 HOUR MAX 1 DAY];",

@@ -315,14 +315,9 @@ class MadeQuery:
                 f"say one of over(stream, range=...), unbounded=True, session_gap= and from_when="
             )
         (kind,) = named
-        takes = {
-            "range": ("slide",),
-            "unbounded": ("slide",),
-            "session_gap": ("max",),
-            "from_when": ("until_when", "max"),
-        }
+        takes = {"session_gap": ("max",), "from_when": ("until_when", "max")}.get(kind, ("slide",))
         for name, given in {"slide": slide, "until_when": until_when, "max": max}.items():
-            if given is not None and name not in takes[kind]:
+            if given is not None and name not in takes:
                 raise ArgumentError(f"query {self.name}: {name}= does not belong to {kind}=; leave it out")
         if from_when is not None and until_when is None:
             raise ArgumentError(f"query {self.name}: from_when= opens a window; say what closes it with until_when=")
@@ -356,9 +351,15 @@ class MadeQuery:
         """The query with values for its parameters, also in its name: `late_{least}`."""
         given = {name: _expression(value) for name, value in values.items() if not isinstance(value, timedelta)}
         items = tuple(replace(item, expression=_filled(item.expression, given)) for item in self.items)
+        try:
+            name = self.name.format(**values)
+        except (LookupError, ValueError) as error:
+            raise ArgumentError(
+                f"query {self.name}: its name needs a value for each parameter in braces ({error}); give it with filled"
+            ) from None
         return replace(
             self,
-            name=self.name.format(**values),
+            name=name,
             window=None if self.window is None else self.window.filled(values, given),
             condition=None if self.condition is None else _filled(self.condition, given),
             items=items,
