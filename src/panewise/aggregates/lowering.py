@@ -53,6 +53,13 @@ class Lowered:
         overflown = None if self.overflown is None else self.overflown[rows]
         return Lowered(self.values[rows], exact, self.valid[rows], bounds, overflown)
 
+    def blank(self) -> Lowered:
+        """One answer of the same kind, which is NULL."""
+        exact = None if self.exact is None else np.zeros(1, self.exact.dtype)
+        bounds = None if self.bounds is None else (np.zeros(1), np.zeros(1))
+        overflown = None if self.overflown is None else np.zeros(1, np.bool_)
+        return Lowered(np.zeros(1), exact, np.zeros(1, np.bool_), bounds, overflown)
+
     def put(self, rows: Ints, answers: Lowered) -> None:
         """Replace some of the answers, by others of the same aggregate."""
         for mine, its in zip(self._arrays, answers._arrays, strict=True):
