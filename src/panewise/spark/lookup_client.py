@@ -665,7 +665,8 @@ def _folded(store: LookupStore, lookup: Lookup, covered: Covered, wanted: Ints |
     for window in lookup.planned.windows:
         other = lookup.ending_with(window, covered)
         folds[window] = store.fold(lookup.planned, wanted, other.from_slot, other.to_slot, other.instance).fold
-    several = SeveralWindows.of(lookup.planned, {window: fold for window, fold in folds.items() if not fold.is_empty})
+    some = {window: fold for window, fold in folds.items() if not fold.is_empty}
+    several = SeveralWindows.of(lookup.planned, some, closed.fold.chosen(np.empty(0, np.int64)))
     return closed if several is None else ClosedWindows(lookup.planned, several)
 
 
