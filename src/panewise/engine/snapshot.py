@@ -91,8 +91,9 @@ def read_snapshot(blob: object) -> Held:
     except SnapshotError:
         raise
     except Exception as error:
+        _, version, _ = _PREFIX.unpack_from(content)
         raise SnapshotError(
-            f"the snapshot, of format {_PREFIX.unpack_from(content)[1]}, is whole, but cannot be restored: {_told(error)}. Restore it with the "
+            f"the snapshot, of format {version}, is whole, but cannot be restored: {_told(error)}. Restore it with the "
             f"Panewise that wrote it, or start a new engine and push the events again"
         ) from error
 
