@@ -158,12 +158,6 @@ class StreamState:
         self.watermark_us = self.closed_us = from_us
         self.marked_us = marked_us
 
-    def advance(self, until_us: int, *, changed_only: bool = False, most_bytes: int | None = None) -> list[Closed]:
-        """Move the watermark, if it is not there yet, and answer the windows up to it, or only what changed in them."""
-        staged = self.stage(until_us, changed_only=changed_only, most_bytes=most_bytes)
-        self.commit(staged)
-        return staged.closed
-
     def stage(self, until_us: int, *, changed_only: bool = False, most_bytes: int | None = None) -> Staged:
         """Move the watermark, and find the answers of the windows up to it; `commit` makes them count as reported.
 
@@ -171,7 +165,6 @@ class StreamState:
         `most_bytes`, the watermark has moved but nothing counts as reported: remove the query that failed and advance
         again, to the same watermark, and the other answers come. So it is if what is staged is not committed.
         """
-        self._check_changed_only(changed_only)
         # One who follows the closing may have advanced further meanwhile.
         until_us = until_us if self.closed_us is None else max(until_us, self.closed_us)
         self.watermark_us = until_us if self.watermark_us is None else max(until_us, self.watermark_us)
@@ -217,9 +210,9 @@ class StreamState:
         self._let_go(self._trees(Clock.TIME))
         self.learn()
 
-    def _check_changed_only(self, changed_only: bool) -> None:
+    def check_changes(self) -> None:
         """Refuse to report changes alone where no window is before another for all groups."""
-        if changed_only and self.substreams:
+        if self.substreams:
             name = next(iter(self.substreams[0].queries))
             raise ArgumentError(
                 f"query {name} reports each substream when it has its next rows, and not as time passes: advance "
