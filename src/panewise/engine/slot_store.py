@@ -25,6 +25,7 @@ from panewise.engine.asked import Asked, AskedWindow
 from panewise.engine.closed_windows import ClosedWindows, Fold, Folded, RepeatedFold, View
 from panewise.engine.moved_windows import Instances, MovedWindows
 from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, RowReading, can_nest
+from panewise.engine.packed_rows import PackedRows
 from panewise.engine.partial_store import PartialStore
 from panewise.engine.rows import Rows
 from panewise.engine.sessions import SessionRows
@@ -138,7 +139,7 @@ class SlotStore(PartialStore):
                     queries = by_window[window].may_pass(fold) if may_pass else by_window[window].queries
                     yield from (ClosedWindows(planned, fold) for planned in queries)
             for planned in joined:
-                several = SeveralWindows.of(planned, kept)
+                several = SeveralWindows.of(planned, kept, self._no_instances)
                 if several is not None:
                     yield ClosedWindows(planned, several)
 
@@ -335,6 +336,12 @@ class SlotStore(PartialStore):
             covered.append((self._slots_of(window, first)[0], self._slots_of(window, last)[1]))
         first, end = min(start for start, _ in covered), max(end for _, end in covered)
         return self.rows_of(predicate).of_keys(keys, first, end, self.tree.components, self.tables.no_rows)
+
+    @property
+    def _no_instances(self) -> Fold:
+        none = np.empty(0, np.int64)
+        view = View(PackedRows(self.tables.no_rows), None)
+        return Fold(view, none, none, none, none, self.plan, self.tables.groups)
 
     def _found(self, view: View, window: Window, first: int, last: int) -> Ints:
         """The instances first .. last of a window, as the kernels list them."""

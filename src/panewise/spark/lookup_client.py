@@ -60,6 +60,7 @@ from panewise.spark.slot_intervals import SlotIntervals
 from panewise.spark.slot_reader import FellBehindError
 from panewise.spark.slot_structures import AskedStructures, LookupStructures, moment_of
 from panewise.spark.stand_ins import slot_rates
+from panewise.spark.tuple_plan import how_to_look_up
 from panewise.windows import follows_events, is_unbounded
 from panewise.windows.clock import show_time, to_microseconds
 
@@ -523,10 +524,9 @@ class LookupClient:
             )
         if query in state.over_rows.held.queries:
             raise QueryKindError(f"query {query} answers with rows, not with arrays or values; use lookup({query!r})")
-        if query in state.job.workload.row_queries:
-            raise NotOnSparkError(
-                f"query {query}: its rows go to a table of the job; to look them up, write INTO [RANGE ...] at its end"
-            )
+        row_query = state.job.workload.row_queries.get(query)
+        if row_query is not None:
+            raise NotOnSparkError(f"query {query}: its rows go to a table of the job; {how_to_look_up(row_query)}")
         if lookup is None:
             names = [*state.lookups, *state.over_rows.queries, *state.over_rows.held.queries]
             near = get_close_matches(query, names, 1)
@@ -670,7 +670,8 @@ def _folded(store: LookupStore, lookup: Lookup, covered: Covered, wanted: Ints |
     for window in lookup.planned.windows:
         other = lookup.ending_with(window, covered)
         folds[window] = store.fold(lookup.planned, wanted, other.from_slot, other.to_slot, other.instance).fold
-    several = SeveralWindows.of(lookup.planned, {window: fold for window, fold in folds.items() if not fold.is_empty})
+    some = {window: fold for window, fold in folds.items() if not fold.is_empty}
+    several = SeveralWindows.of(lookup.planned, some, closed.fold.chosen(np.empty(0, np.int64)))
     return closed if several is None else ClosedWindows(lookup.planned, several)
 
 
