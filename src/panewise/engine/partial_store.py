@@ -70,6 +70,9 @@ class PartialStore:
         """How many rows there were when they were last gathered."""
         self.fed = 0
         """How many partials were taken in."""
+        self._past_combinations = 0, 0
+        """How many combinations of predicates older stores had, of which rows were taken over, and how many these
+        rows have."""
 
     @property
     def live_rows(self) -> int:
@@ -86,7 +89,8 @@ class PartialStore:
     @property
     def combinations(self) -> int:
         """How many combinations of the tree's predicates partials had so far."""
-        return len(self.tables.shards)
+        before, marked = self._past_combinations
+        return max(before, len(self.tables.shards) - marked)
 
     def count_values(self) -> list[int]:
         """How many different values each group-by attribute has among the keys. Cost: O(keys)."""
@@ -126,6 +130,14 @@ class PartialStore:
         self._lowest_new = min(self._lowest_new, int(lowest[0]))
         if self._new_rows > max(FEWEST_NEW, self._runs.live_rows):
             self._settle()
+
+    def take_over(self, partials: pa.RecordBatch, combinations: int) -> None:
+        """Take in what an older store held, in which predicates had so many combinations."""
+        fed = self.fed
+        self.append(partials)
+        self.fed = fed
+        self._settle()
+        self._past_combinations = max(combinations, self._past_combinations[0]), len(self.tables.shards)
 
     def evict(self, oldest: int) -> None:
         """Forget the fragments before the slot `oldest`, and the keys without any fragment left."""
