@@ -255,6 +255,10 @@ class PackedRows:
             return self.keys, self.slots
         return self.numbers[rows].astype(np.int64), self.place_slots[self.places[rows]]
 
+    def shards(self, rows: Ints | None) -> Ints:
+        """The shard of some rows, or of all."""
+        return self.place_shards[self.places if rows is None else self.places[rows]]
+
     @property
     def nbytes(self) -> int:
         """The memory of all columns, with shared ones counted once."""

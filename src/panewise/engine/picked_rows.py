@@ -151,6 +151,11 @@ class PickedRows:
         keys = self.keys.astype(np.int64)
         return (keys, self.slots) if rows is None else (keys[rows], self.slots[rows])
 
+    def shards(self, rows: Ints | None) -> Ints:
+        """The shard of some of the rows, or of all."""
+        shards = _joined([run.shards(picked.astype(np.int64)) for run, picked in self._parts], np.int64)
+        return shards if rows is None else shards[rows]
+
 
 def _joined(columns: list[Column], dtype: npt.DTypeLike) -> Column:
     if len(columns) == 1:
