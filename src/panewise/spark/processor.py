@@ -561,8 +561,10 @@ class BucketProcessor(StatefulProcessor):
         before = Applied(**notes.applied)
         found = self._packed.statements_at(batch)
         before.check(found, batch)
+        before.check_bases(found, self._packed.bases_after(batch, before.count))
         # A timer may call a bucket once more in the batch that brought statements.
-        applied = found.applied(batch, brings_more=brings_more or before.brought == batch)
+        bases = self._packed.bases_after(batch, len(found.changes))
+        applied = found.applied(batch, bases, brings_more=brings_more or before.brought == batch)
         return replace(notes, applied=asdict(applied))
 
     def _publish(
