@@ -87,6 +87,18 @@ def test_events_and_queries(url: str, source: EngineSource) -> None:
         assert "more" not in source.workload.queries
 
 
+def test_a_name_may_have_any_characters(url: str, source: EngineSource) -> None:
+    name = "per day/week? 100% #1 & é.."
+    with Client(url) as client:
+        client.add(f'CREATE QUERY "{name}" AS SELECT symbol, COUNT(*) AS n FROM trades [RANGE 1 HOUR] GROUP BY symbol;')
+        assert client.lookup(name).equals(source.engine.lookup(name))
+        assert client.lookup_many(name, ["AB"])["n"].tolist() == [16]
+        client.remove(name)
+        assert name not in source.workload.queries
+        with pytest.raises(panewise.UnknownNameError, match="there is no query named 'answers/answers'"):
+            client.lookup("answers/answers")
+
+
 def test_errors_are_those_of_panewise(url: str) -> None:
     with Client(url) as client:
         with pytest.raises(panewise.UnknownNameError, match="nobody"):
