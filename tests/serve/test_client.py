@@ -112,8 +112,10 @@ def test_errors_are_those_of_panewise(url: str) -> None:
         assert wrong.value.line == 1
         with pytest.raises(panewise.UnknownNameError):
             next(client.follow(["nobody"]))
-        with pytest.raises(panewise.ServerError):
+        with pytest.raises(panewise.UnknownNameError, match="'nothing/at/all'"):
             client.lookup("nothing/at/all")
+    with Client(f"{url}/elsewhere") as lost, pytest.raises(panewise.ServerError, match="nothing at this address"):
+        lost.lookup("latest")
 
 
 def test_live_answers(url: str, source: EngineSource) -> None:
