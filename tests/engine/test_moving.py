@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,6 +117,37 @@ def test_a_window_that_moves_does_not_visit_what_it_covers() -> None:
                 visited[minutes] = visited.get(minutes, 0) + store.folded - before
         store.check_invariants()
     assert visited[300] <= 1.5 * visited[30]
+
+
+@pytest.mark.parametrize("first", [None, 1.0])
+def test_counts_of_values_are_held_apart_once_a_value_is_null(first: float | None) -> None:
+    with settings_of(MOVING):
+        engine = panewise.Engine(
+            "CREATE STREAM s (t TIMESTAMP, k BIGINT, y DOUBLE) TIMESTAMP BY t ON LATE CORRECT 2 SECONDS;"
+            "CREATE QUERY q AS SELECT k, COUNT(*) AS n, COUNT(y) AS known FROM s "
+            "[RANGE 4 SECONDS SLIDE 1 SECOND] GROUP BY k"
+        )
+        held: list[tuple[int, int, float | None]] = []
+        tree = engine._streams["s"].generations[0].trees[0]
+        for now in range(20):
+            # A late NULL comes first, then some in time, and in the end none.
+            some = [(now, key, None if 12 <= now < 14 and key == 2 else 1.0) for key in range(3)]
+            some += [(now - 2, 1, first)] * (now == 8)
+            held += some
+            times, keys, values = zip(*some)
+            engine.push("s", {"t": np.array(times) * US, "k": keys, "y": pa.array(values, pa.float64())})
+            rows = engine.advance("s", (now + 1) * US).tables["q"].to_pylist()
+            newest = {row["k"]: (row["n"], row["known"]) for row in rows if row["window_end"].second == now + 1}
+            covered = [(key, value) for time, key, value in held if now - 3 <= time]
+            assert newest == {
+                key: (sum(k == key for k, _ in covered), sum(k == key and y is not None for k, y in covered))
+                for key in range(3)
+            }
+            tree.store.check_invariants()
+            (moving,) = tree.store._moved._moving.values()
+            if now == 7:
+                assert len(moving._totals) == 1
+        assert len(moving._totals) == 2
 
 
 def test_keys_that_left_give_their_numbers_back() -> None:
@@ -263,6 +295,23 @@ def test_an_answer_of_a_multiset_is_made_anew_only_where_a_row_came_or_left() ->
     engine.advance("s", 51 * 60 * US)
     # A tenth of the keys has changed, each with three rows; twenty rows came and left, and all keys are answered.
     assert store.folded - before <= 20 * 3 + 2 * 20 + 200
+
+
+def test_a_window_moves_on_after_all_groups_were_gone() -> None:
+    """Their answers are gone with them, and tell nothing about those of the groups that come next."""
+    engine = panewise.Engine(
+        "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t;"
+        "CREATE QUERY q AS SELECT k, MEDIAN(x), MAX(k) FROM s [RANGE 4 SECONDS SLIDE 1 SECOND] GROUP BY k"
+    )
+    with settings_of(MOVING):
+        for second in range(26):
+            if second < 10 or second >= 18:
+                engine.push("s", {"t": [second * US] * 2, "k": ["a", "b"], "x": [second, 1]})
+            found = engine.advance("s", second * US).tables["q"]
+    assert found.drop_columns(["window_start", "window_end"]).to_pylist() == [
+        {"k": "a", "MEDIAN(x)": 22, "MAX(k)": "a"},
+        {"k": "b", "MEDIAN(x)": 1, "MAX(k)": "b"},
+    ]
 
 
 def test_a_late_event_costs_the_rows_of_its_key_and_the_window_moves_on() -> None:
