@@ -196,7 +196,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "since_us": state.since_us,
         "reports_after_us": state.reports_after_us,
         "generations": [_describe_generation(generation, tables) for generation in state.generations],
-        "log": None if state.log is None else _describe_log(state.log, tables),
+        "log": None if state.log is None else state.log.describe(lambda table: _keep(tables, table)),
     }
 
 
@@ -219,17 +219,6 @@ def _describe_tree(state: TreeState, tables: list[pa.Table]) -> dict[str, Any]:
         "held_from": state.held_from,
         "exact_from": state.exact_from,
         "partials": _keep(tables, pa.Table.from_batches([partials])),
-    }
-
-
-def _describe_log(log: EventLog, tables: list[pa.Table]) -> dict[str, Any]:
-    return {
-        "final_count": log.final_count,
-        "final_held": log.final_held,
-        "complete_from_us": log.complete_from_us,
-        "trimmed_at_us": log.trimmed_at_us,
-        "starts_us": log.starts_us,
-        "events": _keep(tables, log.events),
     }
 
 
@@ -280,16 +269,7 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
     state.reports_after_us = description["reports_after_us"]
     state.generations = [_restore_generation(stream, part, tables, prices) for part in description["generations"]]
     if description["log"] is not None:
-        part = description["log"]
-        state.log = EventLog(
-            stream,
-            final_count=part["final_count"],
-            complete_from_us=part["complete_from_us"],
-            trimmed_at_us=part["trimmed_at_us"],
-            starts_us=part["starts_us"],
-            _events=tables[part["events"]],
-            final_held=part["final_held"],
-        )
+        state.log = EventLog.described(stream, description["log"], tables)
         totals = {name: tables[place] for name, place in description.get("totals", {}).items()}
         state.totals.restore(state.on_demand, state.since_us, totals, description.get("totals_newest_us"))
         for query in state.on_demand.values():

@@ -225,35 +225,26 @@ def _number(argument: Expression) -> int | float | None:
 
 
 def _k(argument: Expression) -> int:
-    value = _number(argument)
-    if not isinstance(value, int) or value < 1:
-        raise PlacedError(
-            "the second argument of TOP_K must be a whole number from 1 on",
-            argument.span,
-            "TOP_K(symbol, 10) gives the ten most frequent values",
-        )
-    return value
+    return _counted("TOP_K", argument, None, "TOP_K(symbol, 10) gives the ten most frequent values")
 
 
 def _rank(function: str, argument: Expression) -> int:
-    value = _number(argument)
-    if not isinstance(value, int) or not 1 <= value <= MOST_RANKS:
-        raise PlacedError(
-            f"the second argument of {function} must be a whole number from 1 to {MOST_RANKS}",
-            argument.span,
-            "1 is the most frequent value; the row query TOP_K(delay, 500) gives as many as you like",
-        )
-    return value
+    hint = "1 is the most frequent value; the row query TOP_K(delay, 500) gives as many as you like"
+    return _counted(function, argument, MOST_RANKS, hint)
 
 
 def _most(function: str, argument: Expression) -> int:
+    hint = f"{function}(delay, 10) is a list of at most ten values; ORDER BY gives the rows of a window, however many"
+    return _counted(function, argument, MOST_KEPT, hint)
+
+
+def _counted(function: str, argument: Expression, most: int | None, hint: str) -> int:
+    """A second argument that is a whole number from 1 on."""
     value = _number(argument)
-    if not isinstance(value, int) or not 1 <= value <= MOST_KEPT:
-        raise PlacedError(
-            f"the second argument of {function} must be a whole number from 1 to {MOST_KEPT}",
-            argument.span,
-            f"{function}(delay, 10) is a list of at most ten values; ORDER BY gives the rows of a window, however many",
-        )
+    if not isinstance(value, int) or value < 1 or (most is not None and value > most):
+        up_to = "on" if most is None else f"to {most}"
+        message = f"the second argument of {function} must be a whole number from 1 {up_to}"
+        raise PlacedError(message, argument.span, hint)
     return value
 
 

@@ -32,6 +32,21 @@ def codes_of(keys: npt.ArrayLike) -> Ints:
     return codes
 
 
+def times_of(times: npt.ArrayLike | None, count: int, since: int | None) -> Ints:
+    """The times of `count` elements, which do not run backwards, nor to before `since`."""
+    when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
+    check_times_of_each(when, count)
+    if count and ((since is not None and int(when[0]) < since) or np.any(when[1:] < when[:-1])):
+        raise StructureError("times must not run backwards; put the elements in order first, as TimedStructure does")
+    return when
+
+
+def check_times_of_each(times: Ints, count: int) -> None:
+    """Raise unless there are as many times as elements."""
+    if len(times) != count:
+        raise StructureError(f"there are {len(times)} times and {count} values; give one time for each value")
+
+
 def lookups_of(keys: npt.ArrayLike | None, left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Keys, Ints, Ints]:
     """Keys, left and right ends as arrays of one length."""
     arrays = [np.asarray(ends, np.int64) for ends in (left, right)]

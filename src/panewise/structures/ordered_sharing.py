@@ -27,13 +27,14 @@ from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
 from panewise.arrays import Ints
-from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
+from panewise.errors import HistoryError, StructureError, WindowError
 from panewise.kernels.ordered_sharing import BLOCK, ELEMENTS_READ, HEIGHT, RECALCULATIONS, UNKNOWN, close_blocks, replay
 from panewise.kernels.time_index import positions_after
+from panewise.structures.arguments import times_of
 from panewise.structures.column import Windows
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Described, Lookups, Shape
-from panewise.structures.snapshot import pack, unpack
+from panewise.structures.snapshot import pack, unpack_one
 
 Elements = npt.NDArray[Any]
 Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
@@ -286,9 +287,7 @@ class OrderedSharing(Described):
     @classmethod
     def restore(cls, blob: bytes) -> OrderedSharing:
         """The structure that a snapshot was taken of."""
-        header, arrays = unpack(blob)
-        if header["structure"] != cls.sheet.name:
-            raise SnapshotError(f"the snapshot is of a structure {header['structure']!r}, not of ordered_sharing")
+        header, arrays = unpack_one(blob, cls.sheet.name)
         type = None if header["type"] is None else Type(header["type"])
         sharing = cls(header["aggregate"], header["windows"], timed=header["timed"], type=type)
         sharing.length, sharing.held_from, sharing._clock, sharing._forgotten = header["places"]
@@ -334,15 +333,9 @@ class OrderedSharing(Described):
             if times is not None and len(np.atleast_1d(np.asarray(times))):
                 raise StructureError("these windows are of elements; give no times, or build with timed=True")
             return np.empty(0, np.int64)
-        when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
-        if len(when) != count:
-            raise StructureError(f"there are {len(when)} times and {count} values; give one time for each value")
-        if count and np.any(np.abs(when) >= LONGEST):
+        when = times_of(times, count, self._clock if self.length else None)
+        if np.any(np.abs(when) >= LONGEST):
             raise StructureError(f"times must stay below {LONGEST} microseconds")
-        if count and ((self.length and int(when[0]) < self._clock) or np.any(when[1:] < when[:-1])):
-            raise StructureError(
-                "times must not run backwards; put the elements in order first, as TimedStructure does"
-            )
         return when
 
     def _check_lookups(self, after: Ints, widths: Ints, times: Ints, count: int) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panewise.engine.windowed.feed import Events, Feed
+from panewise.engine.windowed.feed import Events, Feed, queued
 from panewise.engine.windowed.operator import Feeds, Keep, Operator
 from panewise.engine.windowed.output import QueryRows
 from panewise.indexes import Pace
@@ -71,10 +71,7 @@ class Side:
 
     def enqueue(self, tuples: pa.Table) -> None:
         """Queue tuples; they have a column TICK."""
-        if self.starts is not None:
-            tuples = tuples.filter(pa.array(np.asarray(tuples.column(TICK)) >= self.starts))
-        if tuples.num_rows:
-            self.queue = tuples if self.queue is None else pa.concat_tables([self.queue, tuples]).combine_chunks()
+        self.queue = queued(self.queue, tuples, TICK, self.starts)
 
     def note_times(self, events: Events) -> None:
         """Remember the times of rows that windows may begin or end with."""

@@ -22,6 +22,7 @@ from panewise.aggregates.types import Type
 from panewise.arrays import Ints
 from panewise.errors import StructureError, WindowError
 from panewise.kernels.stream_naive import COUNT, MAX, MIN, SUM, arrive, moved
+from panewise.structures.arguments import times_of
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Described, Lookups
 
@@ -235,14 +236,7 @@ class StreamNaive(Described):
             if times is not None:
                 raise StructureError("these windows are of elements; give no times, or build with timed=True")
             return np.empty(0, np.int64)
-        when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
-        if len(when) != count:
-            raise StructureError(f"there are {len(when)} times and {count} values; give one time for each value")
-        if count and (int(when[0]) < self._now_us or np.any(when[1:] < when[:-1])):
-            raise StructureError(
-                "times must not run backwards; put the elements in order first, as TimedStructure does"
-            )
-        return when
+        return times_of(times, count, self._now_us)
 
     def _queue(self, q: int, pool: Elements) -> Elements:
         room = self._offsets[q + 1] - self._offsets[q]
