@@ -31,13 +31,7 @@ from panewise.kernels.landmark_intervals import (
     move_landmarks,
     rebuild_landmarks,
 )
-from panewise.structures.column import (
-    Column,
-    Elements,
-    Operation,
-    ValuesColumn,
-    Windows,
-)
+from panewise.structures.column import Column, Elements, Operation, ValuesColumn, Windows
 from panewise.structures.partitions import Partition, every_width, partitions_of
 from panewise.structures.pool import Batch, Keys, Moves, Pool, Shifts
 from panewise.structures.sheet import FIXED_SIZE, SKETCHES, Cost, DataSheet, Lookups

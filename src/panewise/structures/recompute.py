@@ -16,12 +16,7 @@ from panewise.arrays import Bools, Ints
 from panewise.kernels.key_folds import RING
 from panewise.kernels.pool import write_rings
 from panewise.kernels.recompute import count_distinct_in_rings, fold_rings, select_in_rings
-from panewise.structures.column import (
-    Column,
-    Elements,
-    Operation,
-    ValuesColumn,
-)
+from panewise.structures.column import Column, Elements, Operation, ValuesColumn
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import EVERY_KIND, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure

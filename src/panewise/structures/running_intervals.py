@@ -19,12 +19,7 @@ import numpy as np
 from panewise.aggregates.components import Kind
 from panewise.arrays import Ints
 from panewise.kernels.key_folds import RUNNING_PAIRS
-from panewise.kernels.running_intervals import (
-    append_running_pairs,
-    find_wrong_sums,
-    fold_running_pairs,
-    rebuild_pairs,
-)
+from panewise.kernels.running_intervals import append_running_pairs, find_wrong_sums, fold_running_pairs, rebuild_pairs
 from panewise.structures.column import Column, Elements, Operation
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.running_column import RunningColumn

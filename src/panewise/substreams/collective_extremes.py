@@ -24,7 +24,7 @@ from panewise.errors import SubstreamError
 from panewise.kernels import collective_extremes as kernel
 from panewise.kernels import key_events as rings
 from panewise.kernels.collective_extremes import Blocks
-from panewise.kernels.segments import no_segments
+from panewise.kernels.segments import HEAP_OFFSET, no_segments
 from panewise.substreams.filter import (
     Numbers,
     Outcome,
@@ -82,7 +82,7 @@ class CollectiveExtreme(SubstreamFilter):
         log_lengths = kernel.FIRST_LOG + kernel.GROWTH_LOG * np.arange(sizes)
         rows = np.concatenate([[0], np.cumsum(np.maximum(4, 2 << (log_size - log_lengths)))])
         blocks = np.zeros((int(rows[-1]), 3), np.int64)
-        blocks[:, kernel.BLOCK_OFFSET] = -1
+        blocks[:, HEAP_OFFSET] = -1
         return Blocks(
             marks=marks,
             log_times=np.zeros(1 << log_size, np.int64),

@@ -17,12 +17,7 @@ from panewise.arrays import Ints
 from panewise.errors import WindowError
 from panewise.kernels.pool import write_rings
 from panewise.kernels.sliding import gather_answers, rebuild_windows, slide_windows
-from panewise.structures.column import (
-    Column,
-    Elements,
-    Operation,
-    Windows,
-)
+from panewise.structures.column import Column, Elements, Operation, Windows
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import FIXED_SIZE, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure
