@@ -27,10 +27,10 @@ from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
 from panewise.arrays import Ints
-from panewise.errors import HistoryError, StructureError, WindowError
+from panewise.errors import HistoryError, StructureError
 from panewise.kernels.ordered_sharing import BLOCK, ELEMENTS_READ, HEIGHT, RECALCULATIONS, UNKNOWN, close_blocks, replay
 from panewise.kernels.time_index import positions_after
-from panewise.structures.arguments import times_of
+from panewise.structures.arguments import LONGEST, checked_size, times_of
 from panewise.structures.column import Windows
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Described, Lookups, Shape
@@ -41,8 +41,6 @@ Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
 
 PIECE = 8_192
 """A batch is taken in by pieces of at least this many elements."""
-LONGEST = 2**62
-"""Sizes and times stay below this, so that their differences fit as well."""
 
 
 def _steps(shape: Shape) -> float:
@@ -102,7 +100,7 @@ class OrderedSharing(Described):
         """m: how many elements have come."""
         self.held_from = 0
         """The first position that is held."""
-        self._windows = Windows((_checked_size(size), 0) for size in windows)
+        self._windows = Windows((checked_size(size), 0) for size in windows)
         self._sizes = self._sorted_sizes()
         self._type: Type | None = None
         self._clock = 0
@@ -201,7 +199,7 @@ class OrderedSharing(Described):
 
     def add_window(self, size: int) -> None:
         """Serve one more window; elements that have left do not come back. O(windows)."""
-        self._windows.add((_checked_size(size), 0))
+        self._windows.add((checked_size(size), 0))
         at = int(np.searchsorted(self._sizes, size))
         if at < len(self._sizes) and self._sizes[at] == size:
             return
@@ -347,8 +345,8 @@ class OrderedSharing(Described):
             return
         if np.any(after[1:] < after[:-1]) or after[0] < 0 or after[-1] > count:
             raise StructureError(f"`after` must never fall and must lie between 0 and {count}, the number of elements")
-        _checked_size(int(widths.min()))
-        _checked_size(int(widths.max()))
+        checked_size(int(widths.min()))
+        checked_size(int(widths.max()))
         is_filled = (
             self._forgotten <= self._clock - self.largest
             if self.is_timed
@@ -421,9 +419,3 @@ class OrderedSharing(Described):
         if needed > self.held_from:
             self._forgotten = int(self._times[needed - self._base - 1]) if self.is_timed else needed
             self.held_from = needed
-
-
-def _checked_size(size: int) -> int:
-    if not 0 < size < LONGEST:
-        raise WindowError(f"window {size}: its size must be above 0 and below {LONGEST}")
-    return int(size)

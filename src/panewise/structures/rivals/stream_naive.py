@@ -22,7 +22,7 @@ from panewise.aggregates.types import Type
 from panewise.arrays import Ints
 from panewise.errors import StructureError, WindowError
 from panewise.kernels.stream_naive import COUNT, MAX, MIN, SUM, arrive, moved
-from panewise.structures.arguments import times_of
+from panewise.structures.arguments import LONGEST, checked_size, times_of
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Described, Lookups
 
@@ -31,7 +31,6 @@ Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
 
 PIECE = 4_096
 """Queues of time grow by at least this many elements, and a batch is taken in by pieces of this size."""
-LONGEST = 2**62
 
 _FOLDS = {Kind.ROWS: COUNT, Kind.COUNT: COUNT, Kind.SUM_INT: SUM, Kind.MAX: MAX, Kind.MIN: MIN}
 """What the kernel folds for each component."""
@@ -74,7 +73,7 @@ class StreamNaive(Described):
         self.is_timed = timed
         self.length = 0
         """m: how many elements have come."""
-        self._sizes = np.array([_checked_size(size) for size in windows], np.int64)
+        self._sizes = np.array([checked_size(size) for size in windows], np.int64)
         self._type: Type | None = None
         self._now_us = -LONGEST
         self._greatest = 0.0
@@ -124,7 +123,7 @@ class StreamNaive(Described):
     def add_window(self, size: int) -> None:
         """Serve one more query; its queue is empty at first."""
         kept = np.arange(len(self._sizes))
-        self._sizes = np.append(self._sizes, _checked_size(size))
+        self._sizes = np.append(self._sizes, checked_size(size))
         self._arrange(kept)
 
     def remove_window(self, size: int) -> None:
@@ -243,9 +242,3 @@ class StreamNaive(Described):
         places = (self._heads[q] + np.arange(self._counts[q])) % room
         found: Elements = pool[self._offsets[q] + places]
         return found
-
-
-def _checked_size(size: int) -> int:
-    if not 0 < size < LONGEST:
-        raise WindowError(f"window {size}: its size must be above 0 and below {LONGEST}")
-    return int(size)
