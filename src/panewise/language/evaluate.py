@@ -24,7 +24,7 @@ from panewise.language.typecheck import type_of
 # An array, or a scalar that stands for an array of equal values.
 Datum = Any
 
-_ARROW_TYPES: Mapping[Type, pa.DataType] = {
+ARROW_TYPES: Mapping[Type, pa.DataType] = {
     Type.BOOLEAN: pa.bool_(),
     Type.BIGINT: pa.int64(),
     Type.DOUBLE: pa.float64(),
@@ -83,7 +83,7 @@ def _normalised(column: Any, declared: Type) -> Any:
         if pa.types.is_dictionary(column.type):
             column = column.unify_dictionaries()
         column = column.combine_chunks()
-    found, wanted = column.type, _ARROW_TYPES[declared]
+    found, wanted = column.type, ARROW_TYPES[declared]
     if pa.types.is_dictionary(found) and found.value_type == wanted:
         return column
     if pa.types.is_timestamp(found):
@@ -129,7 +129,7 @@ class _Evaluation:
     def _computed(self, node: Expression) -> Datum:
         match node:
             case ex.Literal():
-                return pa.scalar(node.value, pa.null() if node.type is None else _ARROW_TYPES[node.type])
+                return pa.scalar(node.value, pa.null() if node.type is None else ARROW_TYPES[node.type])
             case ex.Attribute():
                 return _decoded(self._columns[node.name])
             case ex.AggregateCall():
@@ -168,7 +168,7 @@ class _Evaluation:
     def _cast(self, node: ex.Cast) -> Datum:
         value = _decoded(self.value(node.operand))
         if pa.types.is_null(value.type):
-            return pc.cast(value, _ARROW_TYPES[node.kind])
+            return pc.cast(value, ARROW_TYPES[node.kind])
         source = type_of(node.operand, self._types)
         if source is node.kind or source is None:
             return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from panewise.aggregates.catalogue import CATALOGUE, Parameter, Partner
@@ -98,18 +98,11 @@ def call(function: str, arguments: Sequence[Expression], span: Span) -> Aggregat
     if function in ROW_FUNCTIONS:
         return _row_call(function, arguments, span)
     takes = Parameter.RANK if function == APPROX_TOP_K else CATALOGUE[function].parameter
-    if takes is Parameter.PHI:
+    if takes in _SECOND:
+        read, example = _SECOND[takes]
         if len(arguments) != 2:
-            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 0.9)")
-        return AggregateCall(function, _scalar(arguments[0]), _phi(function, arguments[1]), span=span)
-    if takes is Parameter.RANK:
-        if len(arguments) != 2:
-            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 3)")
-        return AggregateCall(function, _scalar(arguments[0]), _rank(function, arguments[1]), span=span)
-    if takes is Parameter.MOST:
-        if len(arguments) != 2:
-            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 10)")
-        return AggregateCall(function, _scalar(arguments[0]), _most(function, arguments[1]), span=span)
+            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, {example})")
+        return AggregateCall(function, _scalar(arguments[0]), read(function, arguments[1]), span=span)
     if takes is Parameter.HALF_LIFE:
         hint = f"write {function}(delay, HALF LIFE 10 MINUTES)"
         raise PlacedError(f"{function} takes a value and a half life", span, hint)
@@ -273,3 +266,11 @@ def _phi(function: str, argument: Expression) -> float:
         )
     # Adding zero turns -0.0 into 0.0.
     return float(value) + 0.0
+
+
+_SECOND: dict[Parameter | None, tuple[Callable[[str, Expression], float], str]] = {
+    Parameter.PHI: (_phi, "0.9"),
+    Parameter.RANK: (_rank, "3"),
+    Parameter.MOST: (_most, "10"),
+}
+"""What reads a second argument, and an example of it."""
