@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -29,6 +31,10 @@ EVERY = [
     .group_by(s.k)
     .select(distinct(s.n), call("ARG_MAX", s.x, s.n), call("EWM_AVG", s.x, half_life="10 MINUTES"))
     .having((call("LAST", s.x) != 0.5) & call("MIN", s.n).is_null()),
+    query("visits").over(s, session_gap="30 MINUTES", max=timedelta(days=1)).group_by(s.k).select(s.k, COUNT),
+    query("runs").over(s, from_when=s.k == "on", until_when=(s.x > 1) | s.n.is_null(), max="1 DAY").select(COUNT),
+    query("ever").over(s, unbounded=True).select(COUNT),
+    query("ever_by_day").over(s, unbounded=True, slide="1 DAY").group_by(s.k).select(s.k, COUNT),
 ]
 
 
@@ -55,6 +61,42 @@ def test_a_template_and_a_table() -> None:
     assert built == panewise.read("\n".join([str(s), *map(str, made)]))
     assert built == build(*template.for_each(rows))
     assert list(built.queries)[3] == "late_it's 3_3"
+
+
+def test_every_part_of_a_window_can_be_a_parameter() -> None:
+    least, length = parameter("least"), parameter("length")
+    visits = query("visits_{length}").over(s, session_gap=length, max="1 DAY").select(COUNT)
+    runs = query("runs_{least}").over(s, from_when=s.x > least, until_when=s.x <= least, max=length).select(COUNT)
+    with pytest.raises(panewise.ArgumentError, match="no value for the parameter 'least'"):
+        str(replace(runs, name="runs").filled(length="1 HOUR"))
+    with pytest.raises(panewise.ArgumentError, match="its name needs a value for each parameter in braces"):
+        runs.filled(length="1 HOUR")
+    made = [one.filled(least=4, length="1 HOUR") for one in (visits, runs)]
+    assert [str(one).partition(" FROM ")[2] for one in made] == [
+        "s [SESSION GAP 1 HOUR MAX 1 DAY];",
+        "s [FROM WHEN x > 4 UNTIL WHEN x <= 4 MAX 1 HOUR];",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        ({}, "query a has no window; say one of over"),
+        ({"range": "1 HOUR", "unbounded": True}, "has range= and unbounded="),
+        ({"session_gap": "1 HOUR", "slide": "1 HOUR", "max": "1 DAY"}, "slide= does not belong to session_gap="),
+        ({"range": "1 HOUR", "until_when": s.x > 1}, "until_when= does not belong to range="),
+        ({"session_gap": "1 HOUR"}, "query a: sessions need a MAX.*SESSION GAP 1 HOUR MAX 1 DAY"),
+        ({"session_gap": "2 DAYS", "max": "1 DAY"}, "MAX 1 DAY is shorter than the GAP, 2 DAYS"),
+        ({"from_when": s.x > 1, "max": "1 DAY"}, "say what closes it with until_when="),
+        ({"from_when": s.x > 1, "until_when": s.x < 1}, "query a: a window from one event to another needs a MAX"),
+        ({"range": 10, "slide": "1 HOUR"}, "a window over rows slides by a number of rows, got '1 HOUR'"),
+        ({"range": 0}, "query a: ROWS must be positive, got 0"),
+        ({"unbounded": True, "slide": "0 HOURS"}, "SLIDE must be positive"),
+    ],
+)
+def test_windows_that_cannot_be(window: dict[str, Any], message: str) -> None:
+    with pytest.raises(panewise.ArgumentError, match=message):
+        str(query("a").over(s, **window).select(COUNT))
 
 
 def test_mistakes_have_their_place_in_the_text() -> None:

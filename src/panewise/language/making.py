@@ -47,9 +47,17 @@ from panewise.language.printer import print_query, print_stream
 from panewise.language.reader import read
 from panewise.language.source import PlacedError
 from panewise.language.statements import CreateQuery, Duration, Item, Name, Source, WindowClause
+from panewise.language.window_clauses import (
+    punctuation_window,
+    range_window,
+    rows_window,
+    session_window,
+)
+from panewise.language.window_clauses import (
+    unbounded as unbounded_window,
+)
 from panewise.language.words import TYPES
 from panewise.language.workload import Workload
-from panewise.windows import RowWindow, TimeWindow, Window
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -226,23 +234,97 @@ def declare(
 
 
 @dataclass(frozen=True)
+class MadeWindow:
+    """A window: `kind` says what it is by the argument of `over` that makes it."""
+
+    kind: str
+    lengths: Mapping[str, Length]
+    """By the arguments of `over`."""
+    opens: Expression | None = None
+    closes: Expression | None = None
+
+    def clause(self) -> WindowClause:
+        """What the parser would have made of its text."""
+        given = self.lengths
+        counts = {name: (length, NOWHERE) for name, length in given.items() if isinstance(length, int)}
+        if self.kind == "range" and "range" in counts:
+            if len(counts) < len(given):
+                raise ArgumentError(f"a window over rows slides by a number of rows, got {given['slide']!r}")
+            return rows_window(counts["range"], counts.get("slide"))
+        durations = {name: Duration(_microseconds(length), NOWHERE) for name, length in given.items()}
+        slide, longest = durations.get("slide"), durations.get("max")
+        match self.kind:
+            case "session_gap":
+                return session_window(durations["session_gap"], longest, NOWHERE)
+            case "from_when":
+                assert self.opens is not None
+                assert self.closes is not None
+                return punctuation_window(self.opens, self.closes, longest, NOWHERE)
+            case "unbounded":
+                return unbounded_window(slide, None)
+        return range_window(durations["range"], slide, None, None)
+
+    def filled(self, values: Mapping[str, object], expressions: Mapping[str, Expression]) -> MadeWindow:
+        """The window with values for its parameters."""
+        opens, closes = (None if one is None else _filled(one, expressions) for one in (self.opens, self.closes))
+        lengths = {name: _chosen(length, values) for name, length in self.lengths.items()}
+        return MadeWindow(self.kind, lengths, opens, closes)
+
+
+@dataclass(frozen=True)
 class MadeQuery:
     """A query, or a template of queries if it has parameters."""
 
     name: str
     stream: Stream | None = None
-    range: Length | None = None
-    slide: Length | None = None
+    window: MadeWindow | None = None
     condition: Expression | None = None
     keys: tuple[str, ...] = ()
     items: tuple[SelectItem, ...] = ()
     passing: Expression | None = None
 
     def over(
-        self, stream: DeclaredStream, range: Length | MadeColumn, slide: Length | MadeColumn | None = None
+        self,
+        stream: DeclaredStream,
+        range: Length | MadeColumn | None = None,
+        slide: Length | MadeColumn | None = None,
+        *,
+        unbounded: bool = False,
+        session_gap: Length | MadeColumn | None = None,
+        from_when: MadeColumn | None = None,
+        until_when: MadeColumn | None = None,
+        max: Length | MadeColumn | None = None,
     ) -> MadeQuery:
-        """The stream and the window: durations for a window over time, numbers for one over rows."""
-        return replace(self, stream=stream.model, range=_length(range), slide=None if slide is None else _length(slide))
+        """The stream and the window.
+
+        Args:
+            stream: What `declare` or `answers` returned.
+            range: How far back it goes: a duration for a window over time, a number for one over rows.
+            slide: How often it is reported; without it, it is looked up.
+            unbounded: Everything since the start.
+            session_gap: Sessions: the pause that ends one.
+            from_when: The condition of the event that opens a window.
+            until_when: The condition of the event that closes it.
+            max: How long a session or a window from one event to another may be.
+        """
+        kinds = {"range": range, "unbounded": unbounded or None, "session_gap": session_gap, "from_when": from_when}
+        named = [name for name, given in kinds.items() if given is not None]
+        if len(named) != 1:
+            raise ArgumentError(
+                f"query {self.name} has {f'{named[0]}= and {named[1]}=' if named else 'no window'}; "
+                f"say one of over(stream, range=...), unbounded=True, session_gap= and from_when="
+            )
+        (kind,) = named
+        takes = {"session_gap": ("max",), "from_when": ("until_when", "max")}.get(kind, ("slide",))
+        for name, given in {"slide": slide, "until_when": until_when, "max": max}.items():
+            if given is not None and name not in takes:
+                raise ArgumentError(f"query {self.name}: {name}= does not belong to {kind}=; leave it out")
+        if from_when is not None and until_when is None:
+            raise ArgumentError(f"query {self.name}: from_when= opens a window; say what closes it with until_when=")
+        lengths = {"range": range, "slide": slide, "session_gap": session_gap, "max": max}
+        opens, closes = (None if one is None else one.expression for one in (from_when, until_when))
+        given_lengths = {name: _length(length) for name, length in lengths.items() if length is not None}
+        return replace(self, stream=stream.model, window=MadeWindow(kind, given_lengths, opens, closes))
 
     def where(self, condition: MadeColumn) -> MadeQuery:
         """Only events that pass; a further condition must hold too."""
@@ -269,11 +351,16 @@ class MadeQuery:
         """The query with values for its parameters, also in its name: `late_{least}`."""
         given = {name: _expression(value) for name, value in values.items() if not isinstance(value, timedelta)}
         items = tuple(replace(item, expression=_filled(item.expression, given)) for item in self.items)
+        try:
+            name = self.name.format(**values)
+        except (LookupError, ValueError) as error:
+            raise ArgumentError(
+                f"query {self.name}: its name needs a value for each parameter in braces ({error}); give it with filled"
+            ) from None
         return replace(
             self,
-            name=self.name.format(**values),
-            range=_chosen(self.range, values),
-            slide=_chosen(self.slide, values),
+            name=name,
+            window=None if self.window is None else self.window.filled(values, given),
             condition=None if self.condition is None else _filled(self.condition, given),
             items=items,
             passing=None if self.passing is None else _filled(self.passing, given),
@@ -299,27 +386,23 @@ class MadeQuery:
     def model(self) -> Query:
         """The query as a value, with names and types not yet checked."""
         left = [node.name for one in self._expressions() for node in walk(one) if isinstance(node, MadeParameter)]
-        left += [length.name for length in (self.range, self.slide) if isinstance(length, MadeParameter)]
+        lengths = () if self.window is None else self.window.lengths.values()
+        left += [length.name for length in lengths if isinstance(length, MadeParameter)]
         if left:
             raise ArgumentError(f"query {self.name}: no value for the parameter {left[0]!r}; give it with filled(...)")
         if self.stream is None:
             raise ArgumentError(f"query {self.name} has no stream; say over(stream, range=...)")
         return Query(
-            self.name, self.stream.name, self._window(), self.items, self.condition, self.keys, self.passing
+            self.name, self.stream.name, self._clause().window, self.items, self.condition, self.keys, self.passing
         )  # fmt: skip
 
     def statement(self) -> CreateQuery:
         """What the parser would have made of its text."""
         query = self.model
-        durations: tuple[Duration, ...] = ()
-        if isinstance(query.window, TimeWindow):
-            durations = (Duration(query.window.left_us, NOWHERE, "RANGE"),)
-            if query.window.slide_us is not None:
-                durations += (Duration(query.window.slide_us, NOWHERE, "SLIDE"),)
         items = tuple(
             Item(item.expression, None if item.alias is None else Name(item.alias, NOWHERE)) for item in query.select
         )
-        source = Source(Name(query.stream, NOWHERE), WindowClause(query.window, durations))
+        source = Source(Name(query.stream, NOWHERE), self._clause())
         groups = tuple(Name(name, NOWHERE) for name in query.group_by)
         name = Name(query.name, NOWHERE)
         return CreateQuery(name, source, items, query.where, groups, query.having, None, NOWHERE)
@@ -327,19 +410,21 @@ class MadeQuery:
     def __str__(self) -> str:
         return print_query(self.model)
 
-    def _window(self) -> Window:
-        if self.range is None:
+    def _clause(self) -> WindowClause:
+        if self.window is None:
             raise ArgumentError(f"query {self.name} has no window; say over(stream, range=...)")
-        if isinstance(self.range, int):
-            slide = self.slide
-            if slide is not None and not isinstance(slide, int):
-                raise ArgumentError(f"query {self.name}: a window over rows slides by a number of rows, got {slide!r}")
-            return RowWindow(self.range, slide=slide)
-        return TimeWindow(_microseconds(self.range), slide_us=None if self.slide is None else _microseconds(self.slide))
+        try:
+            return self.window.clause()
+        except PlacedError as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            raise ArgumentError(f"query {self.name}: {error.message}{hint}") from None
+        except ArgumentError as error:
+            raise ArgumentError(f"query {self.name}: {error}") from None
 
     def _expressions(self) -> Iterable[Expression]:
         shown = (item.expression for item in self.items)
-        return (one for one in (*shown, self.condition, self.passing) if one is not None)
+        marks = () if self.window is None else (self.window.opens, self.window.closes)
+        return (one for one in (*shown, self.condition, self.passing, *marks) if one is not None)
 
 
 def query(name: str) -> MadeQuery:
@@ -417,7 +502,7 @@ def _microseconds(length: Length) -> int:
         return read_duration(number, unit, NOWHERE, NOWHERE)
 
 
-def _chosen(length: Length | None, values: Mapping[str, object]) -> Length | None:
+def _chosen(length: Length, values: Mapping[str, object]) -> Length:
     if not isinstance(length, MadeParameter) or length.name not in values:
         return length
     value = values[length.name]
