@@ -494,33 +494,19 @@ class BucketProcessor(StatefulProcessor):
         expired = [key for key, entry in cached.entries.items() if bucket.is_expired(entry.newest_us, closed_us)]
         if behind is not None and not behind.is_lossy:
             expired = [key for key in expired if key.number < behind.first_entry]
-        for key in expired:
-            self._log.removeKey(key)
-            local_entries.drop(key.token)
-            del cached.entries[key]
+        self._remove_entries(cached, expired)
 
     def _shorten(self, cached: CachedBucket, number: int) -> int:
         """Write what is needed of the last rows of substreams anew, in place of many entries.
 
         Each time when there is twice as much as then: so a row is written again a few times only.
         """
-        from panewise.spark.packing import pack_parts
-
         tuples = cached.bucket.tuples
         keys = sorted(key for key, entry in cached.entries.items() if any(map(tuples.is_kept, entry.newest_us)))
         sizes = [cached.entries[key].bytes for key in keys]
         if len(keys) < MOST_KEPT or sum(sizes) < 2 * sizes[0]:
             return number
-        parts = tuples.kept_parts()
-        key, content = EntryKey(number, uuid4().hex), pack_parts(parts)
-        self._log.updateValue(key, (content,))
-        local_entries.put(key.token, content)
-        newest_us = cached.bucket.newest_us(parts)
-        for old in keys:
-            self._log.removeKey(old)
-            local_entries.drop(old.token)
-            del cached.entries[old]
-        cached.entries[key] = LogEntry(len(content), newest_us)
+        self._replace_entries(cached, keys, number, tuples.kept_parts())
         return number + 1
 
     def _gather(self, cached: CachedBucket, number: int, behind: Behind | None) -> int:
@@ -528,7 +514,7 @@ class BucketProcessor(StatefulProcessor):
 
         Each time when there is twice as much as then: so a partial is written again a few times only.
         """
-        from panewise.spark.packing import pack_parts, unpack_parts
+        from panewise.spark.packing import unpack_parts
 
         bucket = cached.bucket
         if not bucket.gathers:
@@ -540,16 +526,26 @@ class BucketProcessor(StatefulProcessor):
         if len(keys) < MOST_KEPT or sum(sizes) < 2 * max(sizes):
             return number
         parts = bucket.gathered_parts(part for key in keys for part in unpack_parts(self._entry(key)))
+        self._replace_entries(cached, keys, number, parts)
+        return number + 1
+
+    def _replace_entries(
+        self, cached: CachedBucket, keys: Iterable[EntryKey], number: int, parts: list[PackedPart]
+    ) -> None:
+        """Write parts as one entry of the log, and remove the entries in whose place it comes."""
+        from panewise.spark.packing import pack_parts
+
         key, content = EntryKey(number, uuid4().hex), pack_parts(parts)
         self._log.updateValue(key, (content,))
         local_entries.put(key.token, content)
-        newest_us = bucket.newest_us(parts)
-        for old in keys:
-            self._log.removeKey(old)
-            local_entries.drop(old.token)
-            del cached.entries[old]
-        cached.entries[key] = LogEntry(len(content), newest_us)
-        return number + 1
+        self._remove_entries(cached, keys)
+        cached.entries[key] = LogEntry(len(content), cached.bucket.newest_us(parts))
+
+    def _remove_entries(self, cached: CachedBucket, keys: Iterable[EntryKey]) -> None:
+        for key in keys:
+            self._log.removeKey(key)
+            local_entries.drop(key.token)
+            del cached.entries[key]
 
     def _write_change(self, job: Job, arrivals: BucketArrivals, change: Change) -> None:
         """Write a batch's statements, and what was seen, for the next batch to find."""
