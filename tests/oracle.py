@@ -63,6 +63,12 @@ def closed_answers(
     return _closed_row_windows(query, timestamp, events, watermark, previous)
 
 
+def standing_answers(query: Any, timestamp: str, events: Sequence[Event], at: int) -> list[Answer]:
+    """The sessions, or windows from one event to another, that a time lies in, if no event comes after that time."""
+    seen = [event for event in events if event[timestamp] <= at]
+    return [one for one in closed_answers(query, timestamp, seen, None) if one.window_start <= at < one.window_end]
+
+
 def _closed_time_windows(
     query: Any, timestamp: str, events: Sequence[Event], watermark: int | None, previous: int | None
 ) -> list[Answer]:

@@ -202,6 +202,20 @@ def test_an_answer_that_fails_up_the_chain_leaves_nothing_reported() -> None:
     assert engine.late_events("hourly") == 0
 
 
+def test_changes_that_are_refused_up_the_chain_move_nothing() -> None:
+    """What is told when each substream has its next rows is no report of changes; no answer counts twice for that."""
+    each = """CREATE QUERY each AS SELECT symbol, COUNT(*) AS n FROM hourly [PARTITION BY symbol ROWS 9 SLIDE 1]
+                GROUP BY symbol;"""
+    engine = panewise.Engine(TRADES + HOURLY + DAILY + each)
+    engine.push("trades", trades([0, 1]))
+    with pytest.raises(panewise.ArgumentError, match="query each reports each substream"):
+        engine.advance("trades", 2 * HOUR, changed_only=True)
+    assert engine.position("trades").watermark_us is None
+    found = engine.advance("trades", 24 * HOUR)
+    assert found.tables["daily"].column("hours").to_pylist() == [2]
+    assert found.tables["each"].column("n").to_pylist() == [1, 2]
+
+
 def test_streams_of_answers_come_and_go_with_their_readers() -> None:
     engine = panewise.Engine(TRADES + HOURLY)
     engine.push("trades", trades(list(range(30))))

@@ -38,6 +38,21 @@ event = st.fixed_dictionaries(
 steps = st.lists(st.tuples(st.lists(event, max_size=14), st.integers(-3, 400)), min_size=1, max_size=6)
 
 
+def check_lookups(engine: panewise.Engine, accepted: list[dict], mark: int | None, missed: int, reach: int) -> None:
+    """Lookups see the windows that now, and a later time, lie in; a query that came later only those it saw whole."""
+    known = [row["t"] for row in accepted] + ([] if mark is None else [mark])
+    for name, query in engine.workload.queries.items():
+        if name == "fixed":
+            continue
+        for later in (0, 25) if known else (0,):
+            at = max(known, default=0) + later
+            found = to_answers(engine.lookup(name, at if later else None), engine.workload, name)
+            expected = oracle.standing_answers(query, "t", accepted, at)
+            sure = [one for one in expected if name != "later" or one.window_start > missed + reach]
+            oracle.assert_same_answers([one for one in found if name != "later" or one in sure], sure)
+            assert [one for one in found if one not in expected and name == "later"] == []
+
+
 @pytest.mark.filterwarnings("ignore::panewise.LateWarning")
 @settings(max_examples=examples(80), deadline=None)
 @given(steps, st.integers(0, 4))
@@ -52,6 +67,7 @@ def test_windows_from_event_to_event_agree_with_the_oracle(program, added_at: in
         if place == added_at:
             engine.add(LATER)
             missed = max([-1000 if watermark is None else watermark, *(row["t"] for row in accepted)])
+        check_lookups(engine, accepted, watermark, missed, LATER_MAX)
         if mark is not None and watermark is not None and mark < watermark:
             continue
         found = to_answers(engine.advance("s", panewise.END_OF_STREAM if mark is None else mark), engine.workload)
@@ -108,7 +124,15 @@ def test_mistakes_name_the_cure() -> None:
     assert "MAX must be positive" in refused(f"COUNT(*) FROM s {window.replace('1 DAY', '0 DAYS')}")
 
 
-def test_labels_and_lookups_are_refused() -> None:
-    workload = panewise.read(STREAM.format("") + QUERIES)
-    with pytest.raises(panewise.QueryKindError, match="is of windows from one event to another"):
-        panewise.training_set(as_table(workload.streams["s"], []), as_table(workload.streams["s"], []), workload)
+def test_a_lookup_sees_the_window_that_is_open() -> None:
+    engine = panewise.Engine(STREAM.format("") + QUERIES)
+    assert engine.lookup("runs").num_rows == 0
+    rows = [
+        {"t": t, "k": k, "e": e, "x": t} for t, k, e in [(1, "a", "on"), (3, "b", "on"), (5, "a", ""), (6, "b", "off")]
+    ]
+    engine.push("s", as_table(engine.workload.streams["s"], rows))
+    assert engine.lookup_one("runs", "a") == {"COUNT(*)": 2, "SUM(x)": 6, "LAST(e)": ""}
+    assert engine.lookup_one("runs", "b") == {"COUNT(*)": 2, "SUM(x)": 9, "LAST(e)": "off"}
+    assert engine.lookup("runs", keys={"k": ["b"]}, at=7).num_rows == 0
+    assert engine.lookup_many("runs", ["b", "c", "a"], at=60)["SUM(x)"].tolist() == [None, None, 6]
+    assert engine.lookup_one("runs", "a", at=61) is None

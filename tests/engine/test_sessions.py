@@ -35,6 +35,21 @@ event = st.fixed_dictionaries({"t": times, "k": st.sampled_from("ab"), "x": st.n
 steps = st.lists(st.tuples(st.lists(event, max_size=12), st.integers(-3, 1300)), min_size=1, max_size=8)
 
 
+def check_lookups(engine: panewise.Engine, accepted: list[dict], mark: int | None, missed: int, reach: int) -> None:
+    """Lookups see the windows that now, and a later time, lie in; a query that came later only those it saw whole."""
+    known = [row["t"] for row in accepted] + ([] if mark is None else [mark])
+    for name, query in engine.workload.queries.items():
+        if name == "fixed":
+            continue
+        for later in (0, 25) if known else (0,):
+            at = max(known, default=0) + later
+            found = to_answers(engine.lookup(name, at if later else None), engine.workload, name)
+            expected = oracle.standing_answers(query, "t", accepted, at)
+            sure = [one for one in expected if name != "later" or one.window_end > missed + reach]
+            oracle.assert_same_answers([one for one in found if name != "later" or one in sure], sure)
+            assert [one for one in found if one not in expected and name == "later"] == []
+
+
 @pytest.mark.filterwarnings("ignore::panewise.LateWarning")
 @settings(max_examples=examples(60), deadline=None)
 @given(steps, st.integers(0, 4), st.sampled_from([20, 50, 90]))
@@ -49,6 +64,7 @@ def test_sessions_agree_with_the_oracle(program, added_at: int, gap: int) -> Non
         if place == added_at:
             engine.add(LATER.format(gap))
             missed = max([-1000 if watermark is None else watermark, *(row["t"] for row in accepted)])
+        check_lookups(engine, accepted, watermark, missed, 120 + 2 * gap)
         if mark is not None and watermark is not None and mark < watermark:
             continue
         found = to_answers(engine.advance("s", panewise.END_OF_STREAM if mark is None else mark), engine.workload)
@@ -162,12 +178,30 @@ def test_sessions_with_one_gap_share_a_table() -> None:
     assert "sessions have a tree of their own" in plan.explain()
 
 
-def test_sessions_are_not_looked_up() -> None:
+def test_a_lookup_sees_the_session_as_it_stands() -> None:
     engine = panewise.Engine(STREAM.format("") + QUERY)
-    with pytest.raises(panewise.QueryKindError, match=r"come from advance\(\)"):
-        engine.lookup("q")
-    with pytest.raises(panewise.QueryKindError, match=r"q is of sessions: each group has its own.* queries="):
-        panewise.training_set(columns([5]), columns([1]), STREAM.format("") + QUERY, time="t")
+    assert engine.lookup("q").num_rows == 0
+    assert engine.lookup_one("q", "a") is None
+    engine.push("s", {"t": [3, 12, 1, 15], "k": ["a", "a", "b", "c"], "x": [1] * 4})
+    table = engine.lookup("q")
+    assert sorted(zip(table["k"].to_pylist(), table["COUNT(*)"].to_pylist(), strict=True)) == [("a", 2), ("c", 1)]
+    assert [in_us(table[name][0].as_py()) for name in ("window_start", "window_end")] == [3, 22]
+    assert engine.lookup("q", keys={"k": "b"}).num_rows == 0
+    assert engine.lookup_one("q", ("a",), at=21) == {"COUNT(*)": 2}
+    assert engine.lookup_one("q", "a", at=22) is None
+    assert engine.lookup_many("q", ["c", "z", "a", "a"], at=20)["COUNT(*)"].tolist() == [1, None, 2, 2]
+    engine.push("s", columns([20]))
+    assert engine.lookup_one("q", {"k": "a"}) == {"COUNT(*)": 3}
+    engine.advance("s", 25)
+    with pytest.raises(panewise.HistoryError, match=r"q is looked up as it stands, from .* on; .*training_set"):
+        engine.lookup("q", at=24)
+    with pytest.raises(panewise.QueryKindError, match="q is looked up as it stands now, with lookup or lookup_many"):
+        engine.lookup_at("q", ["a"], [30])
+    with pytest.raises(panewise.KeysError, match="k"):
+        engine.lookup("q", keys={"x": [1]})
+    assert engine.lookup_one("q", "a") == {"COUNT(*)": 3}
+    engine.advance("s", panewise.END_OF_STREAM)
+    assert engine.lookup("q").num_rows == 0
 
 
 def test_sessions_are_not_corrected() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,6 +143,27 @@ def check_other_lookups(engine: panewise.Engine, accepted: list[dict], at: int, 
     assert found.tolist() == [n or None for n in later.values()]
     everyone = [sum(row["t"] <= t for row in accepted) for t in times]
     assert engine.lookup_at("everyone", None, times)["COUNT(*)"].tolist() == everyone
+
+
+def test_answers_at_times_before_the_first_event_take_no_digits_from_those_behind_it() -> None:
+    """Nothing has no type of its own: it is that of the answers."""
+    engine = panewise.Engine(
+        f"""{STREAM} CREATE QUERY each AS SELECT k, SUM(x) AS total, MAX(k) AS top FROM s [UNBOUNDED] GROUP BY k;
+        CREATE QUERY everyone AS SELECT SUM(x) AS total, MAX(k) AS top, AVG(y) AS mean FROM s [UNBOUNDED];"""
+    )
+    assert engine.lookup_at("everyone", None, [])["total"].dtype == np.int64
+    engine.push("s", {"t": [10, 20], "k": ["a", "b"], "x": [2**53 + 1, 1], "y": [0.5, 1.5]})
+    found = engine.lookup_at("each", ["a", "a", "b"], [5, 15, 25])
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "total": [None, 2**53 + 1, 1],
+        "top": [None, "a", "b"],
+    }
+    found = engine.lookup_at("everyone", None, [5, 15, 25])
+    assert {name: column.tolist() for name, column in found.items()} == {
+        "total": [None, 2**53 + 1, 2**53 + 2],
+        "top": [None, "a", "b"],
+        "mean": [None, 0.5, 1.0],
+    }
 
 
 @settings(max_examples=examples(20), deadline=None)

@@ -124,6 +124,6 @@ def test_sessions_are_not_looked_up(tmp_path: Path) -> None:
     for batch in (rows[:30], rows[30:]):
         writer.run(batch)
     client = LookupClient(writer.folder)
-    with pytest.raises(panewise.QueryKindError, match="gap_5 is of sessions, which are reported as they close"):
+    with pytest.raises(panewise.QueryKindError, match="gap_5 is of sessions, which each group has at times of its own"):
         client.lookup("gap_5", {"k": "a"})
     assert client.lookup("hourly", {"k": "a"}).num_rows == 1

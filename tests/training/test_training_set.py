@@ -50,7 +50,7 @@ def expected_cells(
         if not seen:
             return {}
         mark = max(row[stream.timestamp] for row in seen) - stream.watermark_us
-        found = _newest(query, stream, seen, mark, label)
+        found = newest_closed(query, stream, seen, mark, label)
     key = tuple((name, label[name]) for name in query.group_by)
     return {one.item: one for one in found if _same_group(one.group, key)}
 
@@ -66,7 +66,7 @@ def _time_window(query: Query, stream: Stream, rows: list[dict[str, Any]], at: i
     return oracle._answers_of_window(query, covered, begin, end, even_when_empty=True)
 
 
-def _newest(
+def newest_closed(
     query: Query, stream: Stream, seen: list[dict[str, Any]], mark: int, label: dict[str, Any]
 ) -> list[oracle.Answer]:
     """The answers of the newest window that the watermark had closed, over rows in the substream of the label."""

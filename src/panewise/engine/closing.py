@@ -135,6 +135,10 @@ class Closing(ABC):
         return state
 
     def _advance(self, state: StreamState, until_us: int, changed_only: bool) -> Answers:
+        if changed_only:
+            # Before anything moves: what is staged is fed to the streams above.
+            for name in self._workload.following(state.stream.name):
+                self._stream(name).check_changes()
         staged: list[tuple[StreamState, Staged]] = []
         try:
             self._stage(state, until_us, changed_only, staged)

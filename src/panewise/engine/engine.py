@@ -43,6 +43,7 @@ from panewise.planning.optimize import check_plannable
 from panewise.planning.plan import Plan
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
+from panewise.windows import follows_events
 from panewise.windows.clock import to_microseconds
 
 
@@ -239,6 +240,9 @@ class Engine(Closing):
     def lookup(self, query: str, at: Time | None = None, keys: object = None) -> pa.Table:
         """Answer an on-demand query, one whose window has no SLIDE.
 
+        Of sessions, and of windows from one event to another, it gives the one that each group is in, as it stands. A
+        group that is in none has no answer.
+
         Args:
             query: The name of the query.
             at: The time of the answer. The default is now: the newest event or the watermark, whichever is later. After
@@ -254,8 +258,10 @@ class Engine(Closing):
 
         Raises:
             PanewiseError: There is no such query, it slides, or the keys do not fit its GROUP BY.
+            HistoryError: The time needs events that are no longer held; of sessions, it is before now.
 
-        Cost: O(groups asked) times the lookup of the chosen structure, which `explain` names: O(1) or O(log events).
+        Cost: O(groups asked) times the lookup of the chosen structure, which `explain` names: O(1) or O(log events). Of
+            sessions, the partials held of the groups asked; of windows from one event to another, all events held.
         """
         if text_of(query, "a query") in self._workload.row_queries:
             if at is not None or keys is not None:
@@ -606,7 +612,7 @@ class Engine(Closing):
     ) -> FoundOne | None:
         """The answers of one group as plain values; None if they need a table."""
         at_us = state.now_us if at_us is None else at_us
-        if at_us is None or state.log is None or not single.is_plain:
+        if at_us is None or state.log is None or not single.is_plain or follows_events(single.query.window):
             return None
         found = single.find(state.log, at_us, state.since_us[single.query.name], key)
         if found is not None and found.overflows:

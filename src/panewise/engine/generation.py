@@ -157,6 +157,18 @@ class TreeState:
             if len(seen):
                 yield seen
 
+    def standing(self, name: str, at_us: int, columns: list[pa.Array] | None) -> ClosedWindows:
+        """The sessions, or the windows from one event to another, that a time lies in, of all groups or of some.
+
+        Those that may have begun with events that the query has not seen are left out.
+        """
+        keys = None if columns is None else self.store.numbers_at(columns)
+        found = self.store.standing(self.queries[name], at_us, keys)
+        exact_from, window = self.exact_from[name], self.queries[name].query.window
+        if exact_from is None:
+            return found
+        return found.from_rows(np.flatnonzero(found.fold.needs_from(window) >= exact_from))
+
     @property
     def has_closed(self) -> bool:
         """Whether a window with events has closed that some active query saw whole."""

@@ -8,7 +8,7 @@ from panewise.errors import ArgumentError, QueryKindError, UnknownNameError
 from panewise.language.model import Query
 from panewise.language.row_queries import RowQuery
 from panewise.language.workload import Workload
-from panewise.windows import PunctuationWindow, SessionWindow
+from panewise.windows import SessionWindow, follows_events
 
 
 def text_of(name: object, what: str) -> str:
@@ -36,7 +36,7 @@ def on_demand_query(workload: Workload, name: str) -> Query:
     if text_of(name, "a query") in workload.row_queries:
         raise QueryKindError(f"query {name} answers with rows, which come from rows() and lookup()")
     query = aggregate_query(workload, name)
-    if query.window.is_sliding:
+    if query.window.is_sliding and not follows_events(query.window):
         raise QueryKindError(
             f"query {name} slides, so its answers come from advance(); for lookups, write its window without SLIDE"
         )
@@ -44,16 +44,12 @@ def on_demand_query(workload: Workload, name: str) -> Query:
 
 
 def refuse_sessions(query: Query) -> None:
-    """Refuse to look up a query of sessions: each group has its own, and none covers a time that somebody names."""
-    if isinstance(query.window, PunctuationWindow):
+    """Refuse to show the windows before the newest one: each group has its own, and they have no common times."""
+    if follows_events(query.window):
+        kind = "sessions" if isinstance(query.window, SessionWindow) else "windows from one event to another"
         raise QueryKindError(
-            f"query {query.name} is of windows from one event to another, which are reported as they close and not "
-            f"looked up; read its answers, or look up a query with a RANGE"
-        )
-    if isinstance(query.window, SessionWindow):
-        raise QueryKindError(
-            f"query {query.name} is of sessions, which are reported as they close and not looked up; read its answers, "
-            f"or look up a query with a RANGE"
+            f"query {query.name} is of {kind}, which each group has at times of its own; look up the one that a group "
+            f"is in, or read the query's answers"
         )
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from panewise.engine.answers import QueryAnswers
+from panewise.engine.as_of.answers import blank_answers
 from panewise.engine.asked import Asked
 from panewise.engine.combine import Combiner
 from panewise.engine.event_log import EventLog, one_batch
@@ -109,7 +110,12 @@ class RunningTotals:
 
     def lookup_at(self, query: Query, log: EventLog, times_us: Ints, keys: Keys) -> tuple[Arrays, int]:
         """The answers of some groups, each at its own time, and how many do not fit. Cost: a lookup for each time."""
-        found: Arrays = {}
+        # At a time with no answers there is nothing to tell their types by.
+        blank = blank_answers(self._stream, query, len(times_us))
+        found: Arrays = {
+            label: np.ma.MaskedArray(blank[call].values, ~blank[call].valid)
+            for label, call in labelled_aggregates(query)
+        }
         overflows = 0
         for time_us in np.unique(times_us).tolist():
             places = np.flatnonzero(times_us == time_us)
@@ -118,13 +124,8 @@ class RunningTotals:
             overflows += answers.overflows
             arrays = arrays_of(answers, some) if query.group_by else _of_one(answers, len(places))
             for label, array in arrays.items():
-                if label not in found:
-                    found[label] = np.ma.MaskedArray(np.zeros(len(times_us), array.dtype), True)
                 found[label][places] = array
-        if found:
-            return found, overflows
-        nothing = over_nothing(self._stream, query, NO_START_US, NO_START_US)
-        return {label: np.ma.MaskedArray(np.zeros(0, array.dtype)) for label, array in _of_one(nothing, 0).items()}, 0
+        return found, overflows
 
     def describe(self) -> Mapping[str, pa.RecordBatch]:
         """The partials of each query, for a snapshot."""

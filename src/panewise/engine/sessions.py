@@ -5,6 +5,8 @@ group's rows that lie near each other: a range of rows, folded as the ranges of 
 larger gap are unions of those of a smaller one, so rows are walked over once, and then runs instead of rows.
 
 Windows from one event to another are ranges of rows too. Their fragments are single times.
+
+A lookup sees the window that its time lies in, as if no event came any more: one that closes at the end of the stream.
 """
 
 from __future__ import annotations
@@ -42,6 +44,10 @@ class SessionFold(Fold):
     def needs_from(self, window: Window) -> Ints:
         """From when on events must be known to be sure of each."""
         return self.known_from_us
+
+    def standing(self, at_us: int) -> Self:
+        """Those that a time lies in."""
+        return self.chosen(np.flatnonzero((self.starts_us <= at_us) & (at_us < self.ends_us)))
 
     def chosen(self, rows: Ints) -> Self:
         """Some of the sessions."""

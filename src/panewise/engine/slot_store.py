@@ -27,11 +27,11 @@ from panewise.engine.moved_windows import Instances, MovedWindows
 from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, RowReading, can_nest
 from panewise.engine.partial_store import PartialStore
 from panewise.engine.rows import Rows
-from panewise.engine.sessions import SessionRows, punctuated
+from panewise.engine.sessions import SessionFold, SessionRows, punctuated
 from panewise.engine.several_windows import SeveralWindows
 from panewise.kernels.instances import closed_instances, listed_instances
 from panewise.planning.memory import FEWEST_KEPT
-from panewise.planning.trees import StreamPlan, Tree
+from panewise.planning.trees import PlannedQuery, StreamPlan, Tree
 from panewise.windows import PunctuationWindow, SessionWindow, TimeWindow, Window
 from panewise.windows.clock import END_OF_STREAM, FIRST_US
 from panewise.windows.instances import ends_of, instances_closed, last_ending, last_starting, starts_of
@@ -168,19 +168,12 @@ class SlotStore(PartialStore):
     ) -> Iterator[ClosedWindows]:
         """The windows that events open and close, of each query, that close in (after, until]."""
         after_us, until_us = FIRST_US if after is None else after, END_OF_STREAM if until is None else until
-        rows = self._runs.as_one(self.tables.no_rows)
-        shards = rows.place_shards[rows.places]
         for predicate, windows in asked.by_predicate.items():
-            holds, view = self.tables.holds(predicate), self._view(predicate)
-            passing = shards if holds is None else shards[holds[shards]]
+            view, shards = self._view(predicate), self._shards(predicate)
             for window in (one for one in windows if one in closing):
                 assert isinstance(window, PunctuationWindow)
                 planned = next(one for one in self.tree.queries if one.query.window == window)
-                opens, closes = self.tables.holds(planned.opens), self.tables.holds(planned.closes)
-                assert opens is not None
-                assert closes is not None
-                ending = after_us, until_us
-                fold = punctuated(view, opens[passing], closes[passing], window, ending, self.plan, self.tables.groups)
+                fold = self._punctuated(planned, view, shards, (after_us, until_us))
                 if fold.is_empty:
                     continue
                 self._folded += len(fold)
@@ -188,6 +181,22 @@ class SlotStore(PartialStore):
                 self.last_start = start if self.last_start is None else max(start, self.last_start)
                 queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
                 yield from (ClosedWindows(planned, fold) for planned in queries)
+
+    def _shards(self, predicate: int | None) -> Ints:
+        """The shard of each row that passes a predicate, in the order of `_view`."""
+        rows = self._runs.as_one(self.tables.no_rows)
+        shards = rows.place_shards[rows.places]
+        holds = self.tables.holds(predicate)
+        return shards if holds is None else shards[holds[shards]]
+
+    def _punctuated(self, planned: PlannedQuery, view: View, shards: Ints, ending_us: tuple[int, int]) -> SessionFold:
+        """The windows from one event to another of a query that close after a time, up to another."""
+        assert isinstance(planned.query.window, PunctuationWindow)
+        opens, closes = self.tables.holds(planned.opens), self.tables.holds(planned.closes)
+        assert opens is not None
+        assert closes is not None
+        window, groups = planned.query.window, self.tables.groups
+        return punctuated(view, opens[shards], closes[shards], window, ending_us, self.plan, groups)
 
     def _since_the_start(self, asked: Asked, closing: Closing, *, may_pass: bool) -> Iterator[ClosedWindows]:
         """The windows from the start of each query, of the groups that have events in the slide that ends.
@@ -220,6 +229,29 @@ class SlotStore(PartialStore):
                 self.last_start = start if self.last_start is None else max(start, self.last_start)
                 queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
                 yield from (ClosedWindows(planned, fold) for planned in queries)
+
+    def standing(self, planned: PlannedQuery, at_us: int, keys: Ints | None) -> ClosedWindows:
+        """The sessions, or the windows from one event to another, that a time lies in if no more events come.
+
+        All events that are held come by that time. With `keys`, which rise, only those of these groups.
+        Cost: O(rows) of these groups; O(all rows) for windows from one event to another.
+        """
+        self._settle()
+        window, predicate = planned.query.window, planned.predicate
+        if isinstance(window, SessionWindow):
+            view = self._view(predicate) if keys is None else self._rows_of_keys(predicate, keys)
+            rows = SessionRows(view, self._event_times)
+            ((_, fold),) = rows.folds([window], FIRST_US, END_OF_STREAM, self.plan, self.tables.groups)
+        else:
+            fold = self._punctuated(planned, self._view(predicate), self._shards(predicate), (FIRST_US, END_OF_STREAM))
+            if keys is not None:
+                fold = fold.chosen(np.flatnonzero(np.isin(fold.keys, keys)))
+        return ClosedWindows(planned, fold.standing(at_us))
+
+    def _rows_of_keys(self, predicate: int | None, keys: Ints) -> View:
+        """All rows of some keys, which rise, that pass a predicate."""
+        lowest, end = self._runs.lowest_slot, self._runs.highest_slot + 1
+        return self.rows_of(predicate).of_keys(keys, lowest, end, self.tree.components, self.tables.no_rows)
 
     def evict_sessions(self, closed_us: int) -> None:
         """Forget the rows that no event from a time on can be near to, once they are the larger part."""

@@ -28,7 +28,7 @@ from panewise.engine.running_totals import RunningTotals
 from panewise.engine.substream_reports import SubstreamReports, partition_of
 from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.engine.within import TimeGrams
-from panewise.errors import ArgumentError, PanewiseError, WatermarkError
+from panewise.errors import ArgumentError, HistoryError, PanewiseError, QueryKindError, WatermarkError
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
 from panewise.planning.drift import FEW_QUERIES, MOST_GENERATIONS, is_beyond, is_due, is_worth_a_look
@@ -37,8 +37,8 @@ from panewise.planning.memory import too_many_answers
 from panewise.planning.optimize import plan_stream
 from panewise.planning.structure_choice import Rates, choose_structure, within_plan
 from panewise.planning.trees import Clock
-from panewise.windows import RowWindow, Window, is_unbounded, reports_by_substream
-from panewise.windows.clock import END_OF_STREAM, show_time
+from panewise.windows import RowWindow, Window, follows_events, is_unbounded, reports_by_substream
+from panewise.windows.clock import END_OF_STREAM, LAST_US, show_time
 from panewise.windows.instances import oldest_slot_needed
 
 
@@ -158,12 +158,6 @@ class StreamState:
         self.watermark_us = self.closed_us = from_us
         self.marked_us = marked_us
 
-    def advance(self, until_us: int, *, changed_only: bool = False, most_bytes: int | None = None) -> list[Closed]:
-        """Move the watermark, if it is not there yet, and answer the windows up to it, or only what changed in them."""
-        staged = self.stage(until_us, changed_only=changed_only, most_bytes=most_bytes)
-        self.commit(staged)
-        return staged.closed
-
     def stage(self, until_us: int, *, changed_only: bool = False, most_bytes: int | None = None) -> Staged:
         """Move the watermark, and find the answers of the windows up to it; `commit` makes them count as reported.
 
@@ -171,7 +165,6 @@ class StreamState:
         `most_bytes`, the watermark has moved but nothing counts as reported: remove the query that failed and advance
         again, to the same watermark, and the other answers come. So it is if what is staged is not committed.
         """
-        self._check_changed_only(changed_only)
         # One who follows the closing may have advanced further meanwhile.
         until_us = until_us if self.closed_us is None else max(until_us, self.closed_us)
         self.watermark_us = until_us if self.watermark_us is None else max(until_us, self.watermark_us)
@@ -217,9 +210,9 @@ class StreamState:
         self._let_go(self._trees(Clock.TIME))
         self.learn()
 
-    def _check_changed_only(self, changed_only: bool) -> None:
+    def check_changes(self) -> None:
         """Refuse to report changes alone where no window is before another for all groups."""
-        if changed_only and self.substreams:
+        if self.substreams:
             name = next(iter(self.substreams[0].queries))
             raise ArgumentError(
                 f"query {name} reports each substream when it has its next rows, and not as time passes: advance "
@@ -326,8 +319,13 @@ class StreamState:
     def lookup(self, query: Query, at_us: int | None, keys: Keys | None = None) -> QueryAnswers:
         """Answer an on-demand query at a time, or now: at the newest event or the watermark, whichever is later.
 
-        With `keys`, only for these groups.
+        With `keys`, only for these groups. Of sessions and windows from one event to another, it is the one that the
+        time lies in, as it stands.
         """
+        if follows_events(query.window):
+            answers = self._standing(query, at_us, keys)
+            self.overflows.add(query, answers.overflows)
+            return answers
         assert self.log is not None
         at_us = self.now_us if at_us is None else at_us
         since_us = self.since_us[query.name]
@@ -339,8 +337,28 @@ class StreamState:
         self.overflows.add(query, answers.overflows)
         return answers
 
+    def _standing(self, query: Query, at_us: int | None, keys: Keys | None) -> QueryAnswers:
+        """The answers of the windows that follow events, and are not over at a time."""
+        now_us = self.now_us
+        if at_us is not None and now_us is not None and at_us < now_us:
+            raise HistoryError(
+                f"query {query.name} is looked up as it stands, from {show_time(now_us)} on; {show_time(at_us)} is "
+                f"before: leave out the time, or ask panewise.training_set for answers of the past"
+            )
+        at_us = now_us if at_us is None else at_us
+        if self.watermark_us == END_OF_STREAM or at_us is None:
+            # Every window has been reported.
+            at_us = LAST_US
+        home = next(generation for generation in self.generations if query.name in generation.active)
+        state = home.active[query.name]
+        columns = None if keys is None else [keys[name] for name in state.tree.group_by]
+        closed = state.standing(query.name, at_us, columns)
+        return closed.answers(*closed.fold.bounds(query.window))
+
     def lookup_many(self, query: Query, at_us: int | None, keys: Keys) -> Arrays:
         """The answers of some groups as arrays, masked where a group has no answer or the answer is NULL."""
+        if follows_events(query.window):
+            return arrays_of(self.lookup(query, at_us, keys), keys)
         assert self.log is not None
         at_us = self.now_us if at_us is None else at_us
         found = None
@@ -354,6 +372,11 @@ class StreamState:
 
     def lookup_at(self, query: Query, times_us: Ints, keys: Keys) -> Arrays:
         """The answers of some groups, each at its own time, as arrays that are masked where there is no answer."""
+        if follows_events(query.window):
+            raise QueryKindError(
+                f"query {query.name} is looked up as it stands now, with lookup or lookup_many; for answers at many "
+                f"times ask panewise.training_set"
+            )
         assert self.log is not None
         if query.name in self.totals:
             arrays, overflows = self.totals.lookup_at(query, self.log, times_us, keys)

@@ -89,6 +89,12 @@ class Workload:
             found = self.streams[found.answers_over]
         return found
 
+    def delay_us(self, stream: str) -> int:
+        """How far the watermark of a stream is behind the newest event of the declared stream that it comes from."""
+        found = self.streams[stream]
+        below = 0 if found.answers_over is None else self.delay_us(found.answers_over)
+        return found.watermark_us + below
+
     @cached_property
     def sliding_queries(self) -> dict[str, dict[str, Query]]:
         """The sliding queries over each stream, by name. They are picked once: an engine asks at every closing."""

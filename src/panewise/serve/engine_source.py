@@ -14,12 +14,14 @@ from panewise.engine.ingest import read_events
 from panewise.engine.on_demand.keys import asked_times, key_columns
 from panewise.engine.one_row import PlainRow
 from panewise.errors import UnknownNameError
+from panewise.language.model import Query
 from panewise.language.reader import apply
 from panewise.language.workload import Workload
 from panewise.planning.plan import Plan
 from panewise.serve.kept_windows import KeptWindows
 from panewise.serve.rehearsal import rehearse
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
+from panewise.windows import follows_events
 from panewise.windows.clock import to_microseconds
 
 T = TypeVar("T")
@@ -31,7 +33,7 @@ PAUSE_S = 0.0005
 
 
 class EngineReader:
-    """Lookups of an engine; sliding queries show the window that closed last."""
+    """Lookups of an engine; sliding queries show the window that closed last, sessions the one that a group is in."""
 
     def __init__(self, source: EngineSource) -> None:
         self._source = source
@@ -50,14 +52,14 @@ class EngineReader:
         """Answer a query."""
         source = self._source
         bound = source.engine.workload.queries.get(query)
-        if bound is None or not bound.window.is_sliding:
+        if bound is None or _asks_engine(bound):
             return source.engine.lookup(query, at, keys)
         return source.kept[bound.stream].lookup(bound, keys, None if at is None else to_microseconds(at, "`at`"))
 
     def lookup_many(self, query: str, keys: object, at: int | str | None) -> Arrays:
         """Answer many groups of a query as arrays."""
         engine, bound = self._source.engine, self._source.engine.workload.queries[query]
-        if not bound.window.is_sliding:
+        if _asks_engine(bound):
             return engine.lookup_many(query, keys, at)
         stream = engine.workload.streams[bound.stream]
         size = len(next(iter(key_columns(stream, bound, keys).values())))
@@ -67,7 +69,7 @@ class EngineReader:
     def lookup_at(self, query: str, keys: object, times: object) -> Arrays:
         """Answer many groups of a query as arrays, each at its own time."""
         engine, bound = self._source.engine, self._source.engine.workload.queries[query]
-        if not bound.window.is_sliding:
+        if _asks_engine(bound):
             return engine.lookup_at(query, keys, times)
         return self._source.kept[bound.stream].lookup_at(bound, keys, asked_times(bound, times).tolist())
 
@@ -76,6 +78,11 @@ class EngineReader:
     ) -> dict[str, PlainRow | None]:
         """None: the structures of an engine answer each query by itself."""
         return {}
+
+
+def _asks_engine(query: Query) -> bool:
+    """Whether the engine answers lookups of a query, which has no window that closed for all groups."""
+    return not query.window.is_sliding or follows_events(query.window)
 
 
 class EngineSource(AnswerSource):

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.engine.closed_tables import Answers
-from panewise.engine.names import refuse_sessions
 from panewise.engine.on_demand.keys import key_columns
 from panewise.engine.wide_columns import group_columns, query_schema
 from panewise.errors import HistoryError, KeysError
@@ -115,7 +114,6 @@ class KeptWindows:
 
     def _end_us(self, query: Query, at_us: int | None) -> int | None:
         """Where the window ends that a lookup shows."""
-        refuse_sessions(query)
         if self._watermark_us is None:
             return None
         until_us = self._watermark_us if at_us is None else min(at_us, self._watermark_us)

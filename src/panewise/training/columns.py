@@ -16,7 +16,6 @@ from panewise.errors import ArgumentError, QueryKindError
 from panewise.language.model import Query
 from panewise.language.printer import label_of
 from panewise.language.workload import Workload
-from panewise.windows import SessionWindow, follows_events
 
 
 def chosen_queries(workload: Workload, names: Iterable[str] | None, *, may_read_answers: bool = False) -> list[Query]:
@@ -32,22 +31,10 @@ def chosen_queries(workload: Workload, names: Iterable[str] | None, *, may_read_
             )
     chosen = [aggregate_query(workload, name) for name in wanted]
     for query in chosen:
-        if workload.streams[query.stream].is_of_answers:
-            if not may_read_answers:
-                raise QueryKindError(
-                    f"query {query.name} reads the answers of query {query.stream}, which a training set on Spark does "
-                    f"not; choose others with training_set(..., queries=[...]), or use panewise.training_set"
-                )
-            if query.window.is_sliding:
-                raise QueryKindError(
-                    f"query {query.name} slides over the answers of query {query.stream}, and which of its windows had "
-                    f"closed at a label, no answer tells; leave out SLIDE: its window then ends at the label"
-                )
-        if follows_events(query.window):
-            kind = "sessions" if isinstance(query.window, SessionWindow) else "windows from one event to another"
+        if workload.streams[query.stream].is_of_answers and not may_read_answers:
             raise QueryKindError(
-                f"query {query.name} is of {kind}: each group has its own, and none belongs to the time of a label; "
-                f"leave it out with training_set(..., queries=[...]), and ask for a RANGE of their length"
+                f"query {query.name} reads the answers of query {query.stream}, which a training set on Spark does "
+                f"not; choose others with training_set(..., queries=[...]), or use panewise.training_set"
             )
     return chosen
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 
 from panewise.arrays import Ints
 from panewise.engine.as_of.ranges import BEFORE_ALL, newest_closed, watermarks
 from panewise.engine.as_of.substreams import AskedTimes
-from panewise.language.expressions import attributes_of
+from panewise.language.expressions import Expression, attributes_of
 from panewise.language.model import Query, Stream
-from panewise.windows import RowWindow, TimeWindow
+from panewise.windows import PunctuationWindow, RowWindow, TimeWindow
 
 
 def by_group(queries: Iterable[Query]) -> list[list[Query]]:
@@ -30,6 +31,9 @@ def attributes_read(stream: Stream, queries: Iterable[Query]) -> list[str]:
         read |= {name for call in query.aggregates for name in attributes_of(call.argument)}
         if isinstance(query.window, RowWindow):
             read |= set(query.window.partition_by)
+        if isinstance(query.window, PunctuationWindow):
+            read |= {*attributes_of(cast("Expression", query.window.opens))}
+            read |= {*attributes_of(cast("Expression", query.window.closes))}
     return [name for name in stream.attributes if name in read]
 
 
@@ -49,8 +53,8 @@ def needed_from(stream: Stream, queries: Iterable[Query], asked: Ints, closing: 
     """
     needed = asked.copy()
     marks: Ints | None = None
-    for window in {query.window for query in queries if isinstance(query.window, TimeWindow)}:
-        if window.slide_us is None:
+    for window in {query.window for query in queries if not isinstance(query.window, RowWindow)}:
+        if not isinstance(window, TimeWindow) or window.slide_us is None:
             needed = np.minimum(needed, asked - window.left_us)
             continue
         assert closing is not None

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from panewise.engine.answer_events import events_of_table
 from panewise.engine.as_of.answers import AnswersAt, answers_at
+from panewise.engine.content_order import content_order
 from panewise.engine.engine import Engine
 from panewise.engine.ingest import read_events
 from panewise.engine.names import instead
@@ -45,7 +46,8 @@ def training_set(
     """Give every label the answers of all queries as they were at its time.
 
     A label at time t sees the events before t: `[RANGE r]` covers `[t - r, t)`, so a label never sees itself. A window
-    with SLIDE is the newest one that the stream had closed by then, its WATERMARK included.
+    with SLIDE is the newest one that the stream had closed by then, its WATERMARK included. A session, or a window from
+    one event to another, is the one of its group that the label comes in, as far as it had come.
 
     Args:
         labels: An Arrow table or record batch, or a pandas or Polars DataFrame, with a time, and a column for each
@@ -106,9 +108,11 @@ def training_set(
                 )
             batch, how_given = read_events(source, given_events)
             look(np.asarray(batch.column(source.timestamp)), how_given)
+            closing = np.sort(np.asarray(batch.column(source.timestamp))) if stream.is_of_answers else None
             if stream.is_of_answers:
                 batch = answers_as_events(bound, stream, batch)
-            answered = answers_at(stream, several, batch, times, keys, threads)
+                stream = replace(stream, watermark_us=bound.delay_us(stream.name))
+            answered = answers_at(stream, several, batch, times, keys, threads, closing)
         elif stream.is_of_answers:
             raise ArgumentError(
                 f"query {several[0].name} reads the answers of query {stream.name}, which are computed from all events "
@@ -144,7 +148,8 @@ def answers_as_events(workload: Workload, stream: Stream, events: pa.RecordBatch
         engine = Engine(Workload({name: replace(one, units={}) for name, one in streams.items()}, queries))
         engine.push(source.name, events)
         answers = engine.advance(source.name, END_OF_STREAM).tables[stream.name]
-    return events_of_table(stream, workload.queries[stream.name], answers)
+    found = events_of_table(stream, workload.queries[stream.name], answers)
+    return found.take(content_order(stream, found))
 
 
 def _by_stream(events: object, workload: Workload, queries: Sequence[Query]) -> Mapping[str, object]:

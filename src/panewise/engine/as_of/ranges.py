@@ -1,13 +1,15 @@
 """Ranges: which events of its key a window covers for each asked time.
 
 A time t covers what a lookup at t does: `(t - l, t - r]`, or the last rows up to and with t. A sliding window is the
-newest one that had closed when the events up to t had come, given the stream's WATERMARK.
+newest one that had closed when the events up to t had come, given the stream's WATERMARK. A session, or a window from
+one event to another, is the one of the group that t lies in, as it stands when the events up to t have come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -15,7 +17,10 @@ from panewise.arrays import Ints
 from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.as_of.substreams import AskedTimes, KeyGroup, Substreams
 from panewise.kernels.label_ranges import places_behind
-from panewise.windows import RowWindow, TimeWindow, Window
+from panewise.kernels.sessions import closed_punctuated, join_near
+from panewise.language.expressions import Expression
+from panewise.windows import PunctuationWindow, RowWindow, SessionWindow, TimeWindow, Window
+from panewise.windows.clock import END_OF_STREAM, FIRST_US
 from panewise.windows.instances import ends_of, last_ending, starts_of
 
 BEFORE_ALL = -(2**62)
@@ -100,8 +105,54 @@ class WindowRanges:
             case RowWindow():
                 first, last = self.rows[window].first[self.part.asked], self.rows[window].last[self.part.asked]
                 return self._behind(self.part.rows, first - 1), self._behind(self.part.rows, last)
-            case _:
-                raise TypeError(f"unknown kind of window: {window!r}")
+            case SessionWindow():
+                return self._session(window), self.now
+            case PunctuationWindow():
+                return self._from_event(window), self.now
+
+    def _session(self, window: SessionWindow) -> Ints:
+        """Where the session that each asked time lies in begins; where the events end if it lies in none."""
+        times, now, gap, longest = self.part.times, self.now, window.gap_us, window.max_us
+        runs = np.empty((4, len(times)), np.int64)
+        count = join_near(self._owners, times, times, np.arange(len(times)), gap, runs)
+        begins = runs[3, :count]
+        some = np.flatnonzero(now > self.part.segments[self.part.keys])
+        last = now[some] - 1
+        begin = begins[np.searchsorted(begins, last, side="right") - 1]
+        ends_us = times[last] + gap
+        # A run that is too long is cut, and its newest piece is the one of the last event.
+        is_cut = ends_us - times[begin] > longest
+        cells_us = np.full(len(now), BEFORE_ALL)
+        cells_us[some] = times[last] // longest * longest
+        begin = np.where(is_cut, np.maximum(begin, self._behind(times, cells_us - 1)[some]), begin)
+        ends_us = np.where(is_cut, np.minimum(ends_us, cells_us[some] + longest), ends_us)
+        found = now.copy()
+        is_in = self.part.asked_times[some] < ends_us
+        found[some[is_in]] = begin[is_in]
+        return found
+
+    def _from_event(self, window: PunctuationWindow) -> Ints:
+        """The same of a window from one event to another."""
+        part, asked = self.part, self.part.asked_times
+        opens, closes = (part.events.holds(cast("Expression", one))[part.rows] for one in (window.opens, window.closes))
+        found = np.empty((7, len(part.rows)), np.int64)
+        count = closed_punctuated(
+            self._owners, part.times, opens, closes, window.max_us, FIRST_US, END_OF_STREAM, found
+        )
+        # They come in the order of keys and starts.
+        keys, _, first, _, starts, ends, _ = found[:, :count]
+        bounds = np.searchsorted(keys, np.arange(len(part.segments)))
+        newest = places_behind(starts, bounds, part.keys, asked) - 1
+        some = np.flatnonzero(newest >= bounds[part.keys])
+        is_in = asked[some] < ends[newest[some]]
+        begins = self.now.copy()
+        begins[some[is_in]] = first[newest[some[is_in]]]
+        return begins
+
+    @property
+    def _owners(self) -> Ints:
+        """The key of each event."""
+        return np.repeat(np.arange(len(self.part.segments) - 1), np.diff(self.part.segments))
 
     def _behind(self, values: Ints, targets: Ints) -> Ints:
         return places_behind(values, self.part.segments, self.part.keys, targets)
