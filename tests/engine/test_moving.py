@@ -265,6 +265,23 @@ def test_an_answer_of_a_multiset_is_made_anew_only_where_a_row_came_or_left() ->
     assert store.folded - before <= 20 * 3 + 2 * 20 + 200
 
 
+def test_a_window_moves_on_after_all_groups_were_gone() -> None:
+    """Their answers are gone with them, and tell nothing about those of the groups that come next."""
+    engine = panewise.Engine(
+        "CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t;"
+        "CREATE QUERY q AS SELECT k, MEDIAN(x), MAX(k) FROM s [RANGE 4 SECONDS SLIDE 1 SECOND] GROUP BY k"
+    )
+    with settings_of(MOVING):
+        for second in range(26):
+            if second < 10 or second >= 18:
+                engine.push("s", {"t": [second * US] * 2, "k": ["a", "b"], "x": [second, 1]})
+            found = engine.advance("s", second * US).tables["q"]
+    assert found.drop_columns(["window_start", "window_end"]).to_pylist() == [
+        {"k": "a", "MEDIAN(x)": 22, "MAX(k)": "a"},
+        {"k": "b", "MEDIAN(x)": 1, "MAX(k)": "b"},
+    ]
+
+
 def test_a_late_event_costs_the_rows_of_its_key_and_the_window_moves_on() -> None:
     engine = live_engine("SUM(y) AS total, MAX(y) AS top", "ON LATE CORRECT 10 MINUTES")
     tree = engine._streams["s"].generations[0].trees[0]

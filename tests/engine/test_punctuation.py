@@ -86,6 +86,34 @@ def test_windows_from_event_to_event_agree_with_the_oracle(program, added_at: in
         engine = panewise.Engine.restore(engine.snapshot())
 
 
+def test_single_events_feed_nothing_else_so_that_a_snapshot_can_be_restored() -> None:
+    """Whatever queries come later, and however long the slots of others are."""
+    runs = (
+        "CREATE QUERY runs AS SELECT k, COUNT(*) FROM s [FROM WHEN x = 1 UNTIL WHEN x = 2 MAX 60 MICROSECONDS] "
+        "GROUP BY k;"
+    )
+    fixed = "CREATE QUERY fixed AS SELECT k, COUNT(*) FROM s [RANGE 5 MICROSECONDS SLIDE 1 MICROSECOND] GROUP BY k;"
+    bits = "".join(
+        f"CREATE QUERY x_{x} AS SELECT k, COUNT(*) FROM s [RANGE 5 MICROSECONDS SLIDE 1 MICROSECOND] WHERE x = {x} "
+        "GROUP BY k;"
+        for x in (1, 2)
+    )
+    slides = "CREATE QUERY slides AS SELECT k, COUNT(*) FROM s [UNBOUNDED SLIDE 5 MICROSECONDS] GROUP BY k;"
+    for first, later in ((runs, fixed), (runs, slides), (runs, bits), (bits, runs), (runs + fixed, slides + bits)):
+        engine = panewise.Engine(STREAM.format("") + first)
+        for begin in (0, 100):
+            events = {"t": [begin, begin + 1, begin + 2], "k": ["a"] * 3, "e": [None] * 3, "x": [1, 0, 2]}
+            engine.push("s", events)
+            if not begin:
+                engine.add(later)
+        restored = panewise.Engine.restore(engine.snapshot())
+        found, again = (one.advance("s", panewise.END_OF_STREAM).tables for one in (engine, restored))
+        assert {name: table.to_pylist() for name, table in again.items()} == {
+            name: table.to_pylist() for name, table in found.items()
+        }
+        assert found["runs"].num_rows
+
+
 def test_what_opens_the_next_window_belongs_to_that_one() -> None:
     """And what only closes belongs to the window that it closes."""
     engine = panewise.Engine(STREAM.format("") + QUERIES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from tests import oracle
 from tests.answers import to_answers
 
 import panewise
-from panewise.language.workload import Workload
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, g BIGINT, n BIGINT) TIMESTAMP BY t;"
 FIRST = "CREATE QUERY first AS SELECT k, SUM(n), COUNT(*) FROM s [PARTITION BY k ROWS 4 SLIDE 3] GROUP BY k;"
@@ -57,7 +57,6 @@ def test_queries_that_come_later(seed: int) -> None:
             engine = checked(panewise.Engine.restore(engine.snapshot()))
     for answer in to_answers(engine.advance("s", panewise.END_OF_STREAM), engine.workload):
         found[answer.query].append(answer)
-    streams = engine.workload.streams
     for name, query in engine.workload.queries.items():
         after_us = came.get(name)
         wanted = oracle.closed_answers(query, "t", rows, None, after_us)
@@ -68,8 +67,8 @@ def test_queries_that_come_later(seed: int) -> None:
         whole = [one for one in wanted if one.window_start >= after_us]
         again = [one for one in found[name] if one.window_start >= after_us]
         oracle.assert_same_answers(again, whole)
-        assert not oracle.differences(found[name], wanted) or len(found[name]) < len(wanted)
-        assert Workload(streams, {name: query})
+        told, true = (Counter(one._replace(scale=0.0) for one in some) for some in (found[name], wanted))
+        assert told <= true
     before = engine.statistics()["streams"]["s"]["substreams"]
     assert [one["queries"] for one in before] == [3]
     engine.remove("long")

@@ -34,7 +34,8 @@ class KeptAnswers:
         """Keep some keys, which get the numbers of their places."""
         self._is_fresh = self._is_fresh[used]
         if self._answers is not None:
-            self._answers = self._answers.take(used)
+            # Without a key there is no answer to take after; the next ones tell again what they are made of.
+            self._answers = self._answers.take(used) if len(used) else None
 
     def forget(self, keys: Numbers) -> None:
         """The answers of some keys no longer hold."""

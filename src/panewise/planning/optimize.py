@@ -308,8 +308,9 @@ def grow(plan: StreamPlan, queries: Iterable[Query], prices: Prices | None = Non
     for query in queries:
         group_by = tuple(sorted(query.group_by))
         for base in plan.bases:
-            known = any(tree.group_by == group_by for tree in plan.fed_by(base))
-            planned = _held(plan, base, query) if known else None
+            # A base of single events feeds nothing else, and nothing else feeds what needs single events.
+            kinds = {tree.is_punctuated for tree in plan.fed_by(base) if tree.group_by == group_by}
+            planned = _held(plan, base, query) if _is_punctuated(query.window) in kinds else None
             if planned is not None:
                 family = families.setdefault((base.number, group_by), _AlikeQueries(base.clock, group_by, []))
                 family.queries.append(planned)
