@@ -104,6 +104,24 @@ def test_a_sliding_query_by_key_and_time(client: httpx.Client, keys: dict[str, A
     assert sorted(row["symbol"] for row in found["rows"]) == wanted
 
 
+def test_a_session_is_the_one_that_a_group_is_in() -> None:
+    source = EngineSource(
+        panewise.Engine(
+            """CREATE STREAM s (t TIMESTAMP, k STRING) TIMESTAMP BY t;
+            CREATE QUERY visits AS SELECT k, COUNT(*) AS n FROM s [SESSION GAP 10 SECONDS MAX 1 DAY] GROUP BY k;"""
+        )
+    )
+    times = [START_US + second * 1_000_000 for second in (0, 5, 30, 31)]
+    with running(Application(source)) as url, httpx.Client(base_url=url) as client:
+        assert answers(client, "visits")["rows"] == []
+        source.push("s", pa.table({"t": times, "k": ["a", "b", "a", "a"]}), None)
+        assert [(row["k"], row["n"]) for row in answers(client, "visits")["rows"]] == [("a", 2)]
+        assert answers(client, "visits", keys={"k": "b"})["rows"] == []
+        assert answers(client, "visits", at=times[3] + 10_000_000)["rows"] == []
+        refused = client.get("/v1/queries/visits/history", params={"keys": '{"k": "a"}'})
+        assert (refused.status_code, "which each group has at times of its own" in refused.text) == (409, True)
+
+
 def test_at_a_time(client: httpx.Client, source: EngineSource) -> None:
     at_us = START_US + 100_000_000
     found = answers(client, "latest", keys={"symbol": "AB"}, at=at_us)
