@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import panewise.errors
 from panewise.aggregates.types import Type
-from panewise.closing import Closing
+from panewise.closable import Closable
 from panewise.engine.ingest import as_column
 from panewise.errors import PanewiseError, ServerError, StatementError, TimeError
 from panewise.serve.encoding import ARROW
@@ -169,7 +169,7 @@ def _headers(token: str | None) -> dict[str, str]:
     return {} if token is None else {"authorization": f"Bearer {token}"}
 
 
-class Client(Closing):
+class Client(Closable):
     """Asks a server, and waits for its answers. It is a context manager.
 
     Args:

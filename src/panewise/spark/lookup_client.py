@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
 from panewise.arrays import Ints
-from panewise.closing import Closing
+from panewise.closable import Closable
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.families import WINDOW_END
@@ -75,7 +75,7 @@ POLL_S = 0.01
 """How often `wait_for` looks."""
 
 
-class LookupClient(Closing):
+class LookupClient(Closable):
     """Answers lookups from the folder of a Spark job, in a process that starts no Spark.
 
     It is a context manager, and for one thread.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 
-from panewise.closing import Closing
+from panewise.closable import Closable
 from panewise.extras import require_package
 from panewise.spark.batch_metrics import BatchMetrics
 from panewise.spark.published import published_s
@@ -207,7 +207,7 @@ class LookupCollector(Collector):
         yield from _age(self._folder, self._clock())
 
 
-class PrometheusEndpoint(Closing):
+class PrometheusEndpoint(Closable):
     """A sink of metrics that serves them at `http://<address>:<port>/metrics`, until it is closed.
 
     It has no password and shows names of jobs, queries and sources, and counts. So the default is the loopback address;

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Self
 
 
-class Closing(ABC):
+class Closable(ABC):
     """Has something open. As a context manager it is closed at the end of the block."""
 
     @abstractmethod
