@@ -3,10 +3,10 @@
 An engine starts with some tumbling and sliding queries. Then events flow, and between two seconds of them a Poisson
 number of queries comes and goes. Now and then some have a WHERE clause that no base has, so they need bases of their
 own, and the plan drifts. `ratio` is the cost of all that is at work over that of a fresh plan, after each
-second (or every so many). While queries move over to a new plan, the old one is still at work too: these seconds are
-counted apart. Times of changes are by the clock, `work` is the processor's. `windows_lost` counts answers of windows
-that a query has seen whole and did not report, against an engine that had all queries from the start (up to --check
-queries).
+second (or every so many). If queries wait to move over to a new plan, as sessions do, the old one is still at work too:
+such seconds are counted apart. Times of changes are by the clock, `work` is the processor's. `windows_lost` counts
+answers of windows that a query has seen whole and did not report, against an engine that had all queries from the start
+(up to --check queries).
 
 Prints a JSON line per number of queries with --json.
 Run: panewise bench live --json

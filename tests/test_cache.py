@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from lark import Lark
+from lark.parsers.lalr_analysis import LALR_Analyzer
 
 from panewise.cache import VARIABLE, cache_folder
 from panewise.errors import CacheWarning
+from panewise.language.parser import lark_of
 
 READ = """
 import lark.parsers.lalr_analysis as analysis
@@ -22,12 +25,14 @@ assert list(panewise.read("CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY 
 try:
     panewise.read("CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY;")
 except panewise.StatementError as error:
+    from panewise.language.layout import laid_out
+    laid_out("DROP QUERY a;")
     print(len(made), error.line, error.column)
 """
 
 
 def read(folder: Path) -> list[int]:
-    """How many tables a new process makes to read a text, and where it finds an error."""
+    """How many tables a new process makes to read a text and lay it out, and where it finds an error."""
     ran = subprocess.run(
         [sys.executable, "-c", READ],
         env={**os.environ, VARIABLE: str(folder)},
@@ -42,15 +47,29 @@ def test_the_next_process_finds_the_tables_of_the_parser(tmp_path: Path) -> None
     made, *place = read(tmp_path / "own")
     assert made > 0
     assert read(tmp_path / "own") == [0, *place]
+
+
+def test_tables_are_made_again_where_the_file_is_of_no_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "own"))
+    Lark('start: "a"', parser="lalr")  # it first makes tables for the language of grammars
+    made: list[object] = []
+    compute = LALR_Analyzer.compute_lalr
+    monkeypatch.setattr(LALR_Analyzer, "compute_lalr", lambda self: (made.append(self), compute(self))[1])
+
+    def tables_made() -> int:
+        before = len(made)
+        assert lark_of('start: "a"+').parse("aa").data == "start"
+        return len(made) - before
+
+    assert (tables_made(), tables_made()) == (1, 0)
     (kept,) = (tmp_path / "own").glob("grammar-*")
-    kept.write_bytes(kept.read_bytes()[:1000])
-    assert read(tmp_path / "own") == [made, *place], "half a file is made again"
-    assert read(tmp_path / "own") == [0, *place]
+    kept.write_bytes(kept.read_bytes()[:100])
+    assert (tables_made(), tables_made()) == (1, 0), "half a file is made again"
     claim = kept.with_name(f"{kept.name}.claim")
     claim.touch()
-    assert read(tmp_path / "own") == [made, *place], "another process is writing the file"
+    assert (tables_made(), tables_made()) == (1, 1), "another process is writing the file"
     os.utime(claim, (0, 0))
-    assert read(tmp_path / "own") == [0, *place], "the other process died long ago"
+    assert tables_made() == 0, "the other process died long ago"
     assert not claim.exists()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.engine.test_moving import MOVING, settings_of
 
 import panewise
 
@@ -52,6 +53,22 @@ def test_corrections_and_changes_add_up(seed: int, changed_only: bool) -> None:
             if not changed_only or (end, group) in state:
                 seen = state.get((end, group))
             assert seen == expected.get((end, group)), (end, group)
+
+
+def test_a_short_window_without_events_beside_a_long_one_that_moves_on() -> None:
+    """Two ends at once: what the long window has was read before it moved on, and that is not all that is asked."""
+    engine = panewise.Engine(
+        """CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t;
+        CREATE QUERY q AS SELECT k, SUM(x) OVER [RANGE 2 SECONDS] AS total, LAST_K(k, 1) OVER [RANGE 2 SECONDS] AS keys,
+          COUNT(x) OVER [RANGE 2 SECONDS] AS n, MAX(x) OVER [RANGE 8 SECONDS] AS most FROM s SLIDE 2 SECONDS GROUP BY k;
+        """
+    )
+    with settings_of(MOVING):
+        engine.push("s", {"t": [0, 2_000_000, 3_000_000], "k": ["a"] * 3, "x": [2, 5, 3]})
+        (first, _) = engine.advance("s", 4_000_000).tables["q"].to_pylist()
+        after = engine.advance("s", 8_000_000).tables["q"].select(["total", "keys", "n", "most"]).to_pylist()
+    assert (first["total"], first["keys"], first["n"], first["most"]) == (2, ["a"], 1, 2)
+    assert after == [{"total": None, "keys": None, "n": 0, "most": 5}] * 2
 
 
 def test_windows_of_one_query_share_a_tree_with_all_others() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from panewise.errors import NotOnSparkError, QueryKindError
 from panewise.language.row_queries import SelectionQuery
 from panewise.language.workload import Workload
 from panewise.spark.lookup_client import LookupClient
+from panewise.spark.tuple_plan import how_to_look_up
 from panewise.windows import RowWindow
 
 HELD = {name: f"{select} INTO [RANGE 12 MILLISECONDS]" for name, select in EVERY_QUERY.items()}
@@ -133,6 +135,17 @@ def test_queries_with_into_come_and_go(tmp_path: Path) -> None:
         client.lookup("top")
 
 
+def test_what_to_do_to_look_rows_up() -> None:
+    queries = {
+        "SELECT DISTINCT k FROM a [RANGE 9 SECONDS SLIDE 2 SECONDS] EVALUATE EVERY 3": r"INTO \[RANGE 6 SECONDS\]",
+        "SELECT k FROM a": r"write INTO \[RANGE \.\.\.\]",
+        "SELECT l.k FROM a [ROWS 3] AS l JOIN c [RANGE 1 SECOND] AS r ON l.k = r.k": "use a RANGE with INTO",
+    }
+    for select, cure in queries.items():
+        query = panewise.read(f"{STREAMS} CREATE QUERY q AS {select};").row_queries["q"]
+        assert re.search(cure, how_to_look_up(query))
+
+
 @pytest.mark.spark
 def test_into_beside_other_queries_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     text = f"CREATE QUERY shared AS {HELD['shared']}; CREATE QUERY top AS {EVERY_QUERY['top']};"
@@ -155,7 +168,7 @@ def test_into_beside_other_queries_on_spark(spark: SparkSession, tmp_path: Path)
     assert sorted(map(repr, as_rows(client.lookup("shared")))) == sorted(map(repr, wanted))
     assert now_us > ORIGIN_US
     assert set(found) == {"long", "top"}
-    with pytest.raises(NotOnSparkError, match=r"its rows go to a table of the job.*write INTO"):
+    with pytest.raises(NotOnSparkError, match=r"its rows go to a table of the job.*write INTO \[RANGE 2 MILLI"):
         client.lookup("top")
     with pytest.raises(QueryKindError, match="looked up as they are now"):
         client.lookup("shared", at=now_us)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -15,8 +16,11 @@ from tests.spark.streaming import public_table, read_stream, watermarks, write_b
 
 import panewise
 from panewise import spark as panewise_spark
+from panewise.engine.columns import arrow_type
+from panewise.engine.lookup_log import LogReport, read_log
 from panewise.spark.job import Change, Job, Statement
 from panewise.spark.lookup_client import LookupClient
+from panewise.training.audit import Reason, audit
 
 pytestmark = pytest.mark.spark
 
@@ -118,12 +122,53 @@ def test_a_running_job_takes_sessions_and_windows_from_event_to_event() -> None:
     assert {"later_0", "later_1"} <= set(at_work)
 
 
-def test_sessions_are_not_looked_up(tmp_path: Path) -> None:
-    writer = LogWriter(tmp_path / "folder", WORKLOAD)
-    rows = events(3, 60)
-    for batch in (rows[:30], rows[30:]):
-        writer.run(batch)
-    client = LookupClient(writer.folder)
-    with pytest.raises(panewise.QueryKindError, match="gap_5 is of sessions, which each group has at times of its own"):
-        client.lookup("gap_5", {"k": "a"})
-    assert client.lookup("hourly", {"k": "a"}).num_rows == 1
+LOOKED_UP = panewise.read(
+    """
+    CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t WATERMARK 2 MINUTES GRANULARITY 1 MINUTE;
+    CREATE QUERY visits AS SELECT k, COUNT(*), SUM(x), MEDIAN(x) FROM s
+      [SESSION GAP 5 MINUTES MAX 20 MINUTES] GROUP BY k;
+    CREATE QUERY some AS SELECT k, MAX(x) FROM s [SESSION GAP 7 MINUTES MAX 50 MINUTES] WHERE x > 2
+      GROUP BY k HAVING COUNT(*) > 1;
+    CREATE QUERY everyone AS SELECT COUNT(*) FROM s [SESSION GAP 2 MINUTES MAX 1 HOUR];
+    CREATE QUERY runs AS SELECT k, COUNT(*), LAST(x) FROM s
+      [FROM WHEN x > 6 UNTIL WHEN x < 2 MAX 15 MINUTES] GROUP BY k;
+    CREATE QUERY hourly AS SELECT k, COUNT(*) FROM s [RANGE 1 HOUR SLIDE 10 MINUTES] GROUP BY k;
+    """
+)
+
+
+def test_lookups_see_the_session_that_a_group_is_in(tmp_path: Path) -> None:
+    """At the end of the newest slot, or of one before; the log of lookups is what training sets give."""
+    writer = LogWriter(tmp_path / "folder", LOOKED_UP)
+    rows, log = events(3, 240), tmp_path / "served.log"
+    with LookupClient(writer.folder, refresh_every_s=0, log=log) as client:
+        assert client.lookup("visits").num_rows == 0
+        for place in range(0, len(rows), 30):
+            writer.run(rows[place : place + 30])
+            seen_us = (writer.accepted[-1]["t"] // MINUTE_US + 1) * MINUTE_US
+            for name, query in list(LOOKED_UP.queries.items())[:-1]:
+                for back in (0, 3 * MINUTE_US):
+                    end_us = seen_us - back - 1
+                    wanted = oracle.standing_answers(query, "t", writer.accepted, end_us)
+                    found = client.lookup(name, at=end_us if back else None)
+                    oracle.assert_same_answers(to_answers(found, LOOKED_UP, name), wanted)
+                    if not query.group_by:
+                        continue
+                    one = client.lookup(name, {"k": "a"}, end_us)
+                    of_a = [answer for answer in wanted if answer.group == (("k", "a"),)]
+                    oracle.assert_same_answers(to_answers(one, LOOKED_UP, name), of_a)
+                    many = client.lookup_many(name, ["b", "zzz", "a"], end_us)
+                    label = found.column_names[-1]
+                    by_key = {row["k"]: row[label] for row in found.to_pylist()}
+                    assert many[label].tolist() == [by_key.get(key) for key in ("b", "zzz", "a")]
+            each = client.lookup_at("runs", ["a", "b"], [seen_us - 1, seen_us - 1 - 3 * MINUTE_US])
+            assert len(each["COUNT(*)"]) == 2
+        client.check_invariants()
+        with pytest.raises(panewise.HistoryError, match=r"visits: its window begins at .* look up a later time"):
+            client.lookup("visits", at=FIRST_US + 60 * MINUTE_US)
+    stream = LOOKED_UP.streams["s"]
+    held = pa.Table.from_pylist(writer.accepted, pa.schema([(n, arrow_type(k)) for n, k in stream.attributes.items()]))
+    result = audit(list(read_log(log, LogReport())), {"s": held}, "log")
+    # Events of the newest slot came with the next batch too.
+    assert {one.reason for one in result.differences} <= {Reason.ARRIVED_LATER}
+    assert result.agree > 100 > 10 * result.differ

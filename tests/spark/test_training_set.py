@@ -34,6 +34,16 @@ CREATE QUERY grown AS SELECT COUNT(*) AS n FROM payments [CUMULATE 30 SECONDS SL
 CREATE QUERY ever AS SELECT SUM(points) AS points, MAX(points) AS most FROM payments [UNBOUNDED] GROUP BY card;
 CREATE QUERY told AS SELECT COUNT(*) AS n FROM payments [UNBOUNDED SLIDE 5 SECONDS] GROUP BY shop;
 CREATE QUERY overall AS SELECT COUNT(*) AS n FROM payments [RANGE 4 SECONDS];
+CREATE QUERY visit AS SELECT SUM(points) AS points, COUNT(*) AS n FROM payments
+  [SESSION GAP 6 SECONDS MAX 20 SECONDS] WHERE amount > 1.0 GROUP BY card;
+CREATE QUERY spree AS SELECT MAX(points) AS most, COUNT(*) AS n FROM payments
+  [FROM WHEN rate = 1.5 UNTIL WHEN amount < 2 MAX 15 SECONDS] GROUP BY shop;
+"""
+CHAIN = """
+CREATE QUERY fives AS SELECT shop, SUM(points) AS total FROM payments [RANGE 5 SECONDS SLIDE 5 SECONDS] GROUP BY shop;
+CREATE QUERY best AS SELECT shop, MAX(total) AS best FROM fives [RANGE 20 SECONDS SLIDE 10 SECONDS] GROUP BY shop;
+CREATE QUERY recent AS SELECT shop, COUNT(*) AS n FROM best [RANGE 40 SECONDS] GROUP BY shop;
+CREATE QUERY quiet AS SELECT SUM(total) AS total FROM fives [SESSION GAP 10 SECONDS MAX 1 MINUTE];
 """
 SECOND = 1_000_000
 UTC_TIME = pa.timestamp("us", tz="UTC")
@@ -98,6 +108,21 @@ def test_the_same_cells_as_in_one_process(spark: SparkSession, edge: Any) -> Non
             wanted_value = None if right_value is None else pytest.approx(right_value, rel=1e-12, nan_ok=True)
             assert one[name] == wanted_value, (name, other)
     assert sum(row["rows__points"] is not None for row in got) > 50
+
+
+def test_answers_of_answers_are_those_of_one_process(spark: SparkSession) -> None:
+    labels, payments = tables()
+    workload = panewise.read(WORKLOAD + CHAIN)
+    names = ["fives", "best", "recent", "quiet"]
+    wanted = panewise.training_set(labels, payments, workload, time="at", queries=names)
+    found = panewise_spark.training_set(
+        spark.createDataFrame(labels), spark.createDataFrame(payments), workload, time="at", queries=names
+    )
+    assert found.columns == wanted.column_names
+    shown = ["id", *(name for name in wanted.column_names if "__" in name)]
+    got, right = (rows_of(table.select(shown).to_pylist()) for table in (found.toArrow(), wanted))
+    assert got == right
+    assert all(wanted[name].null_count < 140 for name in shown)
 
 
 def test_rows_of_equal_time_are_ordered_by_their_values(spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from panewise.aggregates.components import Kind
 from panewise.aggregates.kept_values import ORDER_BYTES
 from panewise.aggregates.sketches import Sketches
-from panewise.arrays import Bools, Floats, Ints
+from panewise.arrays import Bools, Column, Floats, Ints
 
 Objects = npt.NDArray[np.object_]
 """Strings, or lists of values."""
@@ -52,6 +52,13 @@ class Lowered:
         bounds = None if self.bounds is None else (self.bounds[0][rows], self.bounds[1][rows])
         overflown = None if self.overflown is None else self.overflown[rows]
         return Lowered(self.values[rows], exact, self.valid[rows], bounds, overflown)
+
+    def blank(self) -> Lowered:
+        """One answer of the same kind, which is NULL."""
+        exact: Column | None = None if self.exact is None else np.zeros(1, self.exact.dtype)
+        bounds = None if self.bounds is None else (np.zeros(1), np.zeros(1))
+        overflown = None if self.overflown is None else np.zeros(1, np.bool_)
+        return Lowered(np.zeros(1), exact, np.zeros(1, np.bool_), bounds, overflown)
 
     def put(self, rows: Ints, answers: Lowered) -> None:
         """Replace some of the answers, by others of the same aggregate."""

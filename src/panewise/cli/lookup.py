@@ -23,7 +23,7 @@ from panewise.cli.progress import duration_text
 from panewise.engine.wide_columns import group_columns
 from panewise.errors import KeysError, PanewiseError, TimeError, UnknownNameError
 from panewise.spark.lookup_client import LookupClient
-from panewise.windows import RowWindow
+from panewise.windows import RowWindow, TimeWindow, follows_events
 from panewise.windows.clock import show_time
 
 _MOST_ROWS = 40
@@ -87,7 +87,7 @@ def _user() -> str:
 def _idle(client: LookupClient, query: str, answers: pa.Table, asked: dict[str, list[Any]] | None) -> list[str]:
     """Why there is no answer: for the query, or for each of the groups that were asked for."""
     bound = client.workload.queries[query]
-    is_closing = not isinstance(bound.window, RowWindow) and bound.window.is_sliding
+    is_closing = isinstance(bound.window, TimeWindow) and bound.window.is_sliding
     if not answers.num_rows and is_closing and client.watermark_us is None and not client.is_batch:
         return ["no window has closed yet"]
     if asked is None:
@@ -192,8 +192,8 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 def _show(client: LookupClient, query: str, answers: pa.Table, console: Console) -> None:
     """One query's answers as a table, with their window above it if they share one."""
     bound = client.workload.queries[query]
-    if isinstance(bound.window, RowWindow):
-        # Each substream has its own rows, so it has its own times.
+    if isinstance(bound.window, RowWindow) or follows_events(bound.window):
+        # Each substream has its own rows or sessions, so it has its own times.
         console.print(f"{query}: {_progress(client)}", highlight=False, soft_wrap=True)
         shown = answers
     else:

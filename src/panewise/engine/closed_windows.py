@@ -71,6 +71,11 @@ class View:
             self._columns[name] = self._rows.column(name, self._chosen)
         return self._columns[name]
 
+    @property
+    def shards(self) -> Ints:
+        """The shard of each row."""
+        return self._rows.shards(self._chosen)
+
     def prefix(self, name: str) -> Ints:
         """The prefix sums of an int64 column."""
         if name not in self._prefixes:

@@ -261,7 +261,7 @@ class Engine(Closing):
             HistoryError: The time needs events that are no longer held; of sessions, it is before now.
 
         Cost: O(groups asked) times the lookup of the chosen structure, which `explain` names: O(1) or O(log events). Of
-            sessions, the partials held of the groups asked; of windows from one event to another, all events held.
+            sessions, and of windows from one event to another, the partials held of the groups asked.
         """
         if text_of(query, "a query") in self._workload.row_queries:
             if at is not None or keys is not None:
@@ -349,7 +349,7 @@ class Engine(Closing):
         Returns:
             A masked array for each name of SELECT, with an element for each time, in their order. An element is masked
             if its answer is NULL, if its group does not exist then, or if the group does not pass HAVING. Approximate
-            aggregates and WITHIN are answered exactly.
+            aggregates and WITHIN are answered exactly; over [UNBOUNDED], approximate ones come from their sketches.
 
         Raises:
             HistoryError: The earliest time needs events that are no longer held.

@@ -166,17 +166,21 @@ def _occupied(cells: float, events: float) -> float:
 
 def _at_work(generation: Generation, first_tree: int, first_base: int) -> StreamPlan:
     """A generation's plan with the queries that are active now, numbered on from other generations."""
-    plan = generation.plan
+    plan, bits = generation.plan, len(generation.plan.predicates) - len(generation.twins)
     trees = tuple(
         replace(
             state.tree,
             number=first_tree + place,
             base=first_base + state.tree.base,
-            queries=(*state.queries.values(), *state.waiting.values()),
+            predicates=tuple(bit for bit in state.tree.predicates if bit < bits),
+            queries=(*map(state.plainly, state.queries.values()), *state.waiting.values()),
         )
         for place, state in enumerate(generation.trees)
     )
-    bases = tuple(replace(base, number=first_base + base.number) for base in plan.bases)
+    bases = tuple(
+        replace(base, number=first_base + base.number, predicates=tuple(bit for bit in base.predicates if bit < bits))
+        for base in plan.bases
+    )
     return replace(plan, trees=trees, bases=bases)
 
 

@@ -2,19 +2,23 @@
 
 The first generation holds the queries that an engine starts with. A query that is added later joins a tree that already
 holds all it needs, and so starts with the tree's past. Otherwise it opens a tree that an existing base can feed, or a
-generation of its own. When there are too many generations, a new one that holds all queries is opened beside them. It
-takes over each query once it has seen all that the query's next windows cover.
+generation of its own. When there are too many generations, or they cost too much, a new one for all queries takes over
+what they hold (`panewise.engine.taken_over`). Queries whose windows follow events move once it has seen all that their
+next windows cover.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 
+from panewise.aggregates.components import Component
+from panewise.aggregates.types import Type
 from panewise.arrays import Ints, Numbers
 from panewise.engine.answers import QueryAnswers
 from panewise.engine.asked import Asked
@@ -26,13 +30,49 @@ from panewise.engine.slot_store import SlotStore
 from panewise.language.model import Query, Stream
 from panewise.planning.cost import Prices
 from panewise.planning.drift import cost_at_work
-from panewise.planning.optimize import fit, grow, plan_stream
-from panewise.planning.trees import Clock, PlannedQuery, PlanShape, StreamPlan, Tree
+from panewise.planning.optimize import components_of, fit, grow, plan_stream
+from panewise.planning.trees import Clock, PlannedQuery, PlanShape, StreamPlan, Tree, Twin
 from panewise.windows import Window, is_unbounded
 from panewise.windows.clock import END_OF_STREAM
+from panewise.windows.cuts import Cuts
 from panewise.windows.instances import oldest_slot_needed, starts_of
+from panewise.windows.slots import spans_in_slots, spans_of
 
 _NOTHING = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What rows of a tree are like up to some instant (or position): those that an older tree held.
+
+    They are cut at that tree's edges, counted in its slots, and have its components. From `held_from` on they miss
+    nothing; None is the very beginning.
+    """
+
+    cuts: Cuts
+    granularity: int
+    components: frozenset[Component]
+    held_from: int | None
+    until: int
+
+    def serves(self, planned: PlannedQuery, inputs: tuple[Type, ...]) -> bool:
+        """Whether a query that comes now can be answered from them."""
+        window = planned.query.window
+        if any(length % self.granularity for span in spans_of(window) for length in span):
+            return False
+        if not self.cuts.holds(spans_in_slots(window, self.granularity)):
+            return False
+        return self.components.issuperset(components_of([planned], inputs))
+
+    def components_in(self, plan: StreamPlan, before: StreamPlan) -> frozenset[Component]:
+        """Its components, given by the inputs of the plan before, as those of another plan."""
+        places = {column: place for place, column in enumerate(plan.inputs)}
+        named = ((one.kind, None if one.input is None else before.inputs[one.input]) for one in self.components)
+        return frozenset(
+            Component(kind, None if column is None else places[column])
+            for kind, column in named
+            if column is None or column in places
+        )
 
 
 class TreeState:
@@ -58,6 +98,19 @@ class TreeState:
         self._windows = _count_windows(self._queries)
         self.has_lost_window = False
         """Whether no query has some window any more that one had when slots were last dropped."""
+        self.twins: dict[int, int | None] = {}
+        """By bit, the predicate that a twin is of (None: every event), while some rows tell them apart."""
+        self.pasts: dict[int | None, tuple[Past, ...]] = {}
+        """What older trees held of the rows with a bit, the newest first."""
+        self.past_until: int | None = None
+        """Where rows of older trees end; None if there are none."""
+        self.lost_from: int | None = None
+        """Where the rows begin that have not been dropped, if any have been."""
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether late events are in the store that may be taken out again."""
+        return self._without_late is not None
 
     @property
     def queries(self) -> Mapping[str, PlannedQuery]:
@@ -80,11 +133,21 @@ class TreeState:
         return bool(self.queries or self.waiting)
 
     def restore(
-        self, queries: list[Query], waiting: list[str], held_from: int | None, exact_from: dict[str, int | None]
+        self,
+        queries: list[Query],
+        waiting: list[str],
+        held_from: int | None,
+        exact_from: dict[str, int | None],
+        bits: Mapping[str, int],
     ) -> None:
-        """Take over the queries that were active and those that waited when a snapshot was written."""
+        """Take over the queries that were active and those that waited when a snapshot was written.
+
+        `bits` has the bits of those that read a twin of their predicate.
+        """
         planned = {query.name: fit(self.plan, self.tree, query) for query in queries}
-        self.serve({name: query for name, query in planned.items() if query is not None}, exact_from)
+        known = {name: query for name, query in planned.items() if query is not None}
+        known |= {name: replace(known[name], predicate=bit) for name, bit in bits.items() if name in known}
+        self.serve(known, exact_from)
         given = {planned.query.name: planned for planned in self.tree.queries}
         self._waiting = {name: given[name] for name in waiting}
         self.held_from = held_from
@@ -94,6 +157,26 @@ class TreeState:
         self._asked = None
         self._queries, self._exact_from = dict(queries), dict(exact_from)
         self._windows = _count_windows(self._queries)
+
+    def begin(
+        self, queries: Mapping[str, PlannedQuery], exact_from: Mapping[str, int | None], past_until: int | None
+    ) -> None:
+        """Answer all queries that waited, with the rows of older trees, which end at `past_until`."""
+        self._waiting = {}
+        self.past_until = past_until
+        self.serve(queries, exact_from)
+
+    def settle_past(self) -> None:
+        """Rows of older trees have left: read predicates themselves again, and not their twins."""
+        if any(planned.predicate in self.twins for planned in self._queries.values()):
+            self.serve({name: self.plainly(planned) for name, planned in self._queries.items()}, self._exact_from)
+        self.twins, self.pasts, self.past_until = {}, {}, None
+
+    def plainly(self, planned: PlannedQuery) -> PlannedQuery:
+        """A query that reads its predicate itself, and no twin of it."""
+        if planned.predicate is None or planned.predicate not in self.twins:
+            return planned
+        return replace(planned, predicate=self.twins[planned.predicate])
 
     @property
     def asked(self) -> Asked:
@@ -189,7 +272,10 @@ class TreeState:
         if self.tree.session_gap_us:
             self.store.evict_sessions(closed)
         self.has_lost_window = False
-        self.held_from = max(oldest * self.tree.granularity, self.held_from if self.held_from is not None else -(2**63))
+        self.lost_from = oldest * self.tree.granularity
+        self.held_from = max(self.lost_from, self.held_from if self.held_from is not None else -(2**63))
+        if self.past_until is not None and self.lost_from >= self.past_until:
+            self.settle_past()
 
     def ready(self, closed: int) -> list[str]:
         """The waiting queries whose windows that end after `closed` all begin within what the tree has seen."""
@@ -207,7 +293,14 @@ class TreeState:
 
     def adopt(self, planned: PlannedQuery) -> None:
         """Answer one more query, from all that the tree holds."""
-        self._serve_also(planned, self.held_from)
+        exact_from = self.held_from
+        for past in self.pasts.get(planned.predicate, ()):
+            if not past.serves(planned, self.plan.input_types):
+                break
+            exact_from = past.held_from
+        if self.lost_from is not None and exact_from is not None:
+            exact_from = max(self.lost_from, exact_from)
+        self._serve_also(planned, exact_from)
 
     def _serve_also(self, planned: PlannedQuery, exact_from: int | None) -> None:
         self._asked = None
@@ -256,8 +349,21 @@ class Generation:
         self.queries = list(queries)
         self._known = {query.name for query in queries}
         self.prices = prices
+        self.twins: tuple[Twin, ...] = ()
+        """The last bits of the plan."""
         self.plan = plan_stream(stream, queries, prices, shape=shape)
+        self._open(held_from, waits=waits)
+
+    def _open(self, held_from: Mapping[Clock, int | None], *, waits: bool) -> None:
         self.trees = [TreeState(self.plan, tree, held_from[tree.clock], waits=waits) for tree in self.plan.trees]
+
+    def begin_with(self, twins: Sequence[Twin], held_from: Mapping[Clock, int | None], *, waits: bool) -> None:
+        """Begin anew with some twins in the plan, before there are any events."""
+        first = len(self.plan.predicates)
+        self.twins, self.plan = tuple(twins), self.plan.with_twins(twins)
+        self._open(held_from, waits=waits)
+        for state in self.trees:
+            state.twins = {bit: twin.of for bit, twin in enumerate(twins, first) if twin.tree == state.tree.number}
 
     @property
     def is_empty(self) -> bool:
@@ -347,6 +453,15 @@ class Generation:
             self.queries.append(planned.query)
             known.add(planned.query.name)
         return left
+
+    def leave(self, names: Set[str]) -> None:
+        """Leave some queries to another generation."""
+        for state in self.trees:
+            kept = {name: planned for name, planned in state.queries.items() if name not in names}
+            if len(kept) < len(state.queries):
+                state.serve(kept, {name: state.exact_from[name] for name in kept})
+                state.has_lost_window = True
+        self.trees = [state for state in self.trees if state.is_needed]
 
     def remove(self, name: str) -> bool:
         """Take a query out, and its tree if it was the last one there; returns whether it was here and active."""

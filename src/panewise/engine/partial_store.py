@@ -17,12 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.arrays import Column, Ints
+from panewise.engine.closed_windows import ClosedWindows, View
 from panewise.engine.packed_rows import NO_SLOT
 from panewise.engine.picked_rows import PredicateRows
 from panewise.engine.row_tables import RowTables
 from panewise.engine.rows import Rows
 from panewise.engine.runs import Runs
-from panewise.planning.trees import StreamPlan, Tree
+from panewise.engine.sessions import SessionFold, SessionRows, punctuated
+from panewise.planning.trees import PlannedQuery, StreamPlan, Tree
+from panewise.windows import PunctuationWindow, SessionWindow
+from panewise.windows.clock import END_OF_STREAM, FIRST_US
 
 FEWEST_NEW = 131_072
 """This many partials may always wait before they are merged, for any number of rows."""
@@ -66,6 +70,9 @@ class PartialStore:
         """How many rows there were when they were last gathered."""
         self.fed = 0
         """How many partials were taken in."""
+        self._past_combinations = 0, 0
+        """How many combinations of predicates older stores had, of which rows were taken over, and how many these
+        rows have."""
 
     @property
     def live_rows(self) -> int:
@@ -82,7 +89,8 @@ class PartialStore:
     @property
     def combinations(self) -> int:
         """How many combinations of the tree's predicates partials had so far."""
-        return len(self.tables.shards)
+        before, marked = self._past_combinations
+        return max(before, len(self.tables.shards) - marked)
 
     def count_values(self) -> list[int]:
         """How many different values each group-by attribute has among the keys. Cost: O(keys)."""
@@ -123,6 +131,14 @@ class PartialStore:
         if self._new_rows > max(FEWEST_NEW, self._runs.live_rows):
             self._settle()
 
+    def take_over(self, partials: pa.RecordBatch, combinations: int) -> None:
+        """Take in what an older store held, in which predicates had so many combinations."""
+        fed = self.fed
+        self.append(partials)
+        self.fed = fed
+        self._settle()
+        self._past_combinations = max(combinations, self._past_combinations[0]), len(self.tables.shards)
+
     def evict(self, oldest: int) -> None:
         """Forget the fragments before the slot `oldest`, and the keys without any fragment left."""
         if oldest > min(self._runs.lowest_slot, self._lowest_new):
@@ -150,6 +166,42 @@ class PartialStore:
     def rows_of(self, predicate: int | None) -> PredicateRows:
         """The rows in runs that pass a predicate."""
         return PredicateRows(self._runs, self.tables.holds(predicate))
+
+    def standing(
+        self, planned: PlannedQuery, at_us: int, keys: Ints | None, slots: tuple[int, int] | None = None
+    ) -> ClosedWindows:
+        """The sessions, or the windows from one event to another, that a time lies in if no more events come.
+
+        They are made of the slots from one up to another, or of all that are held; none has events after that time.
+        With `keys`, which rise, only those of these groups. Cost: O(log rows) a key and run, and these keys' rows;
+        O(rows) for all keys.
+        """
+        self._settle()
+        first, end = (self._runs.lowest_slot, self._runs.highest_slot + 1) if slots is None else slots
+        first = max(first, self._runs.lowest_slot)
+        source, components = self.rows_of(planned.predicate), self.tree.components
+        view = source.of_keys(keys, first, end, components, self.tables.no_rows)
+        window = planned.query.window
+        if isinstance(window, SessionWindow):
+            rows = SessionRows(view, self._event_times)
+            ((_, fold),) = rows.folds([window], FIRST_US, END_OF_STREAM, self.plan, self.tables.groups)
+        else:
+            fold = self._punctuated(planned, view, FIRST_US, END_OF_STREAM)
+        return ClosedWindows(planned, fold.standing(at_us))
+
+    @property
+    def _event_times(self) -> int:
+        """The place of the event times among the inputs, in a tree of sessions."""
+        return next(planned.times for planned in self.tree.queries if planned.times is not None)
+
+    def _punctuated(self, planned: PlannedQuery, view: View, after_us: int, until_us: int) -> SessionFold:
+        """The windows from one event to another of a query that close after a time, up to another."""
+        opens, closes = self.tables.holds(planned.opens), self.tables.holds(planned.closes)
+        assert opens is not None
+        assert closes is not None
+        window, groups, shards = planned.query.window, self.tables.groups, view.shards
+        assert isinstance(window, PunctuationWindow)
+        return punctuated(view, opens[shards], closes[shards], window, (after_us, until_us), self.plan, groups)
 
     def count_from(self, slots: Ints) -> Ints:
         """How many rows in runs have slots from each of some slots on, with any predicate."""

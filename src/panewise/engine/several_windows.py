@@ -30,14 +30,19 @@ class SeveralWindows(Folded):
     longest: Folded
     shorter: Mapping[Window, tuple[Folded, Ints]]
     """A row is -1 where the group has no event in that window; a window in which no group has any is left out."""
+    nothing: Folded
+    """No instance: it tells of what kind the answers are that no group has."""
 
     def __post_init__(self) -> None:
         self.plan, self.groups = self.longest.plan, self.longest.groups
         self._folded, self._lowered = {}, {}
 
     @staticmethod
-    def of(planned: PlannedQuery, folds: Mapping[Window, Folded]) -> SeveralWindows | None:
-        """The windows of a query among folds of its predicate; None if the longest has no event."""
+    def of(planned: PlannedQuery, folds: Mapping[Window, Folded], nothing: Folded) -> SeveralWindows | None:
+        """The windows of a query among folds of its predicate; None if the longest has no event.
+
+        `nothing` is a fold without any instance.
+        """
         window = planned.query.window
         if window not in folds:
             return None
@@ -48,7 +53,7 @@ class SeveralWindows(Folded):
             for other in planned.windows
             if other != window and other in folds
         }
-        return SeveralWindows(planned, longest, shorter)
+        return SeveralWindows(planned, longest, shorter, nothing)
 
     @property
     def keys(self) -> Ints:
@@ -65,14 +70,13 @@ class SeveralWindows(Folded):
         window = self.planned.query.window_of(aggregate.call)
         if window == self.planned.query.window:
             return self.longest.lowered(aggregate, rows)
-        # Where no group has an event, the answers of the longest window tell what kind of answers there are none of.
-        fold, places = self.shorter.get(window, (self.longest, np.full(len(self), -1)))
+        fold, places = self.shorter.get(window, (self.nothing, np.full(len(self), -1)))
         return at_rows(fold.lowered(aggregate), places if rows is None else places[rows], aggregate.call)
 
     def chosen(self, rows: Ints) -> SeveralWindows:
         """Some of the instances; `rows` rise."""
         shorter = {window: (fold, places[rows]) for window, (fold, places) in self.shorter.items()}
-        return SeveralWindows(self.planned, self.longest.chosen(rows), shorter)
+        return SeveralWindows(self.planned, self.longest.chosen(rows), shorter, self.nothing)
 
     def _fold(self, component: Component) -> tuple[Column, ...]:
         raise NotImplementedError("each aggregate is lowered from the fold of its own window")
@@ -96,7 +100,7 @@ def _rows_at(fold: Folded, window: Window, keys: Ints, numbers: Ints) -> Ints:
 def at_rows(answers: Lowered, rows: Ints, call: AggregateCall) -> Lowered:
     """The answers at some rows; where a row is -1, what the aggregate answers over no event."""
     is_there = rows >= 0
-    taken = answers.take(np.maximum(rows, 0))
+    taken = (answers if len(answers.values) else answers.blank()).take(np.maximum(rows, 0))
     if is_there.all():
         return taken
     counts = CATALOGUE[call.function].fewest == 0

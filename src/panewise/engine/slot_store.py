@@ -25,13 +25,14 @@ from panewise.engine.asked import Asked, AskedWindow
 from panewise.engine.closed_windows import ClosedWindows, Fold, Folded, RepeatedFold, View
 from panewise.engine.moved_windows import Instances, MovedWindows
 from panewise.engine.nested import MOST_PIECES, NestedFold, NestedWindows, RowReading, can_nest
+from panewise.engine.packed_rows import PackedRows
 from panewise.engine.partial_store import PartialStore
 from panewise.engine.rows import Rows
-from panewise.engine.sessions import SessionFold, SessionRows, punctuated
+from panewise.engine.sessions import SessionRows
 from panewise.engine.several_windows import SeveralWindows
 from panewise.kernels.instances import closed_instances, listed_instances
 from panewise.planning.memory import FEWEST_KEPT
-from panewise.planning.trees import PlannedQuery, StreamPlan, Tree
+from panewise.planning.trees import StreamPlan, Tree
 from panewise.windows import PunctuationWindow, SessionWindow, TimeWindow, Window
 from panewise.windows.clock import END_OF_STREAM, FIRST_US
 from panewise.windows.instances import ends_of, instances_closed, last_ending, last_starting, starts_of
@@ -138,7 +139,7 @@ class SlotStore(PartialStore):
                     queries = by_window[window].may_pass(fold) if may_pass else by_window[window].queries
                     yield from (ClosedWindows(planned, fold) for planned in queries)
             for planned in joined:
-                several = SeveralWindows.of(planned, kept)
+                several = SeveralWindows.of(planned, kept, self._no_instances)
                 if several is not None:
                     yield ClosedWindows(planned, several)
 
@@ -169,11 +170,11 @@ class SlotStore(PartialStore):
         """The windows that events open and close, of each query, that close in (after, until]."""
         after_us, until_us = FIRST_US if after is None else after, END_OF_STREAM if until is None else until
         for predicate, windows in asked.by_predicate.items():
-            view, shards = self._view(predicate), self._shards(predicate)
+            view = self._view(predicate)
             for window in (one for one in windows if one in closing):
                 assert isinstance(window, PunctuationWindow)
                 planned = next(one for one in self.tree.queries if one.query.window == window)
-                fold = self._punctuated(planned, view, shards, (after_us, until_us))
+                fold = self._punctuated(planned, view, after_us, until_us)
                 if fold.is_empty:
                     continue
                 self._folded += len(fold)
@@ -181,22 +182,6 @@ class SlotStore(PartialStore):
                 self.last_start = start if self.last_start is None else max(start, self.last_start)
                 queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
                 yield from (ClosedWindows(planned, fold) for planned in queries)
-
-    def _shards(self, predicate: int | None) -> Ints:
-        """The shard of each row that passes a predicate, in the order of `_view`."""
-        rows = self._runs.as_one(self.tables.no_rows)
-        shards = rows.place_shards[rows.places]
-        holds = self.tables.holds(predicate)
-        return shards if holds is None else shards[holds[shards]]
-
-    def _punctuated(self, planned: PlannedQuery, view: View, shards: Ints, ending_us: tuple[int, int]) -> SessionFold:
-        """The windows from one event to another of a query that close after a time, up to another."""
-        assert isinstance(planned.query.window, PunctuationWindow)
-        opens, closes = self.tables.holds(planned.opens), self.tables.holds(planned.closes)
-        assert opens is not None
-        assert closes is not None
-        window, groups = planned.query.window, self.tables.groups
-        return punctuated(view, opens[shards], closes[shards], window, ending_us, self.plan, groups)
 
     def _since_the_start(self, asked: Asked, closing: Closing, *, may_pass: bool) -> Iterator[ClosedWindows]:
         """The windows from the start of each query, of the groups that have events in the slide that ends.
@@ -230,29 +215,6 @@ class SlotStore(PartialStore):
                 queries = windows[window].may_pass(fold) if may_pass else windows[window].queries
                 yield from (ClosedWindows(planned, fold) for planned in queries)
 
-    def standing(self, planned: PlannedQuery, at_us: int, keys: Ints | None) -> ClosedWindows:
-        """The sessions, or the windows from one event to another, that a time lies in if no more events come.
-
-        All events that are held come by that time. With `keys`, which rise, only those of these groups.
-        Cost: O(rows) of these groups; O(all rows) for windows from one event to another.
-        """
-        self._settle()
-        window, predicate = planned.query.window, planned.predicate
-        if isinstance(window, SessionWindow):
-            view = self._view(predicate) if keys is None else self._rows_of_keys(predicate, keys)
-            rows = SessionRows(view, self._event_times)
-            ((_, fold),) = rows.folds([window], FIRST_US, END_OF_STREAM, self.plan, self.tables.groups)
-        else:
-            fold = self._punctuated(planned, self._view(predicate), self._shards(predicate), (FIRST_US, END_OF_STREAM))
-            if keys is not None:
-                fold = fold.chosen(np.flatnonzero(np.isin(fold.keys, keys)))
-        return ClosedWindows(planned, fold.standing(at_us))
-
-    def _rows_of_keys(self, predicate: int | None, keys: Ints) -> View:
-        """All rows of some keys, which rise, that pass a predicate."""
-        lowest, end = self._runs.lowest_slot, self._runs.highest_slot + 1
-        return self.rows_of(predicate).of_keys(keys, lowest, end, self.tree.components, self.tables.no_rows)
-
     def evict_sessions(self, closed_us: int) -> None:
         """Forget the rows that no event from a time on can be near to, once they are the larger part."""
         if not self._has_ended_sessions:
@@ -264,11 +226,6 @@ class SlotStore(PartialStore):
         rows = SessionRows(self._view(None), self._event_times).open(self.tree.session_gap_us, open_us)
         if 2 * len(rows) < self._runs.live_rows:
             self._left += self._runs.keep(rows, self.tables.no_rows)
-
-    @property
-    def _event_times(self) -> int:
-        """The place of the event times among the inputs, in a tree of sessions."""
-        return next(planned.times for planned in self.tree.queries if planned.times is not None)
 
     def numbers_of(self, groups: Groups, keys: Ints) -> Ints:
         """The numbers here of some groups of another table, rising; groups that are not here have none."""
@@ -379,6 +336,12 @@ class SlotStore(PartialStore):
             covered.append((self._slots_of(window, first)[0], self._slots_of(window, last)[1]))
         first, end = min(start for start, _ in covered), max(end for _, end in covered)
         return self.rows_of(predicate).of_keys(keys, first, end, self.tree.components, self.tables.no_rows)
+
+    @property
+    def _no_instances(self) -> Fold:
+        none = np.empty(0, np.int64)
+        view = View(PackedRows(self.tables.no_rows), None)
+        return Fold(view, none, none, none, none, self.plan, self.tables.groups)
 
     def _found(self, view: View, window: Window, first: int, last: int) -> Ints:
         """The instances first .. last of a window, as the kernels list them."""

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from panewise.aggregates.components import Component, Kind
 from panewise.engine.combine import partials_schema
 from panewise.engine.event_log import EventLog
-from panewise.engine.generation import Generation, TreeState
+from panewise.engine.generation import Generation, Past, TreeState
 from panewise.engine.overflows import Overflows
 from panewise.engine.stream_state import StreamState
 from panewise.engine.substream_reports import SubstreamReports
@@ -30,10 +31,12 @@ from panewise.language.reader import apply
 from panewise.language.workload import Workload, print_workload
 from panewise.planning.cost import DEFAULT_TOLERANCE, Prices
 from panewise.planning.sharing.names import WEAVE_SHARE
-from panewise.planning.trees import Clock, PlanShape
+from panewise.planning.trees import Clock, PlanShape, Twin
+from panewise.windows.cuts import Cuts
 
 MAGIC = b"PANESNAP"
-FORMAT = 1
+FORMAT = 2
+"""Since 2, queries may read twins of their predicates; who knows only 1 would count events of older trees twice."""
 _PREFIX = struct.Struct("<8sHI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
@@ -88,8 +91,9 @@ def read_snapshot(blob: object) -> Held:
     except SnapshotError:
         raise
     except Exception as error:
+        _, version, _ = _PREFIX.unpack_from(content)
         raise SnapshotError(
-            f"the snapshot, of format {FORMAT}, is whole, but cannot be restored: {_told(error)}. Restore it with the "
+            f"the snapshot, of format {version}, is whole, but cannot be restored: {_told(error)}. Restore it with the "
             f"Panewise that wrote it, or start a new engine and push the events again"
         ) from error
 
@@ -205,6 +209,7 @@ def _describe_generation(generation: Generation, tables: list[pa.Table]) -> dict
         "queries": [print_query(query) for query in generation.queries],
         "bases": generation.plan.shape.bases,
         "shares": generation.plan.shape.trees,
+        "twins": [[twin.tree, twin.of] for twin in generation.twins],
         "trees": [_describe_tree(state, tables) for state in generation.trees],
     }
 
@@ -218,8 +223,30 @@ def _describe_tree(state: TreeState, tables: list[pa.Table]) -> dict[str, Any]:
         "late": None if state.late is None else _keep(tables, pa.Table.from_batches([state.late.partials()])),
         "held_from": state.held_from,
         "exact_from": state.exact_from,
+        "bits": {
+            name: planned.predicate for name, planned in state.queries.items() if planned.predicate in state.twins
+        },
+        "lost_from": state.lost_from,
+        "past_until": state.past_until,
+        "pasts": [[bit, list(map(_describe_past, pasts))] for bit, pasts in state.pasts.items()],
         "partials": _keep(tables, pa.Table.from_batches([partials])),
     }
+
+
+def _describe_past(past: Past) -> dict[str, Any]:
+    return {
+        "edges": past.cuts.edges,
+        "granularity": past.granularity,
+        "components": [[component.kind.value, component.input] for component in past.components],
+        "held_from": past.held_from,
+        "until": past.until,
+    }
+
+
+def _restore_past(part: dict[str, Any]) -> Past:
+    cuts = Cuts(tuple((period, residue) for period, residue in part["edges"]))
+    components = frozenset(Component(Kind(kind), place) for kind, place in part["components"])
+    return Past(cuts, part["granularity"], components, part["held_from"], part["until"])
 
 
 def _describe_log(log: EventLog, tables: list[pa.Table]) -> dict[str, Any]:
@@ -308,12 +335,20 @@ def _restore_generation(
         tuple(tuple(names) for names in description["shares"]),
     )
     generation = Generation(stream, _queries_of(stream, description["queries"]), dict.fromkeys(Clock), prices, shape)
+    # Older snapshots lack twins: queries waited, and nothing was taken over.
+    twins = [Twin(tree, of) for tree, of in description.get("twins", [])]
+    if twins:
+        generation.begin_with(twins, dict.fromkeys(Clock), waits=False)
     by_number = {state.tree.number: state for state in generation.trees}
     generation.trees = []
     for part in description["trees"]:
         state = by_number[part["number"]]
         queries = _queries_of(stream, part["queries"])
-        state.restore(queries, part["waiting"], part["held_from"], part["exact_from"])
+        state.restore(queries, part["waiting"], part["held_from"], part["exact_from"], part.get("bits", {}))
+        state.past_until, state.lost_from = part.get("past_until"), part.get("lost_from")
+        state.pasts = {bit: tuple(map(_restore_past, pasts)) for bit, pasts in part.get("pasts", [])}
+        if state.past_until is None:
+            state.settle_past()
         _check_tree(state, queries, tables[part["partials"]])
         for batch in tables[part["partials"]].to_batches():
             state.store.append(batch)

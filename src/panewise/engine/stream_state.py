@@ -26,6 +26,7 @@ from panewise.engine.on_demand.shared_structures import EventStructures, Keys
 from panewise.engine.overflows import Overflows, found_in
 from panewise.engine.running_totals import RunningTotals
 from panewise.engine.substream_reports import SubstreamReports, partition_of
+from panewise.engine.taken_over import take_over
 from panewise.engine.wide_tables import Closed, beside_changes
 from panewise.engine.within import TimeGrams
 from panewise.errors import ArgumentError, HistoryError, PanewiseError, QueryKindError, WatermarkError
@@ -490,7 +491,7 @@ class StreamState:
 
         A plan of many queries is compared with a fresh one after a share of them has changed.
         """
-        if not self.changes_unchecked or any(generation.waits for generation in self.generations):
+        if not self.changes_unchecked or self._is_moving:
             return
         cost = self.cost
         if is_due(self.prices, self.changes_unchecked, len(self.reports_after_us), cost, self.known_cost):
@@ -508,7 +509,7 @@ class StreamState:
 
     def learn(self) -> None:
         """Plan with the rate and the groups that were seen, and anew if the plan is then beyond the tolerance."""
-        if not is_worth_a_look(self.accepted, self.learned_at) or any(one.waits for one in self.generations):
+        if not is_worth_a_look(self.accepted, self.learned_at) or self._is_moving:
             return
         self.learned_at = self.accepted
         self.prices = self._observed()
@@ -537,14 +538,26 @@ class StreamState:
         return replace(self.prices, rate=rate, groups=groups, seen=seen, combinations=combinations)
 
     def _plan_anew(self) -> None:
-        """Open a generation for all queries; it takes over each once it has seen what the next windows cover."""
-        is_unused = self._is_unused
+        """Open a generation for all queries, which takes over what the others hold.
+
+        Queries whose windows follow events move once it has seen what their next windows cover.
+        """
+        is_unused, held_from = self._is_unused, self._held_from_now()
         queries = self._active if is_unused else self._movable
-        fresh = Generation(self.stream, queries, self._held_from_now(), self.prices, waits=not is_unused)
-        self.generations = [fresh] if is_unused else [*self.generations, fresh]
+        fresh = Generation(self.stream, queries, held_from, self.prices, waits=not is_unused)
+        if is_unused:
+            self.generations = [fresh]
+        else:
+            take_over(fresh, self.generations, held_from)
+            self.generations = [generation for generation in (*self.generations, fresh) if not generation.is_empty]
         self.replans += 1
         self.replanned_us = self.now_us
         self.changes_unchecked = 0
+
+    @property
+    def _is_moving(self) -> bool:
+        """Whether queries wait for others to hand over, or late events may still be taken out of a store."""
+        return any(state.waiting or state.is_staged for one in self.generations for state in one.trees)
 
     @property
     def _is_unused(self) -> bool:
@@ -676,13 +689,14 @@ class StreamState:
     def _hand_over(self) -> None:
         """Move queries to the generation that waits to take them over, as soon as it has seen enough for each.
 
-        If there are too many generations and none waits, open one that will take over all queries.
+        If there are too many generations and none waits, open one that takes over all queries.
         """
         for successor in [generation for generation in self.generations if generation.waits]:
+            homes = {name: generation for generation in self.generations for name in generation.active}
             for state in successor.trees:
                 closed = self._settled_us if state.tree.clock is Clock.TIME else self.closed_rows
                 for name in state.ready(closed) if closed is not None else ():
-                    old = next(generation for generation in self.generations if name in generation.active)
+                    old = homes[name]
                     exact_from = old.active[name].exact_from[name]
                     old.remove(name)
                     state.activate(name, exact_from)

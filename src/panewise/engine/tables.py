@@ -25,6 +25,8 @@ from panewise.kernels.hashing import (
 )
 
 _SMALLEST = 64
+_MORE = 4
+"""Room for stored integers grows by one in so many."""
 _NOWHERE = 2**62
 
 
@@ -76,9 +78,11 @@ class IntTable:
         return probe_int(value, self._table, self._stored)
 
     def _grow(self) -> None:
-        self._stored = np.concatenate([self._stored, np.empty(len(self._stored), np.int64)])
-        self._table = np.full(2 * len(self._stored), -1, np.int32)
-        rehash_ints(self._table, self._stored, self._count)
+        more = max(_SMALLEST, len(self._stored) // _MORE)
+        self._stored = np.concatenate([self._stored, np.empty(more, np.int64)])
+        if 2 * len(self._stored) > len(self._table):
+            self._table = np.full(2 * len(self._table), -1, np.int32)
+            rehash_ints(self._table, self._stored, self._count)
 
 
 class CodeTable:
@@ -121,6 +125,8 @@ class CodeTable:
 
     def of(self, ids: Ints) -> Ints:
         """The codes with some ids."""
+        if self._null == _NOWHERE:
+            return ids + 1
         codes = ids + (ids < self._null)
         codes[ids == self._null] = 0
         return codes
@@ -226,6 +232,8 @@ class ColumnTable:
 
     def decode(self, codes: Ints) -> pa.Array:
         """The values of codes. Cost: O(codes), however many values are stored."""
+        if self._type is not Type.STRING and codes.all():
+            return from_bits(self._ints.of(codes - 1), self._type)
         indices = pa.array(np.maximum(codes - 1, 0), mask=codes == 0)
         if self._type is Type.STRING:
             return self._bytes.values.take(indices).cast(pa.string())
@@ -280,6 +288,8 @@ class KeyTable:
 
     def decode(self, ids: Ints) -> list[pa.Array]:
         """The columns of groups."""
+        if len(self._columns) == 1:
+            return [self._columns[0].decode(self._steps[0].of(ids))]
         columns: list[pa.Array] = []
         group = ids
         for table, step in zip(reversed(self._columns), reversed(self._steps)):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from panewise.language.for_each import templates_of
 from panewise.language.limits import check_text
-from panewise.language.parser import parse
+from panewise.language.parser import lark_of, parse
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -102,10 +102,7 @@ def _laid_out(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _grammar() -> Lark:
-    from lark import Lark
-
-    grammar = files("panewise.language").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="contextual")
+    return lark_of(files("panewise.language").joinpath("grammar.lark").read_text(encoding="utf-8"))
 
 
 def _pieces(text: str) -> tuple[list[_Piece], list[tuple[str, bool]]]:

@@ -59,7 +59,7 @@ def _reader() -> Callable[[str], tuple[Statement, ...]]:
     from panewise.language.syntax_errors import syntax_problem
 
     grammar = files("panewise.language").joinpath("grammar.lark").read_text(encoding="utf-8")
-    lark = _lark(grammar, Builder())
+    lark = lark_of(grammar, Builder())
 
     def read(text: str) -> tuple[Statement, ...]:
         try:
@@ -71,7 +71,7 @@ def _reader() -> Callable[[str], tuple[Statement, ...]]:
     return read
 
 
-def _lark(grammar: str, builder: Transformer[Any, Any]) -> Lark:
+def lark_of(grammar: str, builder: Transformer[Any, Any] | None = None) -> Lark:
     """Lark with its tables from the cache folder: making them takes longer than all else at the start of a process."""
     from lark import Lark, __version__
 

@@ -343,7 +343,9 @@ def _held(plan: StreamPlan, part: Base | Tree, query: Query) -> PlannedQuery | N
     if any(length % part.granularity for span in spans_of(query.window) for length in span):
         return None
     columns = _Columns(plan.stream)
-    columns.predicates = {predicate: bit for bit, predicate in enumerate(plan.predicates)}
+    # A twin comes after what it is of, and no predicate that is new gets its bit.
+    columns.predicates = {predicate: bit for bit, predicate in reversed(list(enumerate(plan.predicates)))}
+    columns.known_bits = len(plan.predicates)
     columns.inputs = {column: place for place, column in enumerate(plan.inputs)}
     planned = columns.plan(query)
     if not set(planned.predicates) <= set(part.predicates):
@@ -544,6 +546,8 @@ class _Columns:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.predicates: dict[Expression, int] = {}
+        self.known_bits = 0
+        """So many bits are taken, also by predicates that stand twice."""
         self.inputs: dict[Input, int] = {}
         self._selected: dict[int, tuple[tuple[SelectItem, ...], tuple[PlannedAggregate, ...]]] = {}
         """The aggregates of each SELECT so far, by the identity of the object that many queries share."""
@@ -555,17 +559,17 @@ class _Columns:
     def plan(self, query: Query) -> PlannedQuery:
         predicate = None
         if query.where is not None:
-            predicate = self.predicates.setdefault(query.where, len(self.predicates))
+            predicate = self._bit(query.where)
         times = None
         if isinstance(query.window, SessionWindow):
             times = self._place(Input(Attribute(self.stream.timestamp), Type.TIMESTAMP))
         if isinstance(query.window, PunctuationWindow):
-            opens, closes = (
-                self.predicates.setdefault(cast("Expression", one), len(self.predicates))
-                for one in (query.window.opens, query.window.closes)
-            )
+            opens, closes = (self._bit(cast("Expression", one)) for one in (query.window.opens, query.window.closes))
             return PlannedQuery(query, predicate, self._aggregates(query), None, opens, closes)
         return PlannedQuery(query, predicate, self._aggregates(query), times)
+
+    def _bit(self, predicate: Expression) -> int:
+        return self.predicates.setdefault(predicate, max(self.known_bits, len(self.predicates)))
 
     def _aggregates(self, query: Query) -> tuple[PlannedAggregate, ...]:
         if query.having is not None:

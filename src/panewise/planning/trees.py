@@ -8,7 +8,7 @@ share one pass over the events. `panewise.planning.optimize` makes plans.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from panewise.aggregates.components import Component
 from panewise.aggregates.types import Type
-from panewise.language.expressions import AggregateCall, Expression
+from panewise.language.expressions import AggregateCall, Expression, Literal
 from panewise.language.model import Query, Stream
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights
 from panewise.planning.sharing.names import WEAVE_SHARE
@@ -34,6 +34,8 @@ DEFAULT_RATE = 1000.0
 
 BITS_PER_WORD = 63
 """Predicates per BIGINT column; the sign bit stays free."""
+
+_EVERY_EVENT = Literal(True, Type.BOOLEAN)
 
 
 class Clock(Enum):
@@ -158,6 +160,17 @@ class PlanShape:
 
 
 @dataclass(frozen=True)
+class Twin:
+    """A second bit for a predicate in one tree: set wherever the predicate holds, but not on all rows of the past.
+
+    It is of the predicate with a bit, or of what all events pass (None). See `panewise.engine.taken_over`.
+    """
+
+    tree: int
+    of: int | None
+
+
+@dataclass(frozen=True)
 class StreamPlan:
     """All trees over one stream, the bases that feed them, and the columns that they need together."""
 
@@ -199,6 +212,21 @@ class StreamPlan:
             ),
             tuple(tuple(planned.query.name for planned in tree.queries) for tree in self.trees),
         )
+
+    def with_twins(self, twins: Sequence[Twin]) -> StreamPlan:
+        """The plan with some twins, whose bits follow those that it has."""
+        first, trees = len(self.predicates), []
+        for tree in self.trees:
+            bits = tuple(bit for bit, twin in enumerate(twins, first) if twin.tree == tree.number)
+            trees.append(replace(tree, predicates=(*tree.predicates, *bits)))
+        bases = [
+            replace(
+                base, predicates=tuple(sorted({bit for t in trees if t.base == base.number for bit in t.predicates}))
+            )
+            for base in self.bases
+        ]
+        more = tuple(_EVERY_EVENT if twin.of is None else self.predicates[twin.of] for twin in twins)
+        return replace(self, predicates=(*self.predicates, *more), bases=tuple(bases), trees=tuple(trees))
 
     def base_of(self, tree: Tree) -> Base:
         """The base that feeds a tree."""

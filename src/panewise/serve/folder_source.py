@@ -39,6 +39,7 @@ from panewise.spark.lookup_client import LookupClient
 from panewise.spark.lookup_state import LookupState
 from panewise.spark.query_audit import QueryAudit
 from panewise.spark.slot_log import PROBE_BYTES
+from panewise.spark.whole_file import sync_folder
 
 T = TypeVar("T")
 
@@ -174,11 +175,16 @@ class FolderSource(AnswerSource):
             )
         self.check(statements)
         name = f"{time_ns():020}-{token_hex(4)}.sql"
-        # Spark does not read names that begin with a dot. A file must be whole when it gets its name.
+        # Spark does not read names that begin with a dot. A file must be whole when it gets its name, also after a
+        # machine failed: whoever sent the statements is told that they will hold.
         written = self._control / f".{name}"
         try:
-            written.write_text(statements, encoding="utf-8")
+            with written.open("w", encoding="utf-8") as file:
+                file.write(statements)
+                file.flush()
+                os.fsync(file.fileno())
             written.rename(self._control / name)
+            sync_folder(self._control)
         except OSError as error:
             with suppress(OSError):
                 written.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from panewise.engine.wide_columns import group_columns
 from panewise.errors import PanewiseError
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
+from panewise.windows import follows_events
 from panewise.windows.clock import END_OF_STREAM
 
 MOST_REHEARSED = 200
@@ -63,7 +64,7 @@ def _events(stream: Stream) -> pa.Table:
 
 def _ask(engine: Engine, stream: Stream, query: Query) -> None:
     """Look a query up in every way that requests do."""
-    if query.window.is_sliding:
+    if query.window.is_sliding and not follows_events(query.window):
         return
     try:
         found = engine.lookup(query.name)

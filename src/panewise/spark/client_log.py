@@ -19,7 +19,7 @@ from panewise.language.model import Query
 from panewise.language.workload import Workload
 from panewise.spark.lookup_plan import Covered
 from panewise.spark.lookup_state import LookupState
-from panewise.windows import TimeWindow
+from panewise.windows import TimeWindow, follows_events
 from panewise.windows.clock import to_microseconds
 
 _PLAIN = frozenset({str, int, float, bool})
@@ -115,6 +115,8 @@ def _time_us(state: LookupState, query: Query, at_us: int | None, covered: Cover
         return at_us if at_us is not None or engine.newest_us is None else engine.newest_us
     if covered is None:
         return None
+    if follows_events(query.window):
+        return covered.end_us
     assert isinstance(query.window, TimeWindow)
     return covered.end_us - 1 if query.window.is_sliding else covered.end_us + query.window.right_us
 

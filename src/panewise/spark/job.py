@@ -48,7 +48,7 @@ from panewise.spark.fed_bases import FedBase, FedTree, next_slot
 from panewise.spark.held_rows import HeldBase, held_bases
 from panewise.spark.layouts import By, Layout, LongLayout, WideLayout
 from panewise.spark.observed import Observed
-from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery
+from panewise.spark.ordered_merge import OrderedMerge, ordered_query
 from panewise.spark.quotas import Quotas, added_queries
 from panewise.spark.replanning import cost_of_bases, handed_over, may_open, opened, sliding_queries, woven_anew
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
@@ -214,8 +214,13 @@ class Job:
     @property
     def native_queries(self) -> dict[str, RowQuery]:
         """Of a batch, the queries over events that Spark answers by itself."""
-        streams, queries = self.workload.streams, self.tuples.queries.items()
-        native = {name: query for name, query in queries if isinstance(query, JoinQuery | SelectionQuery)}
+        streams, queries = self.workload.streams, self.tuples.queries
+        by_rows = over_stream(queries)
+        native = {
+            name: query
+            for name, query in queries.items()
+            if isinstance(query, JoinQuery | SelectionQuery) and name not in by_rows
+        }
         return {n: query for n, query in native.items() if not any(streams[s].is_of_answers for s in query.streams)}
 
     def without_native(self) -> Job:
@@ -273,9 +278,7 @@ class Job:
             ordered = {name: base for name, base in bases.items() if isinstance(base, OrderBase)}
             found[table] = OrderedMerge(table, self.layout, queries, ordered)
         for name, query in over_stream(self.tuples.tables).items():
-            base = self.tuples.bases[self.tuples.reads[name][0]]
-            assert isinstance(base, OrderBase)
-            found[name] = OrderedRowQuery(query, base)
+            found[name] = ordered_query(query, [self.tuples.bases[number] for number in self.tuples.reads[name]])
         return found
 
     def plans_of(self, stream: str) -> list[tuple[StreamPlan, list[Base]]]:

@@ -27,7 +27,6 @@ from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.families import WINDOW_END
 from panewise.engine.lookup import arrays_of, nothing, of_intervals, over_nothing, structure_arrays
-from panewise.engine.names import refuse_sessions
 from panewise.engine.on_demand.coverage import Coverage
 from panewise.engine.on_demand.keys import asked_times, key_columns
 from panewise.engine.on_demand.one_group import FoundOne
@@ -58,7 +57,8 @@ from panewise.spark.lookup_store import LookupStore
 from panewise.spark.lookup_structures import AskedStructures, LookupStructures, moment_of
 from panewise.spark.slot_file import NO_BATCH
 from panewise.spark.slot_reader import FellBehindError
-from panewise.windows import is_unbounded
+from panewise.spark.tuple_plan import how_to_look_up
+from panewise.windows import follows_events, is_unbounded
 from panewise.windows.clock import show_time, to_microseconds
 
 Time = int | datetime | str
@@ -194,7 +194,8 @@ class LookupClient:
 
         A sliding query answers with its newest window that has closed, or had closed at a time. A query without SLIDE
         answers at the end of the newest slot that has events, or of the last slot that ends by a time. A query over
-        PARTITION BY ... ROWS answers with the last rows of each substream, or the last up to a time.
+        PARTITION BY ... ROWS answers with the last rows of each substream, or the last up to a time. Of sessions,
+        and of windows from one event to another, it is the one that each group is in at the end of that slot.
 
         Args:
             query: The name of the query.
@@ -349,8 +350,9 @@ class LookupClient:
     def can_share(self, query: str) -> bool:
         """Whether `lookup_rows` answers a query: one with GROUP BY, without HAVING, whose answers are plain numbers."""
         lookup = self._state.lookups.get(query)
-        is_grouped = lookup is not None and bool(lookup.query.group_by) and not lookup.query.has_own_windows
-        return is_grouped and lookup is not None and self._structures.single(lookup).has_plain_row
+        if lookup is None or lookup.query.has_own_windows or follows_events(lookup.query.window):
+            return False
+        return bool(lookup.query.group_by) and self._structures.single(lookup).has_plain_row
 
     def lookup_rows(
         self, queries: Sequence[str], key: Mapping[str, object], at: Time | None = None
@@ -533,19 +535,17 @@ class LookupClient:
             )
         if query in state.over_rows.held.queries:
             raise QueryKindError(f"query {query} answers with rows, not with arrays or values; use lookup({query!r})")
-        if query in state.job.workload.row_queries:
-            raise NotOnSparkError(
-                f"query {query}: its rows go to a table of the job; to look them up, write INTO [RANGE ...] at its end"
-            )
+        row_query = state.job.workload.row_queries.get(query)
+        if row_query is not None:
+            raise NotOnSparkError(f"query {query}: its rows go to a table of the job; {how_to_look_up(row_query)}")
         if lookup is None:
             names = [*state.lookups, *state.over_rows.queries, *state.over_rows.held.queries]
             near = get_close_matches(query, names, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names[:10])}"
             raise UnknownNameError(f"{self._folder}: no query named {query!r}; {hint}")
-        refuse_sessions(lookup.query)
         at_us = None if at is None else to_microseconds(at, "`at`")
         stream = lookup.query.stream
-        if not lookup.is_sliding:
+        if not lookup.is_sliding or follows_events(lookup.query.window):
             at_us = state.latest_us(query, at_us)
         covered = lookup.covered(at_us, state.closed_us(stream), state.seen_us.get(stream))
         if covered is not None:
@@ -564,8 +564,9 @@ class LookupClient:
 
     def _structured(self, lookup: Lookup, covered: Covered, groups: int | None) -> AskedStructures | None:
         """The structures that answer a lookup of some groups or of all; None if partials are read."""
-        # Structures answer one window of a query.
-        return None if lookup.query.has_own_windows else self._structures.asked(self._state, lookup, covered, groups)
+        # Structures answer one window of a query, which covers the same time for all groups.
+        is_read = lookup.query.has_own_windows or follows_events(lookup.query.window)
+        return None if is_read else self._structures.asked(self._state, lookup, covered, groups)
 
     def _answers(
         self, lookup: Lookup, covered: Covered, keys: Keys | None, asked: AskedStructures | None
@@ -586,6 +587,10 @@ class LookupClient:
             names = store.tree.group_by
             numbers = store.find([keys[name] for name in names], len(keys[names[0]]))
             wanted = np.unique(numbers[numbers >= 0])
+        if follows_events(lookup.query.window):
+            slots = covered.from_slot, covered.to_slot
+            standing = store.standing(lookup.planned, covered.end_us, wanted, slots)
+            return standing.answers(*standing.fold.bounds(lookup.query.window))
         closed = _folded(store, lookup, covered, wanted)
         size = len(closed)
         if size:
@@ -664,7 +669,8 @@ def _folded(store: LookupStore, lookup: Lookup, covered: Covered, wanted: Ints |
     for window in lookup.planned.windows:
         other = lookup.ending_with(window, covered)
         folds[window] = store.fold(lookup.planned, wanted, other.from_slot, other.to_slot, other.instance).fold
-    several = SeveralWindows.of(lookup.planned, {window: fold for window, fold in folds.items() if not fold.is_empty})
+    some = {window: fold for window, fold in folds.items() if not fold.is_empty}
+    several = SeveralWindows.of(lookup.planned, some, closed.fold.chosen(np.empty(0, np.int64)))
     return closed if several is None else ClosedWindows(lookup.planned, several)
 
 

@@ -14,7 +14,7 @@ from panewise.planning.optimize import components_of
 from panewise.planning.trees import PlannedQuery, Tree
 from panewise.spark.fed_bases import FedBase
 from panewise.spark.job import Job
-from panewise.windows import TimeWindow, Window, is_unbounded
+from panewise.windows import TimeWindow, Window, follows_events, is_unbounded
 from panewise.windows.cuts import EVERY_SLOT, Cuts
 from panewise.windows.instances import ends_of, last_ending, starts_of
 from panewise.windows.slots import spans_in_slots
@@ -63,11 +63,19 @@ class Lookup:
     def covered(self, at_us: int | None, watermark_us: int | None, seen_us: int | None) -> Covered | None:
         """What a lookup covers, at a time or without one; None while there is no such window.
 
-        A sliding query gives its newest window that ended by then, and not after the watermark. Another one is answered
-        at the last instant of a slot: the last slot that ends by then, or the newest one with events, which ends at
-        `seen_us`.
+        A sliding query gives its newest window that ended by then, and not after the watermark. Another one, and one of
+        sessions or of windows from one event to another, is answered at the last instant of a slot: the last slot that
+        ends by then, or the newest one with events, which ends at `seen_us`.
         """
         slot_us = self.family.fed.base.granularity
+        if follows_events(self.query.window):
+            ends_us = seen_us if at_us is None else at_us + 1
+            if ends_us is None:
+                return None
+            # What stands at the last instant of a slot began with, or was decided by, events in this reach.
+            end = ends_us // slot_us
+            instant = end * slot_us - 1
+            return Covered((instant - self.query.window.left_us) // slot_us, end, 0, instant, instant)
         if self.is_sliding:
             if watermark_us is None:
                 return None
@@ -120,14 +128,16 @@ def _tree(fed: FedBase, group_by: tuple[str, ...], queries: Iterable[PlannedQuer
     base, queries = fed.base, tuple(queries)
     windows = {window for planned in queries for window in planned.windows}
     spans = [span for window in windows for span in spans_in_slots(window, base.granularity)]
+    # Sessions are looked up at the end of any slot, which is no edge of their windows.
+    cuts = EVERY_SLOT if len(spans) > MOST_CUT or any(map(follows_events, windows)) else Cuts.of(spans)
     return Tree(
         number=base.number,
         base=base.number,
         clock=base.clock,
         granularity=base.granularity,
         group_by=group_by,
-        predicates=tuple(sorted({one.predicate for one in queries if one.predicate is not None})),
+        predicates=tuple(sorted({bit for one in queries for bit in one.predicates})),
         components=components_of(queries, fed.plan.input_types),
         queries=queries,
-        cuts=Cuts.of(spans) if len(spans) <= MOST_CUT else EVERY_SLOT,
+        cuts=cuts,
     )

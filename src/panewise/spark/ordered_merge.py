@@ -17,16 +17,23 @@ from panewise.engine.as_of.events import OrderedEvents
 from panewise.engine.substream_reports import NUMBER, answers_over_stream
 from panewise.engine.wide_tables import Closed
 from panewise.engine.windowed.feed import Events, Feed
+from panewise.engine.windowed.histogram import VALUE
+from panewise.engine.windowed.intersection import IntersectionOperator
+from panewise.engine.windowed.join import JoinOperator, Numbered
 from panewise.engine.windowed.output import QueryRows, schema_of
 from panewise.engine.windowed.row_queries import build_operator
+from panewise.language.expressions import Attribute
 from panewise.language.model import Query
-from panewise.language.row_queries import SortedQuery, ValueQuery
+from panewise.language.row_queries import IntersectionQuery, JoinQuery, RowQuery, SortedQuery, ValueQuery
+from panewise.language.typecheck import type_of
 from panewise.spark.layouts import Layout, TableRows
+from panewise.spark.ordered_pairs import BEFORE, Instances
 from panewise.spark.ordered_rows import Sent
-from panewise.spark.tuple_bases import OrderBase
+from panewise.spark.tuple_bases import OrderBase, TupleBase
 
-_QUERIES, _BOUNDS, _EDGES = b"ordered", b"bounds", b"edges"
-"""What sent rows say of themselves: their queries, how far reports are and were, and whether they are only edges."""
+_QUERIES, _BOUNDS, _EDGES, _SIDE = b"ordered", b"bounds", b"edges", b"side"
+"""What sent rows say of themselves: their queries, how far reports are and were, whether they are only edges, and of
+which window of a query over two."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +108,124 @@ class OrderedRowQuery:
                 feed.log.final_count = int(places[some][-1]) + 1
                 table = whole.drop_columns([NUMBER]).slice(some.start, some.stop - some.start)
                 # What came before was reported, with whatever pace.
-                before = None if some.start == 0 else reported
-                operator.foresee(before, operator.complete)
+                operator.foresee(reported if some.stop > seen else None, operator.complete)
                 operator.take(stream.name, Events(stream, table, places[some]))
                 operator.advance()
         yield from output.fetch().to_batches()
 
 
+@dataclass(frozen=True)
+class OrderedComparison:
+    """The rows of INTERSECT, UNION or EXCEPT over the rows of two streams: a place answers for its values."""
+
+    query: IntersectionQuery
+    bases: tuple[OrderBase, OrderBase]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return schema_of(self.query, {base.stream.name: base.stream for base in self.bases})
+
+    def answers(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the instances that are complete now."""
+        first, end, is_first = (int(each) for each in batches[0].schema.metadata[_BOUNDS].split())
+        sides, streams, feeds = [], {}, {}
+        for place, (bound, base) in enumerate(zip((self.query.left, self.query.right), self.bases)):
+            kind = type_of(bound.argument, base.stream.attributes)
+            assert kind is not None  # the binder refuses NULL
+            stream = replace(base.as_stream, name=_SIDES[place], attributes={VALUE: kind})
+            streams[stream.name], feeds[stream.name] = stream, Feed(stream)
+            sides.append(replace(bound, stream=stream.name, where=None, argument=Attribute(VALUE)))
+        query = replace(self.query, left=sides[0], right=sides[1])
+        operator = IntersectionOperator(query, streams, feeds)
+        output = operator.outputs[query.name] = QueryRows(query, self.schema)
+        instances = Instances.of(query)
+        for place, side in enumerate(operator.sides):
+            # What came before was reported, with whatever pace.
+            side.starts = first * instances.slide
+            side.feed.log.final_count = max(0, (end - 1) * instances.slide + instances.lengths[place])
+            for is_edges in (True, False):
+                rows = _in_order(batches, place, is_edges=is_edges)
+                if rows is not None:
+                    # The engine counts positions from 0.
+                    events = Events(side.feed.stream, rows, np.asarray(rows.column(NUMBER)) - 1)
+                    side.note_times(events) if is_edges else side.enqueue(operator.tuples_of(place, events))
+        last = [number * instances.slide for number in (first - 1, end - 1)]
+        operator.foresee(None if is_first else last[0], last[1])
+        operator.advance()
+        yield from output.fetch().to_batches()
+
+
+@dataclass(frozen=True)
+class OrderedJoin:
+    """The rows of a join of windows that count rows: a place answers for its keys."""
+
+    query: JoinQuery
+    bases: tuple[OrderBase, OrderBase]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return schema_of(self.query, {base.stream.name: base.stream for base in self.bases})
+
+    def answers(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The pairs of fresh events with those that came before them."""
+        found = [_in_order(batches, place) for place in range(2)]
+        if any(rows is None for rows in found):
+            return
+        sides, streams, numbered = [], {}, []
+        for place, (bound, base, rows) in enumerate(zip((self.query.left, self.query.right), self.bases, found)):
+            assert rows is not None
+            read = {name: kind for name, kind in base.attributes.items() if name in rows.column_names}
+            stream = replace(base.as_stream, name=_SIDES[place], attributes=read)
+            streams[stream.name] = stream
+            sides.append(replace(bound, stream=stream.name))
+            events = Events(stream, rows, np.asarray(rows.column(NUMBER)) - 1)
+            numbered.append(Numbered(events, np.asarray(rows.column(BEFORE))))
+        query = replace(self.query, left=sides[0], right=sides[1])
+        operator = JoinOperator(query, streams, {name: Feed(stream) for name, stream in streams.items()})
+        output = operator.outputs[query.name] = QueryRows(query, self.schema)
+        operator.join_numbered(numbered)
+        yield from output.fetch().to_batches()
+
+
+_SIDES = ("left", "right")
+
+Ordered = OrderedRowQuery | OrderedComparison | OrderedJoin
+
+
+def ordered_query(query: RowQuery, bases: Sequence[TupleBase]) -> Ordered:
+    """How the rows of a query over the rows of whole streams come of what its bases' buckets sent."""
+    found = [base for base in bases if isinstance(base, OrderBase)]
+    match query:
+        case ValueQuery() | SortedQuery():
+            return OrderedRowQuery(query, found[0])
+        case IntersectionQuery():
+            return OrderedComparison(query, (found[0], found[1]))
+        case JoinQuery():
+            return OrderedJoin(query, (found[0], found[1]))
+        case _:
+            raise TypeError(f"no window of {query!r} counts rows")
+
+
+def _in_order(batches: Sequence[pa.RecordBatch], side: int, *, is_edges: bool = False) -> pa.Table | None:
+    """What was sent of one side, in the order of positions; None if nothing was."""
+    told = [(batch, batch.schema.metadata) for batch in batches]
+    some = [
+        batch.replace_schema_metadata(None)
+        for batch, said in told
+        if int(said[_SIDE]) == side and (_EDGES in said) == is_edges
+    ]
+    if not some:
+        return None
+    whole = pa.Table.from_batches(some)
+    return whole.take(pa.array(np.argsort(np.asarray(whole.column(NUMBER)), kind="stable"))).combine_chunks()
+
+
 def as_rows(table: str, sent: Sent) -> TableRows:
     """Rows on their way to a table."""
-    bounds = f"{sent.reported} {sent.final}".encode()
-    told = {_QUERIES: "\n".join(sent.queries).encode(), _BOUNDS: bounds}
+    bounds = " ".join(str(bound) for bound in sent.bounds).encode()
+    told = {_QUERIES: "\n".join(sent.queries).encode(), _BOUNDS: bounds, _SIDE: str(sent.side).encode()}
     if sent.is_edges:
         told[_EDGES] = b""
     return TableRows(table, sent.rows.replace_schema_metadata(told), 0, sent.part)

@@ -5,7 +5,7 @@ So once the watermark has passed a slot, every bucket knows by a sum how many ro
 has its rows numbers them: only counts go everywhere. Rows of one time are ordered by their values.
 
 When windows close, the buckets send what these cover to the places of their groups (`ordered_merge.py`). All buckets
-have the same counts, so all of them send in the same batch.
+have the same counts, so all of them send in the same batch. For queries over two windows see `ordered_pairs.py`.
 
 Invariant: rows are held as long as a window to come may cover them, and so are the counts of their slots.
 Cost: a batch costs its rows and its slots, and if windows close the rows that these cover.
@@ -13,7 +13,7 @@ Cost: a batch costs its rows and its slots, and if windows close the rows that t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,41 +42,61 @@ class Sent:
     queries: tuple[str, ...]
     part: int
     rows: pa.RecordBatch
-    reported: int
-    final: int
+    bounds: tuple[int, ...]
+    """How many rows were final when reports were made last, and how many are now; or what else the place must know."""
     is_edges: bool = False
+    side: int = 0
+    """Of a query over two windows: of which of them."""
+
+
+@dataclass(frozen=True)
+class Needed:
+    """Which rows a window to come may cover: those from a position on, counted from 1, and those after a time."""
+
+    from_number: int
+    after_us: int | None = None
+
+    def and_of(self, other: Needed) -> Needed:
+        """What two queries need."""
+        times = [each.after_us for each in (self, other) if each.after_us is not None]
+        return Needed(min(self.from_number, other.from_number), min(times, default=None))
 
 
 class OrderedRows:
     """The rows of one base in one bucket."""
 
     def __init__(self, base: OrderBase) -> None:
-        self._base = base
+        self.base = base
         self.final = 0
         """How many rows of the stream, in all buckets, are final."""
-        self._reported = 0
+        self.reported = 0
+        """How many of them were when reports were made last."""
+        self.final_us = NEVER_US
+        """The time before which no row can come any more."""
+        self.reported_us = NEVER_US
+        """That time when reports were made last."""
         self._counts: dict[int, int] = {}
         """How many rows each slot has that is held or waits, by its beginning."""
-        self._final_us = NEVER_US
+        self._begins: dict[int, int] = {}
+        """How many rows come before each slot that became final since the last reports."""
         self._held = self._with_positions(pa.Table.from_batches([], base.schema), np.empty(0, np.int64))
 
     def count(self, counts: pa.RecordBatch) -> None:
         """Take in how many rows came in some slots."""
-        for start_us, rows in zip(self._base.times(counts).tolist(), counts.column(COUNT).to_pylist(), strict=True):
+        for start_us, rows in zip(self.base.times(counts).tolist(), counts.column(COUNT).to_pylist(), strict=True):
             self._counts[start_us] = self._counts.get(start_us, 0) + rows
 
     def take(self, fresh: pa.Table, final_us: int) -> None:
         """Give positions to rows of this bucket that are final, in order, now that all before a time are."""
-        begins: dict[int, int] = {}
-        for start_us in sorted(start for start in self._counts if self._final_us <= start < final_us):
-            begins[start_us] = self.final
+        for start_us in sorted(start for start in self._counts if self.final_us <= start < final_us):
+            self._begins[start_us] = self.final
             self.final += self._counts[start_us]
-        self._final_us = final_us
+        self.final_us = final_us
         if not fresh.num_rows:
             return
-        slots = np.asarray(fresh.column(self._base.stream.timestamp)) // self._base.slot_us
+        slots = np.asarray(fresh.column(self.base.stream.timestamp)) // self.base.slot_us
         different, which = np.unique(slots, return_inverse=True)
-        starts = np.array([begins[slot * self._base.slot_us] for slot in different.tolist()], np.int64)
+        starts = np.array([self._begins[slot * self.base.slot_us] for slot in different.tolist()], np.int64)
         places = starts[which] + positions(slots.astype(np.int64))
         self._held = pa.concat_tables([self._held, self._with_positions(fresh, places)]).combine_chunks()
 
@@ -106,41 +126,68 @@ class OrderedRows:
         covered = self._held.filter(pa.array(numbers > first)).combine_chunks().to_batches()
         starts = [np.maximum(each - length, 0) + 1 for each, length in some]
         edges = np.unique(np.concatenate([*starts, *(each for each, _ in some)]))
-        at_edges = self._held.filter(pa.array(np.isin(numbers, edges)))
-        names = tuple(query.name for query in queries)
+        names, bounds = tuple(query.name for query in queries), (self.reported, self.final)
         for rows in covered:
-            groups = [(rows.column(name), self._base.attributes[name]) for name in split_by]
-            places = places_of(self._base.number, groups, rows.num_rows, parts)
+            groups = [(rows.column(name), self.base.attributes[name]) for name in split_by]
+            places = places_of(self.base.number, groups, rows.num_rows, parts)
             for part in np.unique(places).tolist():
-                mine = rows.filter(pa.array(places == part))
-                yield Sent(names, part, mine, self._reported, self.final)
-        times = at_edges.select([self._base.stream.timestamp, NUMBER]).combine_chunks().to_batches()
+                yield Sent(names, part, rows.filter(pa.array(places == part)), bounds)
         for part in range(parts if split_by else 1):
-            for rows in times:
-                place = part if split_by else int(places_of(self._base.number, [], 1, parts)[0])
-                yield Sent(names, place, rows, self._reported, self.final, is_edges=True)
+            for rows in self.at(edges):
+                place = part if split_by else int(places_of(self.base.number, [], 1, parts)[0])
+                yield Sent(names, place, rows, bounds, is_edges=True)
 
-    def settle(self, longest: int) -> None:
-        """All windows so far are reported; the longest has so many rows."""
-        self._reported = self.final
+    def at(self, edges: Ints) -> list[pa.RecordBatch]:
+        """The times of the rows at some positions, of those in this bucket."""
+        rows = self._held.filter(pa.array(np.isin(np.asarray(self._held.column(NUMBER)), edges)))
+        batches: list[pa.RecordBatch] = rows.select([self.base.stream.timestamp, NUMBER]).combine_chunks().to_batches()
+        return batches
+
+    def between(self, after: int, until: int) -> pa.Table:
+        """The rows after one position and up to another."""
         numbers = np.asarray(self._held.column(NUMBER))
-        self._held = self._held.filter(pa.array(numbers > self.final + 1 - longest)).combine_chunks()
-        oldest_us = self.oldest_us(longest)
+        return self._held.filter(pa.array((numbers > after) & (numbers <= until))).combine_chunks()
+
+    def since(self, time_us: int) -> pa.Table:
+        """The rows after a time."""
+        return self._held.slice(int(np.searchsorted(self._times, time_us, side="right"))).combine_chunks()
+
+    def before(self, times: Ints, *, inclusive: bool) -> Ints:
+        """How many rows of the stream come before some times, in slots of this bucket that became final just now."""
+        slot_us = self.base.slot_us
+        starts = times // slot_us * slot_us
+        slots = np.array(sorted(self._begins), np.int64)
+        begins = np.array([*(self._begins[start] for start in slots.tolist()), self.final], np.int64)
+        own = self._times
+        in_slot = np.searchsorted(own, times, side="right" if inclusive else "left") - np.searchsorted(own, starts)
+        found: Ints = begins[np.searchsorted(slots, starts)] + in_slot
+        return found
+
+    def settle(self, needed: Needed) -> None:
+        """All windows so far are reported, and some rows are needed still."""
+        self.reported, self.reported_us = self.final, self.final_us
+        self._begins = {}
+        keep = np.asarray(self._held.column(NUMBER)) >= needed.from_number
+        if needed.after_us is not None:
+            keep |= self._times > needed.after_us
+        self._held = self._held.filter(pa.array(keep)).combine_chunks()
+        oldest_us = self.oldest_us(needed)
         self._counts = {start: rows for start, rows in self._counts.items() if start >= oldest_us}
 
-    def oldest_us(self, longest: int) -> int:
-        """The beginning of the oldest slot that has a row which a window to come may cover."""
-        behind, oldest_us = 0, self._final_us
-        for start_us in sorted((start for start in self._counts if start < self._final_us), reverse=True):
-            if behind >= longest - 1:
+    def oldest_us(self, needed: Needed) -> int:
+        """The beginning of the oldest slot that has a row which is needed."""
+        first, oldest_us = self.final + 1, self.final_us
+        for start_us in sorted((start for start in self._counts if start < self.final_us), reverse=True):
+            is_in_time = needed.after_us is not None and start_us + self.base.slot_us > needed.after_us
+            if first <= needed.from_number and not is_in_time:
                 break
-            behind, oldest_us = behind + self._counts[start_us], start_us
+            first, oldest_us = first - self._counts[start_us], start_us
         return oldest_us
 
     @property
     def first_waiting_us(self) -> int | None:
         """The beginning of the first slot whose rows are not final; None if none wait."""
-        return min((start for start in self._counts if start >= self._final_us), default=None)
+        return min((start for start in self._counts if start >= self.final_us), default=None)
 
     @property
     def rows_held(self) -> int:
@@ -149,13 +196,17 @@ class OrderedRows:
 
     def _due(self, length: int, slide: int) -> tuple[int, int, int]:
         """The positions at which windows end, as a range."""
-        first = self._reported + 1 + (length - self._reported - 1) % slide
+        first = self.reported + 1 + (length - self.reported - 1) % slide
         return first, self.final + 1, slide
 
+    @property
+    def _times(self) -> Ints:
+        return np.asarray(self._held.column(self.base.stream.timestamp))
+
     def _with_positions(self, rows: pa.Table, numbers: Ints) -> pa.Table:
-        return rows.select(list(self._base.attributes)).append_column(NUMBER, pa.array(numbers, pa.int64()))
+        return rows.select(list(self.base.attributes)).append_column(NUMBER, pa.array(numbers, pa.int64()))
 
 
-def longest_of(queries: Mapping[str, Reporting]) -> int:
-    """The rows of the longest window."""
-    return max(lengths_of(query.window)[0] for query in queries.values())
+def needed_by(query: Reporting, ordered: OrderedRows) -> Needed:
+    """What the windows of a query to come may cover."""
+    return Needed(ordered.final + 2 - lengths_of(query.window)[0])

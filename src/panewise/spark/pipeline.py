@@ -151,6 +151,14 @@ class AnswerOptions:
     most_rows: int | None = None
     """The most rows that a window of an ORDER BY without LIMIT may have."""
 
+    @staticmethod
+    def plain() -> AnswerOptions:
+        """Nothing beside the events and the workload."""
+        return AnswerOptions(
+            DEFAULT_RATE, None, WEAVE_SHARE, DEFAULT_TOLERANCE, changed_only=False, control=None, folder=None,
+            buckets=None, quotas=None,
+        )  # fmt: skip
+
 
 def packed_levels(
     events: DataFrame | Mapping[str, DataFrame], workload: Workload, asked: AnswerOptions, wide_by: By | None = None
@@ -162,26 +170,25 @@ def packed_levels(
     if len(levels) == 1:
         return [packed_answers(events, shown[0], asked, wide_by)]
     declared = by_stream(events, workload, every=False)
-    reading = replace(asked, changed_only=False, folder=None, rows=False)
-
-    def frame_of(name: str) -> DataFrame:
-        """The events of a stream. Answers are computed for each reader: in Spark, two would share a state."""
-        if name in declared:
-            return declared[name]
-        query = workload.queries[name]
-        packed, job = packed_answers(
-            {query.stream: frame_of(query.stream)}, only(workload, name), reading, "query", None
-        )
-        return as_events(unpacked(packed, job.schemas[name], job.merges.get(name)), query)
-
     found: list[tuple[DataFrame, Job]] = []
     for place, level in enumerate(shown):
         if level.queries or level.row_queries:
             # Lookups are of what reads events, and so are the metrics.
             options = asked if place == 0 else replace(asked, folder=None)
-            frames = {name: frame_of(name) for name in level.streams}
+            frames = {name: events_of(name, declared, workload, asked) for name in level.streams}
             found.append(packed_answers(frames, level, options, wide_by, None if found else METRICS))
     return found
+
+
+def events_of(name: str, declared: Mapping[str, DataFrame], workload: Workload, asked: AnswerOptions) -> DataFrame:
+    """The events of a stream. Answers are computed for each reader: in Spark, two would share a state."""
+    if name in declared:
+        return declared[name]
+    query = workload.queries[name]
+    below = {query.stream: events_of(query.stream, declared, workload, asked)}
+    reading = replace(asked, changed_only=False, folder=None, rows=False)
+    packed, job = packed_answers(below, only(workload, name), reading, "query", None)
+    return as_events(unpacked(packed, job.schemas[name], job.merges.get(name)), query)
 
 
 def packed_answers(

@@ -516,16 +516,15 @@ class BucketProcessor(StatefulProcessor):
     def _gather(self, cached: CachedBucket, number: int, behind: Behind | None) -> int:
         """Write what only windows that go back to the start need as one partial for each key, in place of entries.
 
-        Each time when there is twice as much as then: so a partial is written again a few times only.
+        Each time when there is twice as much as then: so a partial is written again a few times only. Not while the
+        shared folder lacks entries: it would get what it has once more, as an entry that came since.
         """
         from panewise.spark.packing import pack_parts, unpack_parts
 
         bucket = cached.bucket
-        if not bucket.gathers:
+        if not bucket.gathers or (behind is not None and not behind.is_lossy):
             return number
         keys = sorted(key for key, entry in cached.entries.items() if bucket.is_aged(entry.newest_us, bucket.closed_us))
-        if behind is not None:
-            keys = [key for key in keys if key.number < behind.first_entry]
         sizes = [cached.entries[key].bytes for key in keys]
         if len(keys) < MOST_KEPT or sum(sizes) < 2 * max(sizes):
             return number
@@ -562,8 +561,10 @@ class BucketProcessor(StatefulProcessor):
         before = Applied(**notes.applied)
         found = self._packed.statements_at(batch)
         before.check(found, batch)
+        before.check_bases(found, self._packed.bases_after(batch, before.count))
         # A timer may call a bucket once more in the batch that brought statements.
-        applied = found.applied(batch, brings_more=brings_more or before.brought == batch)
+        bases = self._packed.bases_after(batch, len(found.changes))
+        applied = found.applied(batch, bases, brings_more=brings_more or before.brought == batch)
         return replace(notes, applied=asdict(applied))
 
     def _publish(

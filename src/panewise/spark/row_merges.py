@@ -27,7 +27,14 @@ from panewise.language.evaluate import evaluate
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
 from panewise.language.row_queries import EVERY, SortedQuery, TopKQuery
-from panewise.spark.ordered_merge import OrderedMerge, OrderedRowQuery, sent_for
+from panewise.spark.ordered_merge import (
+    Ordered,
+    OrderedComparison,
+    OrderedJoin,
+    OrderedMerge,
+    OrderedRowQuery,
+    sent_for,
+)
 from panewise.spark.packing import unpack
 from panewise.spark.row_order import in_order
 from panewise.spark.tuple_bases import HeadBase
@@ -198,7 +205,7 @@ def _as_json(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-AnyMerge = Merge | OrderedMerge | OrderedRowQuery
+AnyMerge = Merge | OrderedMerge | Ordered
 
 
 def merge_partitions(merge: AnyMerge) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -215,7 +222,7 @@ def merge_partitions(merge: AnyMerge) -> Callable[[Iterable[pa.RecordBatch]], It
                     continue
                 by_part.setdefault((part, query), []).append(rows)
         for some in by_part.values():
-            if isinstance(merge, OrderedMerge | OrderedRowQuery):
+            if isinstance(merge, OrderedMerge | OrderedRowQuery | OrderedComparison | OrderedJoin):
                 yield from merge.answers(some)
                 continue
             before = [batch for batch in some if is_before(batch)]

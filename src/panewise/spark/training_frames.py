@@ -32,7 +32,7 @@ from panewise.language.workload import Workload
 from panewise.spark.columns import named
 from panewise.spark.packed_answers import is_word, pack_answers, unpack_answers
 from panewise.spark.packed_events import EVENTS, PACKED_SCHEMA, PLACE, packs_events, unpack_events
-from panewise.spark.pipeline import by_stream
+from panewise.spark.pipeline import AnswerOptions, by_stream, events_of
 from panewise.spark.projection import typed_column
 from panewise.spark.stand_ins import no_total_order
 from panewise.spark.table_frames import check_case
@@ -76,10 +76,11 @@ def training_set(
 
     Cost: one shuffle of labels and events for each different GROUP BY. Before that, a pass over the labels counts them
         by key, a second one finds the times of keys with many, and for windows that slide a pass over the events finds
-        which of them closed a window.
+        which of them closed a window. Answers that other queries read are computed first, once for each GROUP BY.
     """
     check_edge(edge)
     chosen = chosen_queries(workload, queries)
+    declared = [workload.source_of(query.stream).name for query in chosen]
     for query in chosen:
         if isinstance(query.window, RowWindow) and not query.window.partition_by:
             raise no_total_order(query)
@@ -96,18 +97,22 @@ def training_set(
             f"SELECT item another name with AS"
         )
     check_case(labels.sparkSession, "labels with answers", [*labels.columns, *(column.name for _, column in columns)])
-    needed = replace(workload, queries={query.name: query for query in chosen}, row_queries={})
-    frames = by_stream(events, needed, every=False) if chosen else {}
+    # Of queries that read answers, the events of the stream that these come from.
+    needed = {query.name: replace(query, stream=source) for query, source in zip(chosen, declared, strict=True)}
+    frames = by_stream(events, replace(workload, queries=needed, row_queries={}), every=False) if chosen else {}
     if labels.isStreaming or any(frame.isStreaming for frame in frames.values()):
         raise SparkSetupError("a training set is made of batch DataFrames; read labels and events with spark.read")
     placed: list[tuple[_Stage, _CountedLabels, Mapping[int, Ints]]] = []
-    for name, frame in frames.items():
-        stream = workload.streams[name]
+    for name in dict.fromkeys(query.stream for query in chosen):
+        stream, source = workload.streams[name], workload.source_of(name)
+        frame = events_of(name, frames, workload, AnswerOptions.plain())
+        come = Come(source, frames[source.name])
+        stream = replace(stream, watermark_us=workload.delay_us(name))
         stages = []
         for group in by_group(query for query in chosen if query.stream == name):
             names = {query.name for query in group}
             mine = [(query, column) for query, column in columns if query.name in names]
-            stages.append(_Stage(stream, group, mine, edge, frame))
+            stages.append(_Stage(stream, group, mine, edge, frame, come))
         counted = _CountedLabels.of(labels, stages, time)
         cuts = counted.cuts(labels)
         placed += [(stage, counted, cuts.get(number, {})) for number, stage in enumerate(stages)]
@@ -168,7 +173,7 @@ class _CountedLabels:
         )
         untimed = sum(row["untimed"] for row in rows if row[STAGE] == 0)
         if untimed:
-            name = time or stages[0].stream.timestamp
+            name = time or stages[0].come.stream.timestamp
             raise LabelsError(f"labels: {name!r} is NULL in {untimed} rows; a label needs a time: filter them out")
         span = (min(row["first"] for row in rows), max(row["last"] for row in rows)) if rows else None
         counts: dict[int, dict[int, int]] = {}
@@ -203,8 +208,16 @@ def _bucketed(labels: DataFrame, stages: Sequence[_Stage], time: str | None, par
         F.struct(F.lit(number).alias(STAGE), stage.bucket_of_label(labels, partitions).alias(BUCKET))
         for number, stage in enumerate(stages)
     ]
-    timed = _timed(labels, stages[0].stream, time).alias(TIME)
+    timed = _timed(labels, stages[0].come.stream, time).alias(TIME)
     return labels.select(timed, F.explode(F.array(*places)).alias(PLACE)).select(TIME, f"{PLACE}.*")
+
+
+@dataclass(frozen=True)
+class Come:
+    """The events of the declared stream that the events of a stage come from: they are the same but in chains."""
+
+    stream: Stream
+    events: DataFrame
 
 
 @dataclass(frozen=True)
@@ -216,6 +229,7 @@ class _Stage:
     columns: Sequence[tuple[Query, AggregateColumn]]
     edge: Edge
     events: DataFrame
+    come: Come
 
     def answered(
         self, labels: DataFrame, carried: Carried, counted: _CountedLabels, cuts: Mapping[int, Ints]
@@ -224,7 +238,7 @@ class _Stage:
         stream, partitions = self.stream, counted.partitions
         buckets = bucket_count(partitions, has_keys=bool(self._together))
         places = Places.of(partitions, buckets, cuts, self.needed_from)
-        time = _timed(labels, stream, counted.time)
+        time = _timed(labels, self.come.stream, counted.time)
         left = labels.select(
             F.struct(*(named(name) for name in carried.label_names)).alias(LABEL),
             *map(named, carried.names),
@@ -315,7 +329,8 @@ class _Stage:
         }
         if not spans:
             return None
-        times = self.events.select(typed_column(self.events, self.stream, self.stream.timestamp).alias(TIME))
+        come, clock = self.come.events, self.come.stream
+        times = come.select(typed_column(come, clock, clock.timestamp).alias(TIME))
         found = []
         for range_us, slide_us, offset_us in sorted(spans):
             behind = F.col(TIME) - F.lit(range_us + offset_us + self.stream.watermark_us)

@@ -9,7 +9,7 @@ need the same tuples share a base, so that these travel once. A bucket then is a
 | `HeadBase` | ORDER BY | an event, and some keys of a slot; with LIMIT k its first k events | time and key |
 | `KeyBase` | JOIN | an event with a key | the key |
 | `PassBase` | selections | the columns selected | time |
-| `OrderBase` | windows over the rows of a whole stream that slide | an event; how many a slot has | the slot |
+| `OrderBase` | windows over the rows of a whole stream | an event; how many a slot has | the slot |
 | `SubstreamBase` | windows over PARTITION BY ... ROWS that slide | an event | what makes the substreams |
 
 A tuple is late if its slot is wholly behind the watermark; slots of joins and selections are a microsecond long.
@@ -345,11 +345,7 @@ class KeyBase(TupleBase):
 
     def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
         """By key."""
-        keys = []
-        for name, kind in zip(self.by, self.kinds, strict=True):
-            column = tuples.column(name)
-            keys.append((column.cast(pa.float64(), safe=False) if kind is Type.DOUBLE else column, kind))
-        return places_of(_TOGETHER, keys, tuples.num_rows, buckets)
+        return places_of_keys([tuples.column(name) for name in self.by], self.kinds, buckets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,15 +372,19 @@ class SubstreamBase(EventBase):
 class OrderBase(EventBase):
     """Events by the slot that they lie in, and for every bucket how many events each slot has."""
 
+    is_paired: bool = False
+    """Whether a bucket has the events of a slot of all streams, so that it can tell which come before which."""
+
     @property
     def key(self) -> tuple[Any, ...]:
         """The stream."""
-        return OrderBase, self.stream.name
+        return OrderBase, self.stream.name, self.is_paired
 
     def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
         """By slot, so that one bucket can put the events of a slot in order."""
         slots = pa.array(self.times(tuples) // self.slot_us)
-        return places_of(self.number, [(slots, Type.BIGINT)], tuples.num_rows, buckets)
+        base = _TOGETHER if self.is_paired else self.number
+        return places_of(base, [(slots, Type.BIGINT)], tuples.num_rows, buckets)
 
     def counts(self, tuples: pa.RecordBatch) -> pa.RecordBatch:
         """How many of some events lie in each slot."""
@@ -437,6 +437,14 @@ class PassBase(TupleBase):
     def places(self, tuples: pa.RecordBatch, buckets: int) -> Ints:
         """By time."""
         return places_of(self.number, [(tuples.column("time"), Type.TIMESTAMP)], tuples.num_rows, buckets)
+
+
+def places_of_keys(columns: Sequence[pa.Array], kinds: Sequence[Type], buckets: int) -> Ints:
+    """The place of each key of a join, given its attributes and the types in which they are compared."""
+    keys = []
+    for column, kind in zip(columns, kinds, strict=True):
+        keys.append((column.cast(pa.float64(), safe=False) if kind is Type.DOUBLE else column, kind))
+    return places_of(_TOGETHER, keys, len(columns[0]), buckets)
 
 
 def cell_column(place: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +21,19 @@ from panewise.engine.windowed.feed import Feed
 from panewise.engine.windowed.operator import Operator
 from panewise.engine.windowed.output import QueryRows, schema_of
 from panewise.engine.windowed.row_queries import build_operator
-from panewise.language.row_queries import JoinQuery, RowQuery, SortedQuery, TopKQuery
+from panewise.language.row_queries import (
+    IntersectionQuery,
+    JoinQuery,
+    RowQuery,
+    SortedQuery,
+    TopKQuery,
+    ValueQuery,
+)
 from panewise.planning.windowed import share_key
 from panewise.spark.layouts import ROWS_AT_ONCE, TableRows
 from panewise.spark.ordered_merge import as_rows
-from panewise.spark.ordered_rows import OrderedRows, Reporting, longest_of
+from panewise.spark.ordered_pairs import PairedQuery, Sides, needed_of_two, sent_of_two
+from panewise.spark.ordered_rows import Needed, OrderedRows, Reporting, needed_by
 from panewise.spark.packing import PackedPart, pack
 from panewise.spark.row_merges import as_before, for_later, is_before
 from panewise.spark.tuple_bases import HeadBase, OrderBase, PassBase, SubstreamBase, TupleBase, is_counts
@@ -102,11 +111,13 @@ class TupleBucket:
         """The rows of whole streams, by the name of their base."""
         self._ranges: dict[str, ValueRanges] = {}
         """How keys are spread that all rows of a window are put in order by, by the name of their base."""
+        self._over_stream: dict[str, RowQuery] = {}
         self.adopt(plan)
 
     def adopt(self, plan: TuplePlan) -> None:
         """Go on with a changed plan. Queries that came since have bases that have no tuples yet."""
         before, self._plan = self._plan, plan
+        self._over_stream = over_stream(plan.queries)
         self._bases = {base.name: base for base in plan.bases.values() if not isinstance(base, PassBase)}
         self._feeds = {name: self._feeds.get(name) or _feed(base) for name, base in self._bases.items()}
         gone = [name for name, query in before.over_tuples.items() if plan.over_tuples.get(name) != query]
@@ -221,14 +232,37 @@ class TupleBucket:
                 known = (final_rows or {}).get(str(self._bases[name].number))
                 if known is not None:
                     ordered.align(known)
-                ordered.settle(longest_of(self._reporting(name)))
+            self._settle_ordered()
             self._settle_ranges()
 
     def _reporting(self, name: str) -> dict[str, Reporting]:
-        """The queries over the rows of a whole stream that read a base."""
+        """The queries over the rows of one whole stream that read a base."""
         number, reads = self._bases[name].number, self._plan.reads
-        every: dict[str, Reporting] = {**self._plan.reports, **over_stream(self._plan.queries)}
+        rows = self._over_stream.items()
+        alone = {each: query for each, query in rows if isinstance(query, ValueQuery | SortedQuery)}
+        every: dict[str, Reporting] = {**self._plan.reports, **alone}
         return {each: query for each, query in every.items() if number in reads[each]}
+
+    @property
+    def _paired(self) -> list[tuple[PairedQuery, Sides]]:
+        """The queries over the rows of two whole streams, and these."""
+        found = []
+        for name, query in self._over_stream.items():
+            if isinstance(query, IntersectionQuery | JoinQuery):
+                left, right = (self._ordered[f"tuples {number}"] for number in self._plan.reads[name])
+                found.append((query, (left, right)))
+        return found
+
+    def _needed(self, ordered: OrderedRows) -> Needed:
+        """Which rows windows to come need."""
+        found = [needed_by(query, ordered) for query in self._reporting(ordered.base.name).values()]
+        for query, sides in self._paired:
+            found += [needed_of_two(query, place, sides) for place, side in enumerate(sides) if side is ordered]
+        return reduce(Needed.and_of, found)
+
+    def _settle_ordered(self) -> None:
+        for ordered in self._ordered.values():
+            ordered.settle(self._needed(ordered))
 
     def closing(self, watermark_us: int) -> Iterator[TableRows | Closed]:
         """The rows that a watermark completes, and what substreams report."""
@@ -247,20 +281,23 @@ class TupleBucket:
                 if answers:
                     yield Closed(answers, answers)
                 reports.settle()
-            for name, ordered in self._ordered.items():
-                yield from self._sent(name, ordered)
+        # At once, as other buckets stop elsewhere on the way.
+        for name, ordered in self._ordered.items():
+            yield from self._sent(name, ordered)
+        streams = {base.stream.name: base.stream for base in self._bases.values()}
+        for paired, sides in self._paired:
+            yield from (as_rows(paired.name, sent) for sent in sent_of_two(paired, sides, streams, self._parts))
+        self._settle_ordered()
         self._settle_ranges()
 
     def _sent(self, name: str, ordered: OrderedRows) -> Iterator[TableRows]:
         """The rows that closed windows over a whole stream cover, to the places of each table that shows some."""
-        queries = self._reporting(name)
         together: dict[tuple[str, tuple[str, ...]], list[Reporting]] = {}
-        for query in queries.values():
+        for query in self._reporting(name).values():
             table = self._plan.homes.get(query.name, query.name)
             together.setdefault((table, query.group_by), []).append(query)
         for (table, _), several in together.items():
             yield from (as_rows(table, sent) for sent in ordered.sent(several, self._parts))
-        ordered.settle(longest_of(queries))
 
     def newest_us(self, parts: Iterable[PackedPart]) -> dict[int, int]:
         """For each base of some tuples, the time of the newest."""
@@ -278,7 +315,8 @@ class TupleBucket:
         if base is None:
             return False
         if isinstance(base, OrderBase):
-            return newest_us >= self._ordered[base.name].oldest_us(longest_of(self._reporting(base.name)))
+            ordered = self._ordered[base.name]
+            return newest_us >= ordered.oldest_us(self._needed(ordered))
         return isinstance(base, SubstreamBase) or newest_us + base.kept_us > closed_us
 
     def next_end_us(self) -> int | None:

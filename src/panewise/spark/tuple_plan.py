@@ -76,8 +76,11 @@ class TuplePlan:
         found: dict[tuple[Any, ...], TupleBase] = {}
         by_time = {name: query for name, query in queries.items() if name not in over_stream(queries)}
         needed = {name: _bases_of(query, streams) for name, query in by_time.items()}
-        needed |= {name: [_order_base(query, streams[query.stream])] for name, query in over_stream(queries).items()}
+        paired = _paired_slot_us(over_stream(queries), streams)
+        needed |= {name: _order_bases(query, streams) for name, query in over_stream(queries).items()}
         needed |= {name: [_report_base(query, streams[query.stream])] for name, query in (reports or {}).items()}
+        if paired is not None:
+            needed = {name: [_paired(base, paired) for base in some] for name, some in needed.items()}
         for base in (base for some in needed.values() for base in some):
             known = found.get(base.key)
             numbered = replace(base, number=first + len(found), since_us=(since_us or {}).get(base.stream.name))
@@ -128,12 +131,6 @@ def check_row_query(query: RowQuery, *, lookups: bool = False) -> None:
     """Raise if Spark cannot answer a row query. One with INTO needs `lookups`."""
     if query.into is not None:
         _check_into(query, lookups=lookups)
-    for window in windows_of(query):
-        if not isinstance(window, TimeWindow) and not isinstance(query, ValueQuery | SortedQuery):
-            raise NotOnSparkError(
-                f"query {query.name}: {print_window(window)} counts rows of two streams, which no place on Spark sees "
-                f"in one order; use RANGE windows, or panewise.Engine"
-            )
 
 
 def _check_into(query: RowQuery, *, lookups: bool) -> None:
@@ -152,6 +149,21 @@ def _check_into(query: RowQuery, *, lookups: bool) -> None:
             f"query {query.name}: with INTO, windows over rows would need all rows since the beginning for lookups; "
             f"use RANGE windows, or look it up with panewise.Engine"
         )
+
+
+def how_to_look_up(query: RowQuery) -> str:
+    """What to do if rows that go to a table are to be looked up."""
+    windows = windows_of(query)
+    if any(isinstance(window, RowWindow) for window in windows):
+        return (
+            "windows over rows are counted from the beginning, which no folder holds: read the table, use a RANGE with "
+            "INTO, or look it up with panewise.Engine"
+        )
+    if isinstance(query, JoinQuery | SelectionQuery):
+        return "to look them up, write INTO [RANGE ...] at its end"
+    # So far apart are windows that are evaluated, at most.
+    newest = TimeWindow(lengths_of(windows[0])[1] * (query.evaluation.most or query.evaluation.every))
+    return f"to look up the newest window, write INTO {print_window(newest)} at the end of a query like it"
 
 
 def windows_of(query: RowQuery) -> list[Window]:
@@ -197,23 +209,47 @@ ORDER_SLOT_US = 1_000_000
 """Slots in which events get their order, of a stream that declares no GRANULARITY."""
 
 
-def over_stream(queries: Mapping[str, RowQuery]) -> dict[str, ValueQuery | SortedQuery]:
-    """The row queries over the rows of a whole stream."""
-    found = {name: query for name, query in queries.items() if isinstance(query, ValueQuery | SortedQuery)}
-    return {name: query for name, query in found.items() if isinstance(query.window, RowWindow)}
+def over_stream(queries: Mapping[str, RowQuery]) -> dict[str, RowQuery]:
+    """The row queries over the rows of whole streams."""
+    return {
+        name: query
+        for name, query in queries.items()
+        if any(isinstance(window, RowWindow) for window in windows_of(query))
+    }
 
 
-def _order_base(query: ValueQuery | SortedQuery, stream: Stream) -> OrderBase:
-    expressions: list[Expression | None] = [query.where]
-    read = {stream.timestamp, *query.group_by}
-    if isinstance(query, SortedQuery):
-        expressions += [column.expression for column in query.columns]
-        read.add(query.by)
-    else:
-        expressions.append(query.argument)
-    read |= {name for expression in expressions for name in attributes_of(expression)}
-    names = tuple(name for name in stream.attributes if name in read)
-    return OrderBase(stream=stream, slot_us=stream.granularity_us or ORDER_SLOT_US, read=names)
+def _order_bases(query: RowQuery, streams: Mapping[str, Stream]) -> list[TupleBase]:
+    """The bases of a query over the rows of whole streams, one for each of its inputs."""
+    match query:
+        case SortedQuery(columns=columns):
+            shown = [query.where, *(column.expression for column in columns)]
+            return [_order_base(streams[query.stream], shown, (*query.group_by, query.by))]
+        case ValueQuery():
+            return [_order_base(streams[query.stream], [query.where, query.argument], query.group_by)]
+        case IntersectionQuery(left=left, right=right):
+            return [_order_base(streams[side.stream], [side.where, side.argument]) for side in (left, right)]
+        case JoinQuery(left=left, right=right):
+            return [_order_base(streams[side.stream], [], read_of(query, side)) for side in (left, right)]
+        case _:
+            raise TypeError(f"no window of {query!r} counts rows")
+
+
+def _order_base(stream: Stream, expressions: Iterable[Expression | None], names: Iterable[str] = ()) -> OrderBase:
+    read = {stream.timestamp, *names, *(name for expression in expressions for name in attributes_of(expression))}
+    in_order = tuple(name for name in stream.attributes if name in read)
+    return OrderBase(stream=stream, slot_us=stream.granularity_us or ORDER_SLOT_US, read=in_order)
+
+
+def _paired_slot_us(queries: Mapping[str, RowQuery], streams: Mapping[str, Stream]) -> int | None:
+    """The slots in which the rows of two streams become final together; None if no query reads two."""
+    pairs = [query for query in queries.values() if isinstance(query, IntersectionQuery | JoinQuery)]
+    lengths = [streams[name].granularity_us or ORDER_SLOT_US for query in pairs for name in query.streams]
+    return gcd(*lengths) if lengths else None
+
+
+def _paired(base: TupleBase, slot_us: int) -> TupleBase:
+    """A base whose rows other streams' rows meet."""
+    return replace(base, slot_us=gcd(base.slot_us, slot_us), is_paired=True) if isinstance(base, OrderBase) else base
 
 
 def _report_base(query: Query, stream: Stream) -> SubstreamBase | OrderBase:
@@ -277,21 +313,27 @@ def _head_base(query: SortedQuery, streams: Mapping[str, Stream]) -> HeadBase:
 
 def _key_base(query: JoinQuery, side: JoinSide, streams: Mapping[str, Stream]) -> KeyBase:
     assert isinstance(side.window, TimeWindow)
-    keys = {query.left.name: query.left_keys, query.right.name: query.right_keys}
-    read = [column.expression for column in query.columns] + ([] if query.where is None else [query.where])
-    names = {
-        attribute.attribute
-        for expression in read
-        for attribute in bare_attributes(expression)
-        if isinstance(attribute, QualifiedAttribute) and attribute.side == side.name
-    }
     return KeyBase(
         stream=streams[side.stream],
         kept_us=side.window.left_us,
-        by=tuple(key.attribute for key in keys[side.name]),
+        by=keys_of(query, side),
         kinds=join_key_types(query, streams),
-        read=frozenset(names),
+        read=frozenset(read_of(query, side)),
     )
+
+
+def keys_of(query: JoinQuery, side: JoinSide) -> tuple[str, ...]:
+    """The attributes of a side that a join compares."""
+    keys = query.left_keys if side.name == query.left.name else query.right_keys
+    return tuple(key.attribute for key in keys)
+
+
+def read_of(query: JoinQuery, side: JoinSide) -> set[str]:
+    """The attributes of a side that a join reads, its keys among them."""
+    read = [column.expression for column in query.columns] + ([] if query.where is None else [query.where])
+    attributes = [attribute for expression in read for attribute in bare_attributes(expression)]
+    shown = [each for each in attributes if isinstance(each, QualifiedAttribute) and each.side == side.name]
+    return {*keys_of(query, side), *(each.attribute for each in shown)}
 
 
 def _over(query: RowQuery, bases: Sequence[TupleBase]) -> RowQuery | None:

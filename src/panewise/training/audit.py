@@ -535,7 +535,7 @@ class _Replay:
     def _begin_us(self, time_us: int) -> int | None:
         """Where the window begins; None for rows."""
         window = self._on_demand.window
-        return time_us - window.left_us + 1 if isinstance(window, TimeWindow) else None
+        return None if isinstance(window, RowWindow) else time_us - window.left_us + 1
 
     def _late_explains(self, asked: AskedGroup) -> bool:
         """Whether the answer is right without the events that were late."""
@@ -577,10 +577,10 @@ def _groups(line: LogLine, stream: Stream, query: Query, events: StreamEvents | 
     found = [AskedGroup(line, query.name, key, row) for key, row in zip(answered, rows, strict=True)]
     if lookup.asked is None and events is not None and lookup.time_us is not None:
         covered = slice(0, 0)
-        if isinstance(query.window, TimeWindow):
+        if not isinstance(query.window, RowWindow):
             covered = events.between(lookup.time_us - query.window.left_us, lookup.time_us)
-        elif isinstance(query.window, RowWindow):
-            covered = events.between(int(events.times[0]) - 1, lookup.time_us) if len(events.times) else covered
+        elif len(events.times):
+            covered = events.between(int(events.times[0]) - 1, lookup.time_us)
         some = replace(events.ordered, batch=events.ordered.batch.slice(covered.start, covered.stop - covered.start))
         asked = list(dict.fromkeys(replace(events, ordered=some).keys(query.group_by)))
     known = {_name(key) for key in answered}

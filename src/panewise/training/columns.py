@@ -18,8 +18,8 @@ from panewise.language.printer import label_of
 from panewise.language.workload import Workload
 
 
-def chosen_queries(workload: Workload, names: Iterable[str] | None, *, may_read_answers: bool = False) -> list[Query]:
-    """The queries to answer; all answer with aggregates. They read answers only where somebody computes these."""
+def chosen_queries(workload: Workload, names: Iterable[str] | None) -> list[Query]:
+    """The queries to answer; all answer with aggregates."""
     if isinstance(names, str):
         raise ArgumentError(f"`queries` is a list of names; write queries=[{names!r}]")
     wanted = [*workload.queries, *workload.row_queries] if names is None else list(dict.fromkeys(names))
@@ -29,14 +29,7 @@ def chosen_queries(workload: Workload, names: Iterable[str] | None, *, may_read_
                 f"query {name} answers with rows, and a label needs one value; choose others with "
                 f"training_set(..., queries=[...])"
             )
-    chosen = [aggregate_query(workload, name) for name in wanted]
-    for query in chosen:
-        if workload.streams[query.stream].is_of_answers and not may_read_answers:
-            raise QueryKindError(
-                f"query {query.name} reads the answers of query {query.stream}, which a training set on Spark does "
-                f"not; choose others with training_set(..., queries=[...]), or use panewise.training_set"
-            )
-    return chosen
+    return [aggregate_query(workload, name) for name in wanted]
 
 
 def answer_columns(workload: Workload, queries: Sequence[Query]) -> Iterator[tuple[Query, AggregateColumn]]:

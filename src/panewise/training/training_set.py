@@ -78,7 +78,7 @@ def training_set(
         O(1) or O(log events) for each label and column. For APPROX_TOP_K, O(events in the window) for each label.
     """
     bound = workload if isinstance(workload, Workload) else read(workload)
-    chosen = chosen_queries(bound, queries, may_read_answers=True)
+    chosen = chosen_queries(bound, queries)
     check_edge(edge)
     given: object = threads
     if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from panewise.errors import ArgumentError
 
@@ -181,9 +182,9 @@ class PunctuationWindow:
 Window = TimeWindow | RowWindow | SessionWindow | PunctuationWindow
 
 
-def follows_events(window: Window) -> bool:
+def follows_events(window: Window) -> TypeGuard[SessionWindow | PunctuationWindow]:
     """Whether each group has windows of its own, which begin and end with its events."""
-    return isinstance(window, SessionWindow | PunctuationWindow)
+    return isinstance(window, (SessionWindow, PunctuationWindow))
 
 
 def is_unbounded(window: Window) -> bool:

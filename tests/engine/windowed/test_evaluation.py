@@ -157,3 +157,15 @@ def test_the_index_is_shared_and_the_text_comes_back() -> None:
 def test_what_cannot_be(select: str, message: str) -> None:
     with pytest.raises(panewise.PanewiseError, match=message):
         panewise.read(f"{STREAM}CREATE QUERY q AS SELECT {select};")
+
+
+def test_the_first_rows_and_the_last_do_not_hurry() -> None:
+    two = "k FROM a [ROWS 6 SLIDE 2] INTERSECT SELECT k FROM a [ROWS 4 SLIDE 2]"
+    for select in (SELECTS["over_rows"], two):
+        engine = panewise.Engine(f"{STREAM} CREATE QUERY q AS SELECT {select} EVALUATE EVERY 1 TO 8 PRIORITY 2;")
+        paces = []
+        for begin, mark in ((0, 40), (40, 80), (80, panewise.END_OF_STREAM)):
+            engine.push("a", {"t": list(range(begin, begin + 40)), "k": [1] * 40, "x": [1.0] * 40})
+            engine.advance("a", mark)
+            paces.append({row["evaluated_every"] for row in engine.rows("q").to_pylist()})
+        assert paces == [{1}, {8}, {1}]

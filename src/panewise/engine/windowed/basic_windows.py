@@ -183,15 +183,29 @@ class BasicWindowOperator(Operator):
 
         The more of them, the rarer, as far as a query allows it. At first, and at the end of a stream, nobody waits.
         """
+        is_end = after == END_OF_STREAM or (self._counts_rows and self._is_at_end)
         for output in self.outputs.values():
-            evaluation, is_known = output.query.evaluation, before is not None and before > -(2**63)
-            if not is_known or before is None or after is None or after == END_OF_STREAM:
+            evaluation = output.query.evaluation
+            if before is None or before <= self._before_the_first or after is None or is_end:
                 output.every = evaluation.every
                 continue
             first, last = self._number(before), self._number(after)
             due = last // evaluation.every - first // evaluation.every
             output.every = evaluation.under(due)
             output.left_out += max(0, due - (last // output.every - first // output.every))
+
+    @property
+    def _counts_rows(self) -> bool:
+        return self.sides[0].counts_rows
+
+    @property
+    def _before_the_first(self) -> int:
+        """How far every side is complete before there is a watermark, or a row that is final."""
+        return min(-side.offset for side in self.sides) if self._counts_rows else -(2**63)
+
+    @property
+    def _is_at_end(self) -> bool:
+        return all(side.feed.watermark_us == END_OF_STREAM for side in self.sides)
 
     def advance(self) -> None:
         """Step forward while every side is complete."""

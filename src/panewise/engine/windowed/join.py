@@ -24,8 +24,8 @@ from panewise.engine.windowed.bulk_join import BulkJoin
 from panewise.engine.windowed.feed import Events
 from panewise.engine.windowed.operator import Feeds, Keep, Operator, choice_for, differs, names_of
 from panewise.engine.windowed.output import join_attributes
-from panewise.engine.windowed.ring_side import KEY, TIME, Arrivals, RingSide
-from panewise.engine.windowed.values import indexed, key_texts
+from panewise.engine.windowed.ring_side import KEY, POSITION, TIME, Arrivals, RingSide
+from panewise.engine.windowed.values import indexed, key_texts, plain
 from panewise.indexes import RingWindow
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import Attribute, QualifiedAttribute, bare_attributes
@@ -45,6 +45,16 @@ class _Pairs(NamedTuple):
     times_us: Ints
     left: Ints
     right: Ints
+
+
+class Numbered(NamedTuple):
+    """Events of one side with keys and positions, and how many events of the other side came before each.
+
+    Those at the beginning came earlier, and join only what arrives: nobody tells what came before them, but -1.
+    """
+
+    events: Events
+    before: Ints
 
 
 class JoinOperator(Operator):
@@ -87,9 +97,30 @@ class JoinOperator(Operator):
         """Queue final events on every side that reads their stream."""
         for side, keys in zip(self.sides, self._keys):
             if side.bound.stream == stream:
-                columns = {TIME: pa.array(events.times_us), KEY: self._key_values(events, keys)}
-                columns |= {a.name: events.values(Attribute(a.attribute)) for a in self._needed(side)}
-                side.enqueue(pa.table(columns))
+                side.enqueue(self._tuples(side, keys, events))
+
+    def join_numbered(self, given: Sequence[Numbered]) -> None:
+        """Answer with the pairs of events of both sides that know their places."""
+        arrivals = []
+        for side, keys, numbered in zip(self.sides, self._keys, given):
+            tuples = self._tuples(side, keys, numbered.events)
+            side.rows = tuples.append_column(POSITION, pa.array(numbered.events.positions))
+            known = int(np.count_nonzero(numbered.before < 0))
+            fresh, times_us = side.rows.slice(known), numbered.events.times_us[known:]
+            arrivals.append(Arrivals(times_us, known, np.arange(len(times_us)), plain(fresh.column(KEY)), known))
+        joined = BulkJoin(self.sides, index_type(self._key_type))
+        found = []
+        for place, (arrived, numbered) in enumerate(zip(arrivals, given)):
+            arrival, own, rows = joined.pairs(place, arrived, numbered.before[arrived.first_row :])
+            times_us = arrived.times_us[arrival]
+            found.append(_Pairs(times_us, times_us, *((own, rows) if place == 0 else (rows, own))))
+        self._answer(found)
+
+    def _tuples(self, side: RingSide, keys: Sequence[QualifiedAttribute], events: Events) -> pa.Table:
+        """What a side keeps of events."""
+        columns = {TIME: pa.array(events.times_us), KEY: self._key_values(events, keys)}
+        columns |= {a.name: events.values(Attribute(a.attribute)) for a in self._needed(side)}
+        return pa.table(columns)
 
     def _key_values(self, events: Events, keys: Sequence[QualifiedAttribute]) -> pa.Array:
         """The key of each event; of several attributes, a text that is equal where all of them are."""

@@ -39,6 +39,8 @@ _MOST_ROUNDS = 3
 """The rounds of catching up during other changes, which may come as fast as they are taken in."""
 _MOST_WAIT_S = 0.002
 """After these rounds other changes wait, never longer than this at a time."""
+_MOST_HELD_S = 0.001
+"""Before that, the thread lets others run after so long: Python would let a change wait for 5 ms."""
 
 
 # Plain tuples of numbers cost the garbage collector nothing, for any number of queries.
@@ -326,8 +328,12 @@ class IncrementalWeaveShare:
                     break
                 log, self._log = self._log, deque()
             had_changes = True
+            stop = perf_counter() + _MOST_HELD_S
             for change in log:
                 _apply(change, made)
+                if perf_counter() > stop:
+                    sleep(_MOST_HELD_S / 4)
+                    stop = perf_counter() + _MOST_HELD_S
         return had_changes
 
 
