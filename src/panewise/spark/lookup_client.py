@@ -15,7 +15,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from time import monotonic, sleep
 from time import time as now_s
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
 from panewise.arrays import Ints
+from panewise.closing import Closing
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.families import WINDOW_END
@@ -72,7 +72,7 @@ POLL_S = 0.01
 """How often `wait_for` looks."""
 
 
-class LookupClient:
+class LookupClient(Closing):
     """Answers lookups from the folder of a Spark job, in a process that starts no Spark.
 
     It is a context manager, and for one thread.
@@ -146,14 +146,6 @@ class LookupClient:
     def state(self) -> LookupState:
         """What has been read."""
         return self._state
-
-    def __enter__(self) -> LookupClient:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free the memory, and close the log."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from panewise.aggregates.catalogue import CATALOGUE, carrier_of
 from panewise.aggregates.components import Component, Kind
 from panewise.arrays import Ints
-from panewise.engine.on_demand.candidates import SUM_LIMIT, CandidateIndex, IndexKey
+from panewise.engine.on_demand.candidates import SUM_LIMIT, CandidateIndex
 from panewise.engine.on_demand.columns import ColumnKey, HeldColumn
 from panewise.engine.on_demand.coverage import Coverage
 from panewise.engine.on_demand.parts import Part
@@ -25,7 +26,6 @@ from panewise.engine.on_demand.sequence import PENDING_STRUCTURE, Sequence
 from panewise.engine.on_demand.served import Served, ServedAggregate
 from panewise.engine.on_demand.shared_structures import SharedStructures
 from panewise.engine.rows import Rows
-from panewise.engine.tables import KeyTable
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query
 from panewise.planning.cost import Prices
@@ -60,8 +60,9 @@ class SlotMoment:
 
 
 class SlotSequence(Sequence[SlotMoment]):
-    """The partials of one store that pass one WHERE."""
+    """The partials of one store that pass one WHERE. The codes of groups are those of the store that is read next."""
 
+    are_partials: ClassVar[bool] = True
     predicate: int | None = None
     inputs: Mapping[ColumnKey, int]
     """The number of the input that a column is made of; the events themselves have none."""
@@ -141,13 +142,6 @@ class SlotSequence(Sequence[SlotMoment]):
         }
         (counts,) = columns.pop(Kind.COUNT)
         return LiftedPartials(columns, counts)
-
-    def _new_index(self, key: IndexKey) -> CandidateIndex:
-        return CandidateIndex(self.stream, key, are_partials=True)
-
-    def _new_table(self) -> KeyTable:
-        # The codes are those of the store that is read next.
-        return KeyTable([self.stream.attributes[name] for name in self.group_by])
 
     def _clear(self) -> None:
         super()._clear()
