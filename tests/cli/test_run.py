@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
@@ -72,11 +73,67 @@ def folder(tmp_path: Path) -> Path:
 
 COMMAND = [sys.executable, "-c", "from panewise.cli.main import app; app()", "run"]
 
+RUNS = """
+import json, os, sys
+from panewise.cli.main import app
+orders, replies = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+for order in map(json.loads, orders):
+    for number in (1, 2):
+        os.dup2(os.open(order["files"][number - 1], os.O_WRONLY | os.O_CREAT), number)
+    sys.argv, code = ["panewise", "run", *order["arguments"]], 0
+    try:
+        app()
+    except SystemExit as end:
+        code = end.code or 0
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    print(code, file=replies, flush=True)
+"""
 
-def panewise_run(folder: Path, mode: str, *options: str, tables: str = "") -> subprocess.CompletedProcess[str]:
+
+class Runs:
+    """Runs one job after the other in one process: Java takes longer to start than these jobs do."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", RUNS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._count = 0
+
+    def run(self, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """What the command does with these arguments."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._count += 1
+        files = [folder / f"{name}-{self._count}" for name in ("stdout", "stderr")]
+        order = {"arguments": arguments, "files": list(map(str, files))}
+        print(json.dumps(order), file=self._process.stdin, flush=True)
+        code = self._process.stdout.readline()
+        said = [file.read_text() for file in files]
+        assert code, said
+        return subprocess.CompletedProcess(arguments, int(code), *said)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate(timeout=120)
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[Runs]:
+    started = Runs()
+    yield started
+    started.close()
+
+
+def panewise_run(
+    folder: Path, mode: str, *options: str, tables: str = "", runs: Runs | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the job in a process of its own, or after others in one."""
     (folder / "job.toml").write_text(JOB.format(mode=mode) + tables)
-    command = [*COMMAND, *options, str(folder / "job.toml")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    arguments = [*options, str(folder / "job.toml")]
+    if runs is not None:
+        return runs.run(folder, *arguments)
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
 def answers(folder: Path) -> set[tuple[object, ...]]:
@@ -125,8 +182,13 @@ def test_stream(folder: Path) -> None:
     # The last reading is at 59:59, so the watermark stops at 58:59 and closes the windows up to 55.
     assert answers(folder) == expected(last_end=55)
 
-    again = panewise_run(folder, "stream")
-    assert again.returncode == 0, again.stderr
+    # A failure in Spark is told shortly, and a run that fails adds nothing.
+    (folder / "data" / "3.parquet").write_text("this is no Parquet")
+    failed = panewise_run(folder, "stream")
+    assert failed.returncode == 2
+    assert "the job failed in Spark" in failed.stderr
+    assert "3.parquet" in failed.stderr
+    assert "\tat org.apache" not in failed.stderr
     assert answers(folder) == expected(last_end=55)
 
 
@@ -142,7 +204,7 @@ def wait_for_line(url: str, line: str) -> None:
         sleep(0.1)
 
 
-def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
+def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path, runs: Runs) -> None:
     watched = JOB.replace("[stream]", "[metrics]\nport = 0\nfile = 'out/metrics.jsonl'\n[stream]\ntrigger = '1 second'")
     (folder / "job.toml").write_text(watched.format(mode="stream"))
     with subprocess.Popen([*COMMAND, str(folder / "job.toml")], stdout=subprocess.PIPE, text=True) as running:
@@ -159,7 +221,7 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
     committed = [file for file in (folder / "out" / "checkpoint" / "commits").iterdir() if file.name.isdigit()]
     assert [batch["batch"] for batch in metrics] == list(range(len(committed)))
 
-    on = panewise_run(folder, "stream", "--json")
+    on = panewise_run(folder, "stream", "--json", runs=runs)
     assert on.returncode == 0, on.stderr
     assert answers(folder) == expected(last_end=55)
     *batches, done = map(json.loads, on.stdout.splitlines())
@@ -170,23 +232,23 @@ def test_a_stream_that_is_stopped_goes_on_where_it_was(folder: Path) -> None:
 
     (folder / "queries.sql").write_text(WORKLOAD.replace("GRANULARITY 1 MINUTE", "GRANULARITY 30 SECONDS"))
     shutil.copy(folder / "data" / "2.parquet", folder / "data" / "3.parquet")
-    refused = panewise_run(folder, "stream")
+    refused = panewise_run(folder, "stream", runs=runs)
     assert refused.returncode == 2
     assert "the job failed in Spark: the checkpoint does not fit the job: its slots are readings" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_a_job_goes_on_from_its_backup(folder: Path) -> None:
+def test_a_job_goes_on_from_its_backup(folder: Path, runs: Runs) -> None:
     lookups, out = "[lookups]\nfolder = 'out/lookups'\n", folder / "out"
     together = [out / "checkpoint", out / "lookups", out / "answers" / "_spark_metadata"]
     later = (folder / "data" / "2.parquet").rename(folder / "later.parquet")
-    assert panewise_run(folder, "stream", tables=lookups).returncode == 0
+    assert panewise_run(folder, "stream", tables=lookups, runs=runs).returncode == 0
     backup("save", folder / "saved.tar", *together)
     at_backup = panewise.LookupClient(out / "lookups").watermark_us
 
     # What comes after the backup is lost with it, and is done once more from the source.
     later.rename(folder / "data" / "2.parquet")
-    assert panewise_run(folder, "stream", tables=lookups).returncode == 0
+    assert panewise_run(folder, "stream", tables=lookups, runs=runs).returncode == 0
     listed, looked_up = listed_answers(folder), looked_up_now(folder)
     for place in together:
         place.rename(folder / f"broken {place.name}")
@@ -194,7 +256,7 @@ def test_a_job_goes_on_from_its_backup(folder: Path) -> None:
     assert restored.splitlines() == [str(place) for place in together]
     assert panewise.LookupClient(out / "lookups").watermark_us == at_backup
 
-    on = panewise_run(folder, "stream", "--json", tables=lookups)
+    on = panewise_run(folder, "stream", "--json", tables=lookups, runs=runs)
     assert on.returncode == 0, on.stderr
     assert sum(json.loads(line).get("rows_in", 0) for line in on.stdout.splitlines()[:-1]) == 1200
     assert listed_answers(folder) == listed
@@ -265,14 +327,13 @@ folder = "out/lookups"
 """
 
 
-def test_buckets_watermark_changes_control_and_lookups(folder: Path) -> None:
+def test_buckets_watermark_changes_control_and_lookups(folder: Path, runs: Runs) -> None:
     (folder / "statements").mkdir()
     added = "CREATE QUERY added AS SELECT MIN(value) FROM readings [RANGE 5 MINUTES SLIDE 5 MINUTES];"
     (folder / "statements" / "1.sql").write_text(f"-- over two lines\n{added}")
     (folder / "statements" / "2.sql").write_text("DROP QUERY missing;")
     (folder / "job.toml").write_text(JOB.format(mode="stream").replace("[spark]\n", OPERATIONS))
-    command = [*COMMAND, str(folder / "job.toml")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = runs.run(folder, str(folder / "job.toml"))
 
     assert done.returncode == 0, done.stderr
     # The last reading is at 59:59. The counts of the first whole window differ from those before it, and after that
@@ -295,7 +356,7 @@ def lines_until(output: IO[str], start: str) -> list[str]:
     raise AssertionError(f"no line starts with {start!r}: {lines}")
 
 
-def test_batch(folder: Path) -> None:
+def test_batch(folder: Path, runs: Runs) -> None:
     last = "CREATE QUERY last AS SELECT SUM(value) FROM readings [PARTITION BY sensor ROWS 3] GROUP BY sensor;"
     (folder / "queries.sql").write_text(WORKLOAD + last)
     done = panewise_run(folder, "batch", "--json", tables='[lookups]\nfolder = "out/lookups"')
@@ -309,7 +370,7 @@ def test_batch(folder: Path) -> None:
     assert (said["event"], said["answers"]) == ("done", len(expected(last_end=65)))
 
     (folder / "queries.sql").write_text(WORKLOAD)
-    again = panewise_run(folder, "batch")
+    again = panewise_run(folder, "batch", runs=runs)
     assert again.returncode == 2
     assert "already exists" in again.stderr
 
@@ -341,7 +402,7 @@ CREATE QUERY total AS SELECT SUM(value), COUNT(*) FROM readings [RANGE 5 MINUTES
 
 
 @pytest.mark.parametrize("mode", ["stream", "batch"])
-def test_poison_does_not_end_a_job_and_goes_to_a_sink_of_its_own(tmp_path: Path, mode: str) -> None:
+def test_poison_does_not_end_a_job_and_goes_to_a_sink_of_its_own(tmp_path: Path, mode: str, runs: Runs) -> None:
     huge = 9_000_000_000_000_000_000
     bound = " FUTURE BOUND 1 HOUR" if mode == "batch" else ""
     (tmp_path / "queries.sql").write_text(ASIDE_QUERIES.format(bound=bound))
@@ -356,9 +417,8 @@ def test_poison_does_not_end_a_job_and_goes_to_a_sink_of_its_own(tmp_path: Path,
     ]
     lines = [*map(json.dumps, messages), '{"at": "2024-01-01T00:03:00Z", "sensor": ', "not JSON"]
     (tmp_path / "data" / "0.txt").write_text("\n".join(lines) + "\n")
-    command = [*COMMAND, "--json", str(tmp_path / "job.toml")]
     for part in (1, 2) if mode == "stream" else (1,):
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        ran = runs.run(tmp_path, "--json", str(tmp_path / "job.toml"))
         assert ran.returncode == 0, ran.stderr
         last = json.loads(ran.stdout.splitlines()[-1])
         if mode == "stream" and part == 1:
@@ -389,30 +449,19 @@ def test_poison_does_not_end_a_job_and_goes_to_a_sink_of_its_own(tmp_path: Path,
     assert {row["event"] for row in written if row["reason"] == "malformed"} == set(lines[-2:])
 
 
-def test_failure_in_spark_is_told_shortly(folder: Path) -> None:
-    (folder / "data" / "3.parquet").write_text("this is no Parquet")
-    done = panewise_run(folder, "stream")
-
-    assert done.returncode == 2
-    assert "the job failed in Spark" in done.stderr
-    assert "3.parquet" in done.stderr
-    assert "\tat org.apache" not in done.stderr
-
-
-def test_missing_column_is_named(folder: Path) -> None:
+def test_missing_column_is_named(folder: Path, runs: Runs) -> None:
     (folder / "queries.sql").write_text(WORKLOAD.replace("value", "valeu"))
-    done = panewise_run(folder, "batch")
+    done = panewise_run(folder, "batch", runs=runs)
 
     assert done.returncode == 2
     assert "[source]: the events have no column valeu; did you mean value?" in done.stderr
 
 
 @pytest.mark.parametrize("place", ["source", "sink"])
-def test_a_spark_without_delta_is_told_what_to_write(folder: Path, place: str) -> None:
+def test_a_spark_without_delta_is_told_what_to_write(folder: Path, place: str, runs: Runs) -> None:
     job = JOB.format(mode="stream").replace(f'[{place}]\nformat = "parquet"', f'[{place}]\nformat = "delta"')
     (folder / "job.toml").write_text(job)
-    command = [*COMMAND, str(folder / "job.toml")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = runs.run(folder, str(folder / "job.toml"))
 
     assert done.returncode == 2
     assert f"[{place}] format: Spark has no Delta Lake" in done.stderr
@@ -445,12 +494,10 @@ path = "out/by_sensor"
 """
 
 
-def wide_job(folder: Path, mode: str) -> subprocess.CompletedProcess[str]:
+def wide_job(folder: Path, mode: str, runs: Runs) -> subprocess.CompletedProcess[str]:
     text = JOB.format(mode=mode).replace('[sink]\nformat = "parquet"\npath = "out/answers"\n', WIDE_SINKS)
     (folder / "job.toml").write_text('layout = "wide"\n' + text)
-    return subprocess.run(
-        [*COMMAND, str(folder / "job.toml")], capture_output=True, text=True, timeout=600, check=False
-    )
+    return runs.run(folder, str(folder / "job.toml"))
 
 
 def wide_rows(folder: Path) -> list[tuple[object, ...]]:
@@ -469,20 +516,20 @@ def wide_rows(folder: Path) -> list[tuple[object, ...]]:
     return found
 
 
-def test_wide_tables_of_a_stream_have_their_sinks(folder: Path) -> None:
+def test_wide_tables_of_a_stream_have_their_sinks(folder: Path, runs: Runs) -> None:
     last = folder / "data" / "2.parquet"
     last.rename(folder / "2.parquet")
-    first = wide_job(folder, "stream")
+    first = wide_job(folder, "stream", runs)
     assert first.returncode == 0, first.stderr
     assert "2,400 rows in" in first.stdout
     (folder / "2.parquet").rename(last)
-    again = wide_job(folder, "stream")
+    again = wide_job(folder, "stream", runs)
     assert again.returncode == 0, again.stderr
     assert sorted(map(str, wide_rows(folder))) == sorted(map(str, expected(last_end=55)))
 
 
-def test_wide_tables_of_a_batch_have_their_sinks(folder: Path) -> None:
-    done = wide_job(folder, "batch")
+def test_wide_tables_of_a_batch_have_their_sinks(folder: Path, runs: Runs) -> None:
+    done = wide_job(folder, "batch", runs)
     assert done.returncode == 0, done.stderr
     assert "rows in 2 tables" in done.stdout
     assert sorted(map(str, wide_rows(folder))) == sorted(map(str, expected(last_end=65)))
@@ -503,16 +550,16 @@ path = "out/greatest"
 """
 
 
-def test_row_queries_have_sinks_beside_the_answers(folder: Path) -> None:
+def test_row_queries_have_sinks_beside_the_answers(folder: Path, runs: Runs) -> None:
     """A stream that is run again when the last file is there; everything is written once, by one query."""
     (folder / "queries.sql").write_text(WORKLOAD + ROW_QUERIES)
     last = folder / "data" / "2.parquet"
     last.rename(folder / "2.parquet")
-    first = panewise_run(folder, "stream", tables=ROW_SINKS)
+    first = panewise_run(folder, "stream", tables=ROW_SINKS, runs=runs)
     assert first.returncode == 0, first.stderr
     assert "4 queries as a stream" in first.stdout
     (folder / "2.parquet").rename(last)
-    again = panewise_run(folder, "stream", tables=ROW_SINKS)
+    again = panewise_run(folder, "stream", tables=ROW_SINKS, runs=runs)
     assert again.returncode == 0, again.stderr
     assert answers(folder) == expected(last_end=55)
     ends = range(5, 56, 5)

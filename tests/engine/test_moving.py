@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,6 +117,37 @@ def test_a_window_that_moves_does_not_visit_what_it_covers() -> None:
                 visited[minutes] = visited.get(minutes, 0) + store.folded - before
         store.check_invariants()
     assert visited[300] <= 1.5 * visited[30]
+
+
+@pytest.mark.parametrize("first", [None, 1.0])
+def test_counts_of_values_are_held_apart_once_a_value_is_null(first: float | None) -> None:
+    with settings_of(MOVING):
+        engine = panewise.Engine(
+            "CREATE STREAM s (t TIMESTAMP, k BIGINT, y DOUBLE) TIMESTAMP BY t ON LATE CORRECT 2 SECONDS;"
+            "CREATE QUERY q AS SELECT k, COUNT(*) AS n, COUNT(y) AS known FROM s "
+            "[RANGE 4 SECONDS SLIDE 1 SECOND] GROUP BY k"
+        )
+        held: list[tuple[int, int, float | None]] = []
+        tree = engine._streams["s"].generations[0].trees[0]
+        for now in range(20):
+            # A late NULL comes first, then some in time, and in the end none.
+            some = [(now, key, None if 12 <= now < 14 and key == 2 else 1.0) for key in range(3)]
+            some += [(now - 2, 1, first)] * (now == 8)
+            held += some
+            times, keys, values = zip(*some)
+            engine.push("s", {"t": np.array(times) * US, "k": keys, "y": pa.array(values, pa.float64())})
+            rows = engine.advance("s", (now + 1) * US).tables["q"].to_pylist()
+            newest = {row["k"]: (row["n"], row["known"]) for row in rows if row["window_end"].second == now + 1}
+            covered = [(key, value) for time, key, value in held if now - 3 <= time]
+            assert newest == {
+                key: (sum(k == key for k, _ in covered), sum(k == key and y is not None for k, y in covered))
+                for key in range(3)
+            }
+            tree.store.check_invariants()
+            (moving,) = tree.store._moved._moving.values()
+            if now == 7:
+                assert len(moving._totals) == 1
+        assert len(moving._totals) == 2
 
 
 def test_keys_that_left_give_their_numbers_back() -> None:

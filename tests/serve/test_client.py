@@ -87,6 +87,18 @@ def test_events_and_queries(url: str, source: EngineSource) -> None:
         assert "more" not in source.workload.queries
 
 
+def test_a_name_may_have_any_characters(url: str, source: EngineSource) -> None:
+    name = "per day/week? 100% #1 & é.."
+    with Client(url) as client:
+        client.add(f'CREATE QUERY "{name}" AS SELECT symbol, COUNT(*) AS n FROM trades [RANGE 1 HOUR] GROUP BY symbol;')
+        assert client.lookup(name).equals(source.engine.lookup(name))
+        assert client.lookup_many(name, ["AB"])["n"].tolist() == [16]
+        client.remove(name)
+        assert name not in source.workload.queries
+        with pytest.raises(panewise.UnknownNameError, match="there is no query named 'answers/answers'"):
+            client.lookup("answers/answers")
+
+
 def test_errors_are_those_of_panewise(url: str) -> None:
     with Client(url) as client:
         with pytest.raises(panewise.UnknownNameError, match="nobody"):
@@ -100,8 +112,10 @@ def test_errors_are_those_of_panewise(url: str) -> None:
         assert wrong.value.line == 1
         with pytest.raises(panewise.UnknownNameError):
             next(client.follow(["nobody"]))
-        with pytest.raises(panewise.ServerError):
+        with pytest.raises(panewise.UnknownNameError, match="'nothing/at/all'"):
             client.lookup("nothing/at/all")
+    with Client(f"{url}/elsewhere") as lost, pytest.raises(panewise.ServerError, match="nothing at this address"):
+        lost.lookup("latest")
 
 
 def test_live_answers(url: str, source: EngineSource) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -188,10 +189,12 @@ def test_statements_go_to_the_control_stream(job: LogWriter, folder: Path, tmp_p
         assert events.status_code == 409
 
 
-def test_a_live_job_takes_statements(folder: Path, tmp_path: Path) -> None:
+def test_a_live_job_takes_statements(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_job(folder, Job.of(panewise.read(STATEMENTS), BUCKETS, is_live=True))
     control = tmp_path / "statements"
     control.mkdir()
+    synced: list[tuple[int, list[str]]] = []
+    monkeypatch.setattr(os, "fsync", lambda opened: synced.append((os.fstat(opened).st_ino, os.listdir(control))))
     with running(Application(FolderSource(folder, control))) as url, httpx.Client(base_url=url) as client:
         sent = client.delete("/v1/queries/busy").json()
         assert sent == {"added": [], "dropped": ["busy"], "holds": "with the next batch"}
@@ -202,3 +205,5 @@ def test_a_live_job_takes_statements(folder: Path, tmp_path: Path) -> None:
     (file,) = control.iterdir()
     assert file.read_text() == "DROP QUERY busy;"
     assert not file.name.startswith(".")
+    # On the disk, and only then by its name.
+    assert synced == [(file.stat().st_ino, [f".{file.name}"]), (control.stat().st_ino, [file.name])]

@@ -219,6 +219,37 @@ def test_windows_that_are_kept_no_longer(monkeypatch: pytest.MonkeyPatch) -> Non
         source.read(lambda reader: reader.lookup("q", None, START_US + 2_000_000), wait=True)
 
 
+def test_a_query_by_the_name_of_another_has_its_own_windows() -> None:
+    """Both come and go by one request, and so does the query that reads their answers."""
+    source = EngineSource(
+        panewise.Engine("""
+        CREATE STREAM s (t TIMESTAMP, k STRING, x BIGINT) TIMESTAMP BY t;
+        CREATE QUERY q AS SELECT k, SUM(x) AS total FROM s [RANGE 1 SECOND SLIDE 1 SECOND] GROUP BY k;
+        CREATE QUERY r AS SELECT MAX(total) AS most FROM q [RANGE 2 SECONDS SLIDE 2 SECONDS];
+    """)
+    )
+
+    def rows(query: str, keys: object = None) -> list[dict[str, Any]]:
+        found = source.read(lambda reader: reader.lookup(query, keys, None), wait=True)
+        return [{n: row[n] for n in row if "window" not in n} for row in found.to_pylist()]
+
+    def push(first_s: int) -> None:
+        times = [START_US + second * 1_000_000 for second in range(first_s, first_s + 5)]
+        source.push("s", pa.table({"t": times, "k": ["a"] * 5, "x": range(5)}), None)
+
+    push(0)
+    assert (rows("q"), rows("r")) == ([{"k": "a", "total": 3}], [{"most": 3}])
+    source.add("""
+        DROP QUERY r; DROP QUERY q;
+        CREATE QUERY q AS SELECT x, COUNT(*) AS n FROM s [RANGE 1 SECOND SLIDE 1 SECOND] GROUP BY x;
+        CREATE QUERY r AS SELECT x, SUM(n) AS n FROM q [RANGE 2 SECONDS SLIDE 2 SECONDS] GROUP BY x;
+    """)
+    assert (rows("q"), rows("q", {"x": 3}), rows("r")) == ([], [], [])
+    push(6)
+    assert (rows("q"), rows("q", {"x": 3})) == ([{"x": 3, "n": 1}], [{"x": 3, "n": 1}])
+    assert rows("r", {"x": 2}) == [{"x": 2, "n": 1}]
+
+
 def test_corrected_windows_count() -> None:
     source = EngineSource(
         panewise.Engine("""

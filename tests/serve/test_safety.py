@@ -7,6 +7,7 @@ import socket
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from time import sleep
 from typing import Any
 
@@ -193,7 +194,8 @@ def connected(url: str) -> socket.socket:
 
 
 def test_a_lookup_that_takes_too_long_is_given_up(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "statistics", lambda: sleep(1.0))
+    goes_on = Event()
+    monkeypatch.setattr(source, "statistics", lambda: goes_on.wait(60))
     limits = Limits(lookup_s=0.1, waiting=2)
     with running(Application(source, limits=limits)) as url, httpx.Client(base_url=url) as client:
         found = [client.get("/v1/statistics") for _ in range(3)]
@@ -201,6 +203,7 @@ def test_a_lookup_that_takes_too_long_is_given_up(source: EngineSource, monkeypa
         assert "took longer than 0.1 s" in found[0].json()["error"]["message"]
         assert "too many requests wait" in found[2].json()["error"]["message"]
         assert client.get("/health").status_code == 200
+        goes_on.set()
 
 
 def test_an_unforeseen_error_tells_nothing(source: EngineSource, monkeypatch: pytest.MonkeyPatch) -> None:

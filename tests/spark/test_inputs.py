@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
@@ -129,6 +130,15 @@ def test_a_control_stream_without_statements_holds_back_nothing() -> None:
     for number in range(QUIET_BATCHES + 2):
         moved = {"watermark": f"2026-01-05T09:0{number}:00.000Z"}
         assert silence.see(batch(number, 5, sources=(5, 0)) | {"eventTime": moved}) == []
+
+
+def test_what_is_kept_of_a_stream_does_not_grow_with_its_batches() -> None:
+    silence, sizes = Silence(), []
+    for number in range(50):
+        moved = {"watermark": f"2026-01-05T09:{number:02}:00.000Z"}
+        silence.see(batch(10 + number, 5, sources=(5, 1)) | {"eventTime": moved})
+        sizes.append(len(pickle.dumps(silence)))
+    assert max(sizes) < sizes[1] + 20
 
 
 def test_a_stream_that_never_had_an_event_is_told_when_it_is_idle() -> None:

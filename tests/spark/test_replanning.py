@@ -12,7 +12,7 @@ from tests.answers import to_answers
 from tests.spark.simulated import SimulatedSpark
 
 import panewise
-from panewise.errors import PanewiseError
+from panewise.errors import CheckpointError, PanewiseError
 from panewise.planning import drift
 from panewise.planning.sharing import exhaustive
 from panewise.planning.sharing.names import METHODS
@@ -226,3 +226,9 @@ def test_a_job_plans_by_what_it_saw_and_a_replay_decides_alike(tmp_path: Path, m
     for query in workload.queries.values():
         expected = oracle.closed_answers(query, "t", rows, watermark_us)
         assert sorted(repr(one) for one in found if one.query == query.name) == sorted(map(repr, expected))
+
+    # A planner that decides otherwise than the one that made the state would read its partials as something else.
+    spark._tolerance = math.inf
+    spark.start()
+    with pytest.raises(CheckpointError, match="lead to another plan than when the checkpoint was written"):
+        spark.run_batch({"s": [rows[-1]]})

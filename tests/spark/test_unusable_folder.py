@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,6 +33,10 @@ WORKLOAD = """
     CREATE QUERY last_rows AS SELECT SUM(x), COUNT(*) FROM s [PARTITION BY k ROWS 5] GROUP BY k;
 """
 QUERIES = ("sliding", "latest", "last_rows")
+FROM_THE_START = """
+    CREATE QUERY so_far AS SELECT COUNT(*), SUM(x) FROM s [UNBOUNDED SLIDE 5 MINUTES] GROUP BY k;
+    CREATE QUERY total AS SELECT COUNT(*), SUM(x) FROM s [UNBOUNDED] GROUP BY k;
+"""
 KEYS = "abcdefgh"
 
 
@@ -44,8 +48,8 @@ def events(minute: int) -> list[dict[str, Any]]:
 class Twins:
     """A job that meets faults, and one that does not."""
 
-    def __init__(self, folder: Path) -> None:
-        workload = panewise.read(WORKLOAD)
+    def __init__(self, folder: Path, further: str = "") -> None:
+        workload = panewise.read(WORKLOAD + further)
         self.folder = folder / "faulty"
         self.faulty = SimulatedSpark(workload, self.folder, lookups=True)
         self.sound = SimulatedSpark(workload, folder / "sound", lookups=True)
@@ -62,14 +66,14 @@ class Twins:
     def check_answers(self) -> None:
         assert shown(self.faulty.table()) == shown(self.sound.table())
 
-    def check_lookups(self) -> None:
+    def check_lookups(self, queries: Sequence[str] = QUERIES) -> None:
         """Lookups have caught up: for a client that was there, and for a new one."""
         self.other.refresh()
         for client in (self.client, panewise.LookupClient(self.folder)):
             client.refresh()
             assert not client.statistics()["is_behind"]
             assert client.watermark_us == self.other.watermark_us
-            for query in QUERIES:
+            for query in queries:
                 assert shown(client.lookup(query)) == shown(self.other.lookup(query)), query
             client.check_invariants()
 
@@ -133,6 +137,22 @@ def test_a_full_folder_does_not_stop_answers(tmp_path: Path, full: Any, caplog: 
     twins.run(40)
     twins.check_lookups()
     twins.check_answers()
+
+
+@needs_proc
+def test_the_log_of_the_state_is_not_shortened_while_the_folder_is_full(
+    tmp_path: Path, full: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What windows from the start need becomes one entry, which the folder must not get once more."""
+    monkeypatch.setattr(processor, "MOST_KEPT", 4)
+    twins = Twins(tmp_path, FROM_THE_START)
+    twins.run(14)
+    full(lambda path: "faulty" in path)
+    twins.run(4)
+    full(None)
+    twins.run(2)
+    twins.check_answers()
+    twins.check_lookups(["so_far", "total"])
 
 
 def test_a_folder_that_is_gone_for_a_while_does_not_stop_answers(tmp_path: Path) -> None:

@@ -521,5 +521,6 @@ def _dictionary(places: npt.NDArray[np.int32], values: pa.Array) -> pa.Array:
 
 def timestamps(times_us: Ints) -> pa.Array:
     """A column of times, NULL where there is none, and where a window goes back to the start."""
-    absent = times_us <= NO_START_US
-    return pa.array(times_us, mask=absent if absent.any() else None).view(TIMESTAMP)
+    if len(times_us) and times_us.min() > NO_START_US:
+        return pa.array(times_us).view(TIMESTAMP)
+    return pa.array(times_us, mask=times_us <= NO_START_US).view(TIMESTAMP)

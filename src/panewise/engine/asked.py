@@ -82,6 +82,7 @@ class AskedWindow:
         self._joined = joined
         self._others: list[PlannedQuery] = []
         self._components: tuple[Component, ...] | None = None
+        self._in_totals: tuple[Component, ...] | None = None
         found: dict[_Comparing, list[tuple[int | float, PlannedQuery]]] = {}
         for planned in queries:
             compared = _threshold(planned)
@@ -101,6 +102,12 @@ class AskedWindow:
         if self._components is None:
             self._components = components_of([*self.queries, *self._joined], inputs)
         return self._components
+
+    def in_totals(self, inputs: tuple[Type, ...]) -> tuple[Component, ...]:
+        """Those that are combined into a few words in any order."""
+        if self._in_totals is None:
+            self._in_totals = tuple(one for one in self.components(inputs) if one.kind.has_totals)
+        return self._in_totals
 
     @property
     def has_alerts(self) -> bool:

@@ -180,18 +180,25 @@ class _LastAnswers:
 
     def _changed_among(self, part: QueryAnswers, touched: Ints, last: int, bounds: Bounds) -> Iterator[QueryAnswers]:
         """The same where only the answers of some groups are given: no other group's differ from the window before."""
-        every = self._numbers(part, touched)
-        was_there = self._is_there[every]
-        self._is_there[every] = False
-        given = slice(None) if len(part) == len(touched) else np.searchsorted(touched, part.keys)
-        groups, had, words = every[given], was_there[given], words_of(part)
-        same = np.where(had, (words == self._words[:, groups]).all(axis=0), ~words.any(axis=0))
+        groups = every = self._numbers(part, touched)
+        had = was_there = self._is_there[every]
+        ended = _NOTHING
+        if len(part) < len(touched):
+            given = np.searchsorted(touched, part.keys)
+            groups, had = every[given], was_there[given]
+            was_there[given] = False
+            ended = np.sort(every[was_there])
+            self._is_there[ended] = False
+        words = words_of(part)
+        same = (words == self._words.take(groups, axis=1)).all(axis=0)
+        if not had.all():
+            same = np.where(had, same, ~words.any(axis=0))
         yield part.from_rows(np.flatnonzero(~same)) if same.any() else part
         self._is_there[groups] = True
-        self.answers += len(groups) - int(np.count_nonzero(was_there))
-        ended = np.sort(every[was_there & ~self._is_there[every]])
-        was_shown = ended[self._words[:, ended].any(axis=0)]
-        self._words[:, groups] = words
+        self.answers += len(groups) - int(np.count_nonzero(had)) - len(ended)
+        was_shown = ended[self._words.take(ended, axis=1).any(axis=0)]
+        for held, new in zip(self._words, words, strict=True):
+            held[groups] = new
         self.last = last
         yield from self._withdrawn([(was_shown, np.full(len(was_shown), last))], bounds)
 

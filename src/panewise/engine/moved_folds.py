@@ -94,7 +94,8 @@ class MovingFold(Folded):
         return self._window
 
     def _fold(self, component: Component) -> tuple[Column, ...]:
-        return self._here.component(component, self.keys)
+        held = self._here.held_as(component)
+        return self._here.component(component, self.keys) if held == component else self.component(held)
 
     def _fold_some(self, component: Component, rows: Ints) -> tuple[Column, ...]:
         return self._here.component(component, self.keys[rows])

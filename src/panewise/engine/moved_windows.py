@@ -214,7 +214,7 @@ class MovedWindows:
         """The window as it was moved before; a new one if queries need more of it, or keys have more or fewer rows."""
         _, start, end = first
         moving = self._moving.get((predicate, window))
-        needed = [one for one in asked.components(types) if can_nest(one)]
+        needed = asked.in_totals(types)
         has_many = moving is not None and moving.has_many
         if moving is None or closings % SAME_CHOICE == 0:
             fewest = FEWEST_KEPT / 2 if has_many else FEWEST_KEPT

@@ -9,7 +9,7 @@ a key's back once a row leaves; when all of it has left, the front becomes the b
 and, within the oldest block only, row by row, so that they take less memory than the rows. A row that comes late is
 put where it belongs: into the totals, or into the front or the back and the notes of all older blocks. Where a key has
 few rows, parts and notes would be larger than these: there is only a front then, and a key that a row leaves is folded
-anew from its rows.
+anew from its rows. While no value is NULL, counts of values are the counts of events, and are held once.
 Multisets and sketches have no totals: the answers made of them are kept for each key until a row of it enters or
 leaves, and are then made anew. Multisets of many rows a key are kept in order, and so is what they are made from; for
 others, the rows of that key are folded.
@@ -105,13 +105,15 @@ class MovingWindow:
         self._instance: int | None = None
         """The instance that was read last; None if what changed since then is not known."""
         self._touched = np.empty(0, np.uint32)
-        """The keys of the rows that entered or left since then, and room for more."""
+        """The keys of the rows that entered or left since then, and maybe room for more."""
         self._is_touched = np.empty(0, np.bool_)
         self._touched_keys = 0
         self._kept: dict[PlannedAggregate, KeptAnswers] = {}
         """The answers of multisets and sketches."""
         self._multisets: dict[Component, KeptMultisets] = {}
         self._totals: dict[Component, ComponentTotals] = {}
+        self._counted: set[Component] = set()
+        """The counts of values that are those of events so far, and have no totals of their own."""
         self._front: dict[Component, ComponentTotals] = {}
         self._back: dict[Component, ComponentTotals] = {}
         self._blocks: deque[_Block] = deque()
@@ -123,19 +125,24 @@ class MovingWindow:
                 if has_many:
                     holds_doubles = inputs[component.input] is Type.DOUBLE
                     self._multisets[component] = KeptMultisets(0, np.float64 if holds_doubles else np.int64)
+            elif component.kind is Kind.COUNT:
+                self._counted.add(component)
             elif component.can_be_taken_off(inputs):
                 self._totals[component] = ComponentTotals(component, is_float, 0)
             else:
                 self._front[component] = ComponentTotals(component, is_float, 0)
                 if has_many:
                     self._back[component] = ComponentTotals(component, is_float, 0)
-        self.components = frozenset((*self._totals, *self._front))
+        self.components = frozenset((*self._totals, *self._counted, *self._front))
         """What it folds."""
         self._needs: dict[PlannedAggregate, frozenset[Component]] = {}
+        self._folds: dict[PlannedAggregate, bool] = {}
 
     def folds(self, aggregate: PlannedAggregate) -> bool:
         """Whether all that an aggregate needs is folded here."""
-        return self.components >= self._needed(aggregate)
+        if aggregate not in self._folds:
+            self._folds[aggregate] = self.components >= self._needed(aggregate)
+        return self._folds[aggregate]
 
     def keeps(self, aggregate: PlannedAggregate) -> bool:
         """Whether all that an aggregate needs is folded here, or kept in order."""
@@ -263,9 +270,9 @@ class MovingWindow:
     def read(self, instance: int) -> tuple[int | None, Numbers]:
         """Note that an instance is read; returns the one read before it, and the keys touched since then."""
         before, self._instance = self._instance, instance
-        touched = self._touched[: self._touched_keys].copy()
+        touched = self._touched[: self._touched_keys]
         self._is_touched[touched] = False
-        self._touched_keys = 0
+        self._touched, self._touched_keys = self._touched[:0].copy(), 0
         return before, touched
 
     def lowered(self, aggregate: PlannedAggregate, keys: Ints, fold_of_keys: FoldOfKeys) -> Lowered:
@@ -283,13 +290,28 @@ class MovingWindow:
     def _touch(self, keys: Numbers) -> None:
         """Note that the answers of some keys may change."""
         new = np.unique(keys[~self._is_touched[keys]])
+        self._make_room(len(new))
         self._touched[self._touched_keys : self._touched_keys + len(new)] = new
         self._is_touched[new] = True
         self._touched_keys += len(new)
 
+    def _make_room(self, keys: int) -> None:
+        """Have room for so many keys more among those that are touched."""
+        needed = min(self._touched_keys + keys, self._keys)
+        if needed > len(self._touched):
+            # What rows take in at once lies here only until the next instance is read.
+            room = np.empty(max(needed, min(2 * len(self._touched), self._keys)), np.uint32)
+            room[: self._touched_keys] = self._touched[: self._touched_keys]
+            self._touched = room
+
     def _count(self, rows: PickedRows, sign: int) -> None:
         """Count the events of rows that enter or leave, and note their keys."""
         self.moves += 1
+        self._make_room(len(rows))
+        for component in [one for one in self._counted if not rows.is_same(one, _EVENTS)]:
+            self._counted.remove(component)
+            self._totals[component] = ComponentTotals(component, False, 0)
+            self._totals[component].words = self._totals[_EVENTS].words.copy()
         (events,), (totals,) = rows.columns(_EVENTS), self._totals[_EVENTS].words
         more, self._touched_keys = count_events(
             rows.keys, events, sign, totals, self._is_touched, self._touched, self._touched_keys
@@ -304,12 +326,17 @@ class MovingWindow:
         """The values of some keys, if they are kept in order, and which range of them each key has."""
         return self._multisets[component].of(keys)
 
+    def held_as(self, component: Component) -> Component:
+        """The component that has the same values, if one is not held apart."""
+        return _EVENTS if component in self._counted else component
+
     def component(self, component: Component, keys: Ints) -> tuple[Column, ...]:
         """The folded columns of a component for some keys."""
+        component = self.held_as(component)
         if component not in self._back:
             cells = self._totals[component] if component in self._totals else self._front[component]
-            return tuple(cells.words[:, keys])
-        back, front = self._back[component].words[:, keys], self._front[component].words[:, keys]
+            return tuple(cells.words.take(keys, axis=1))
+        back, front = (parts[component].words.take(keys, axis=1) for parts in (self._back, self._front))
         match component.kind:
             case Kind.SUM_FLOAT:
                 return sum_pairs(*back, *front)
@@ -326,7 +353,7 @@ class MovingWindow:
         self._keys = len(used)
         # Some of the keys that were touched may have lost their numbers.
         self._instance, self._touched_keys = None, 0
-        self._touched, self._is_touched = np.empty(len(used), np.uint32), np.zeros(len(used), np.bool_)
+        self._touched, self._is_touched = self._touched[:0].copy(), np.zeros(len(used), np.bool_)
         for part in self._by_key():
             part.renumber(used)
         for block in self._blocks:
@@ -368,7 +395,6 @@ class MovingWindow:
             keys = max(keys, self._keys + self._keys // MORE_KEYS)
             more = keys - self._keys
             self._keys = keys
-            self._touched = np.concatenate([self._touched, np.empty(more, np.uint32)])
             self._is_touched = np.concatenate([self._is_touched, np.zeros(more, np.bool_)])
             for part in self._by_key():
                 part.cover(keys)

@@ -55,11 +55,11 @@ class PackedColumn:
         length = len(column)
         if column.dtype == np.object_ or not length:
             return PackedColumn(None, column, length)
-        # Bits tell zeros of both signs apart, and NaN equals itself.
-        bits = column.view(np.int64)
-        if bits[0] == bits[-1] and np.all(bits == bits[0]):
-            return PackedColumn(column[0], None, length)
         if column.dtype == np.float64:
+            # Bits tell zeros of both signs apart, and NaN equals itself.
+            bits = column.view(np.int64)
+            if bits[0] == bits[-1] and (bits == bits[0]).all():
+                return PackedColumn(column[0], None, length)
             # Of a row with one event, the sum and the extremes are its value, and a sum has no low part.
             for like in (None, *doubles):
                 others = np.zeros_like(bits) if like is None or like.rest is None else like.rest.view(np.int64)
@@ -72,7 +72,10 @@ class PackedColumn:
                 exceptions = (places, column[places]) if len(places) else None
                 return PackedColumn(base, None, length, like, exceptions)
             return PackedColumn(None, column, length)
-        lowest, span = column.min(), int(column.max()) - int(column.min())
+        lowest, highest = column.min(), column.max()
+        if lowest == highest:
+            return PackedColumn(lowest, None, length)
+        span = int(highest) - int(lowest)
         for width, most in _WIDTHS.items():
             if span <= most:
                 return PackedColumn(lowest, (column - lowest).astype(width), length)
@@ -123,10 +126,12 @@ class PackedColumn:
         return self.rest.nbytes + (bytes_of_column(self.rest) if self.rest.dtype == np.object_ else 0)
 
     def has_the_values_of(self, other: PackedColumn) -> bool:
-        """Whether both are packed the same, so that one array is enough for both."""
-        if self.base != other.base or self.rest is None or other.rest is None:
+        """Whether two columns of integers are packed the same, so that one is enough for both."""
+        if self.base != other.base:
             return False
-        return self.rest.dtype == other.rest.dtype and np.array_equal(self.rest, other.rest)
+        if self.rest is None or other.rest is None:
+            return self.rest is other.rest
+        return self.rest.dtype == other.rest.dtype and bool((self.rest == other.rest).all())
 
 
 class PackedRows:
@@ -221,6 +226,10 @@ class PackedRows:
             self._by_place = order, np.append(0, np.cumsum(self._place_rows))
         return self._by_place
 
+    def is_same(self, name: str, other: str) -> bool:
+        """Whether two columns are held as one."""
+        return self._columns[name] is self._columns[other]
+
     def column(self, name: str, rows: Ints | Places | None = None) -> Column:
         """One column of a component, of some rows or of all."""
         return self._columns[name].unpacked(rows)
@@ -271,6 +280,9 @@ def _places(slots: Ints, shards: Ints) -> tuple[Numbers, Ints, Ints]:
         return np.empty(0, np.uint8), nothing, nothing
     lowest, width = slots.min(), int(shards.max()) + 1
     span = int(slots.max()) - int(lowest) + 1
+    if span == width == 1:
+        # What one closing brings.
+        return np.zeros(len(slots), np.uint8), np.array([lowest]), np.zeros(1, np.int64)
     if span * width <= 4 * len(slots) + 1024:
         words = (slots - lowest) * width + shards
         used = np.flatnonzero(np.bincount(words))

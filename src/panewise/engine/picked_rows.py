@@ -116,6 +116,14 @@ class PickedRows:
             self._columns[component] = tuple(self.column(name) for name in component.column_names())
         return self._columns[component]
 
+    def is_same(self, component: Component, other: Component) -> bool:
+        """Whether two components, each of one column, have the same values in all rows."""
+        (name,), (others_name,) = component.column_names(), other.column_names()
+        if all(run.is_same(name, others_name) for run, _ in self._parts):
+            return True
+        (values,), (others,) = self.columns(component), self.columns(other)
+        return np.array_equal(values, others)
+
     def column(self, name: str, rows: Ints | None = None) -> Column:
         """One column of a component, of some of the rows or of all."""
         values = _joined([run.column(name, picked) for run, picked in self._parts], np.int64)

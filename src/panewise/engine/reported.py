@@ -11,7 +11,7 @@ import numpy as np
 
 from panewise.aggregates.lowering import Lowered
 from panewise.aggregates.sketches import hashed_words
-from panewise.arrays import Ints
+from panewise.arrays import Column, Ints
 from panewise.engine.answers import Groups, QueryAnswers, is_exact
 from panewise.engine.columns import canonical
 from panewise.language.expressions import Expression
@@ -31,14 +31,17 @@ def no_words(query: Query, count: int) -> Ints:
 
 def words_of(part: QueryAnswers) -> Ints:
     """A column of words for each answer; equal words mean equal answers, and zeros mean none, or nothing but NULL."""
-    columns: list[Ints] = []
+    columns: list[Column] = []
     for call in selected_aggregates(part.query):
         lowered = part.lowered[call]
-        columns += [lowered.valid.astype(np.int64), _bits(lowered)]
+        columns += [lowered.valid, _bits(lowered)]
         if not is_exact(call):
             bounds = part.bounds.get(call, (lowered.values, lowered.values))
             columns += [np.where(lowered.valid, canonical(bound).view(np.int64), 0) for bound in bounds]
-    return np.stack(columns)
+    words = np.empty((len(columns), len(part)), np.int64)
+    for word, column in zip(words, columns, strict=True):
+        word[:] = column
+    return words
 
 
 def _bits(lowered: Lowered) -> Ints:
@@ -47,6 +50,8 @@ def _bits(lowered: Lowered) -> Ints:
         assert lowered.exact is not None
         return np.where(lowered.valid, hashed_words(map(repr, lowered.exact.tolist())), 0)
     bits = canonical(lowered.values).view(np.int64) if lowered.exact is None else lowered.exact
+    if lowered.valid.all():
+        return bits.astype(np.int64, copy=False)
     return np.where(lowered.valid, bits, 0)
 
 

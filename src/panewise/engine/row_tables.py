@@ -57,25 +57,26 @@ class RowTables:
     def rows_of(self, batches: list[pa.RecordBatch]) -> Rows:
         """Partials as rows, in the order given."""
         batch = batches[0] if len(batches) == 1 else _united(batches, self.schema)
+        given = dict(zip(batch.schema.names, map(_one, batch.columns), strict=True))
         columns: dict[str, Column] = {}
         multisets: dict[Component, Multisets] = {}
         for component in self._tree.components:
             names = component.column_names()
             if component.kind is Kind.VALUES:
-                multisets[component] = self._multisets_of(component, _one(batch, names[0]), _one(batch, names[1]))
+                multisets[component] = self._multisets_of(component, given[names[0]], given[names[1]])
             elif component.kind.is_sketch:
-                columns[names[0]] = from_arrow(_one(batch, names[0]))
+                columns[names[0]] = from_arrow(given[names[0]])
             else:
-                columns.update({name: np.asarray(_one(batch, name)) for name in names})
-        keys = [_one(batch, self._plan.key_column(key)) for key in self._tree.group_by]
+                columns.update({name: np.asarray(given[name]) for name in names})
+        keys = [given[self._plan.key_column(key)] for key in self._tree.group_by]
         # Predicates that no query of this tree has would only split its partials.
         words = [
-            pa.array(np.asarray(_one(batch, f"shard_{word}")) & np.int64(mask))
+            pa.array(np.asarray(given[f"shard_{word}"]) & np.int64(mask))
             for word, mask in enumerate(self._plan.shard_masks(self._tree.predicates))
         ]
         return Rows(
             self.keys.ids(keys, batch.num_rows),
-            self._tree.cuts.starts(np.asarray(_one(batch, "slot"))),
+            self._tree.cuts.starts(np.asarray(given["slot"])),
             self.shards.ids(words, batch.num_rows),
             columns,
             multisets,
@@ -143,6 +144,5 @@ def _united(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch 
     return table.combine_chunks().to_batches()[0] if table.num_rows else schema.empty_table()
 
 
-def _one(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
-    column = batch.column(name)
+def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -6,7 +6,7 @@ Memory is the stored values plus a word and a half each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,8 @@ from panewise.kernels.hashing import (
 )
 
 _SMALLEST = 64
+_MORE = 4
+"""Room for stored integers grows by one in so many."""
 _NOWHERE = 2**62
 
 
@@ -76,9 +78,11 @@ class IntTable:
         return probe_int(value, self._table, self._stored)
 
     def _grow(self) -> None:
-        self._stored = np.concatenate([self._stored, np.empty(len(self._stored), np.int64)])
-        self._table = np.full(2 * len(self._stored), -1, np.int32)
-        rehash_ints(self._table, self._stored, self._count)
+        more = max(_SMALLEST, len(self._stored) // _MORE)
+        self._stored = np.concatenate([self._stored, np.empty(more, np.int64)])
+        if 2 * len(self._stored) > len(self._table):
+            self._table = np.full(2 * len(self._table), -1, np.int32)
+            rehash_ints(self._table, self._stored, self._count)
 
 
 class CodeTable:
@@ -121,6 +125,8 @@ class CodeTable:
 
     def of(self, ids: Ints) -> Ints:
         """The codes with some ids."""
+        if self._null == _NOWHERE:
+            return ids + 1
         codes = ids + (ids < self._null)
         codes[ids == self._null] = 0
         return codes
@@ -195,10 +201,7 @@ class ColumnTable:
     def codes(self, column: pa.Array) -> Ints:
         """The code of each value."""
         if column.null_count:
-            valid = np.asarray(column.is_valid())
-            out = np.zeros(len(column), np.int64)
-            out[valid] = self.codes(column.drop_null())
-            return out
+            return _of_valid(self.codes, column)
         if self._type is not Type.STRING:
             return self._ints.ids(bits_of(column, self._type)) + 1
         if not pa.types.is_dictionary(column.type):
@@ -209,10 +212,7 @@ class ColumnTable:
     def find(self, column: pa.Array) -> Ints:
         """The code of each value, -1 of one that is not stored."""
         if column.null_count:
-            valid = np.asarray(column.is_valid())
-            out = np.zeros(len(column), np.int64)
-            out[valid] = self.find(column.drop_null())
-            return out
+            return _of_valid(self.find, column)
         stored = self._bytes if self._type is Type.STRING else self._ints
         ids = stored.find(column if self._type is Type.STRING else bits_of(column, self._type))
         return np.where(ids < 0, ids, ids + 1)
@@ -226,10 +226,19 @@ class ColumnTable:
 
     def decode(self, codes: Ints) -> pa.Array:
         """The values of codes. Cost: O(codes), however many values are stored."""
+        if self._type is not Type.STRING and codes.all():
+            return from_bits(self._ints.of(codes - 1), self._type)
         indices = pa.array(np.maximum(codes - 1, 0), mask=codes == 0)
         if self._type is Type.STRING:
             return self._bytes.values.take(indices).cast(pa.string())
         return from_bits(self._ints.values, self._type).take(indices)
+
+
+def _of_valid(codes_of: Callable[[pa.Array], Ints], column: pa.Array) -> Ints:
+    """The codes of the values that are not NULL, at their places; the code of NULL is 0."""
+    out = np.zeros(len(column), np.int64)
+    out[np.asarray(column.is_valid())] = codes_of(column.drop_null())
+    return out
 
 
 class KeyTable:
@@ -280,6 +289,8 @@ class KeyTable:
 
     def decode(self, ids: Ints) -> list[pa.Array]:
         """The columns of groups."""
+        if len(self._columns) == 1:
+            return [self._columns[0].decode(self._steps[0].of(ids))]
         columns: list[pa.Array] = []
         group = ids
         for table, step in zip(reversed(self._columns), reversed(self._steps)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -43,8 +44,16 @@ class AggregateColumn(NamedTuple):
     content: Literal["values", "exact", "low", "high"]
 
 
-def query_columns(stream: Stream, query: Query) -> Iterator[GroupColumn | AggregateColumn]:
-    """The columns of a query's table behind those of the window: groups that are not selected, then SELECT."""
+@lru_cache(maxsize=4096)
+def query_columns(stream: Stream, query: Query) -> tuple[GroupColumn | AggregateColumn, ...]:
+    """The columns of a query's table behind those of the window: groups that are not selected, then SELECT.
+
+    They are kept, as each closing asks for those of the same queries.
+    """
+    return tuple(_query_columns(stream, query))
+
+
+def _query_columns(stream: Stream, query: Query) -> Iterator[GroupColumn | AggregateColumn]:
     selected = {item.expression.name for item in query.select if isinstance(item.expression, Attribute)}
     for name in query.group_by:
         if name not in selected:

@@ -161,6 +161,9 @@ def _mark(columns: dict[str, pa.Array], what: str, rows: _Rows, lasting: Iterabl
         )
     ended = np.ones(rows.count, np.bool_)
     for part in filter(len, lasting):
+        if rows.are_of(part):
+            ended[:] = False
+            break
         there = rows.places(part)
         ended[there[there >= 0]] = False
     columns[ENDED] = pa.array(ended)
@@ -232,6 +235,9 @@ class _Rows:
 
     def _of_rows(self, times: Literal["starts_us", "ends_us"]) -> Ints:
         """Times that all answers of a row share, from the longest parts that have them."""
+        whole = next(filter(self.are_of, self._different), None)
+        if whole is not None:
+            return np.ascontiguousarray(getattr(whole, times))
         found = np.zeros(self.count, np.int64)
         is_open = np.ones(self.count, np.bool_)
         for part in self._different:
@@ -247,15 +253,20 @@ class _Rows:
 
     def group_columns(self, stream: Stream) -> dict[str, pa.Array]:
         """The groups of the rows, in the order of GROUP BY."""
-        values = self._keys.columns(self._rows % self._keys.count)
-        return {name: values[name].cast(public_type(stream.attributes[name])) for name in self._names}
+        # Of one end, a pair is the number of a group.
+        values = self._keys.columns(self._rows if self._span <= 1 else self._rows % self._keys.count)
+        return {name: _public(values[name], stream, name) for name in self._names}
+
+    def are_of(self, part: QueryAnswers) -> bool:
+        """Whether the rows are known to be those of a part, in the same order."""
+        known = self._sources.get((_windows_of(part),))
+        return known is not None and known.places is None and known.present is None
 
     def places(self, part: QueryAnswers) -> Ints:
         """The row of each answer of a part; -1 for one that has none."""
         if not len(part):
             return np.empty(0, np.int64)
-        known = self._sources.get((_windows_of(part),))
-        if known is not None and known.places is None and known.present is None:
+        if self.are_of(part):
             return np.arange(self.count)
         pairs = self._pairs(part)
         if not self.count:
@@ -367,6 +378,12 @@ def _end_numbers(part: QueryAnswers) -> Ints:
     return end_numbers(part.query.window, part.instances)
 
 
+def _public(values: pa.Array, stream: Stream, name: str) -> pa.Array:
+    """The values of an attribute in the type that users see."""
+    kind = public_type(stream.attributes[name])
+    return values if values.type == kind else values.cast(kind)
+
+
 class _LookupRows:
     """The rows of a lookup: one for each answer, in their order."""
 
@@ -378,7 +395,7 @@ class _LookupRows:
     def group_columns(self, stream: Stream) -> dict[str, pa.Array]:
         """The groups of the rows."""
         values = self._answers.groups.decode(self._answers.keys)
-        return {name: array.cast(public_type(stream.attributes[name])) for name, array in values.items()}
+        return {name: _public(array, stream, name) for name, array in values.items()}
 
     def sources(self, parts: Sequence[QueryAnswers]) -> _Sources:
         """Each row has its own answer. It is copied: structures fill the same arrays again."""

@@ -78,11 +78,10 @@ def _find_int(value: int, table: Places, stored: Ints) -> tuple[Any, Any]:
 @njit(cache=True, nogil=True)
 def find_ints(values: Ints, begin: int, table: Places, stored: Ints, count: int, ids: Ints) -> tuple[int, int]:
     """Give each value its id, entering new ones. Returns how far it came and how many values are stored."""
-    limit = len(table) // 2
     for i in range(begin, len(values)):
         place, found = _find_int(values[i], table, stored)
         if found < 0:
-            if count >= limit:
+            if count >= len(stored):
                 return i, count
             table[place] = count
             stored[count] = values[i]

@@ -37,6 +37,10 @@ class Stream:
         """Whether nobody declared it: its events are the answers of the query of its name."""
         return self.answers_over is not None
 
+    def __hash__(self) -> int:
+        # Attributes have no hash, and the columns of queries are kept by stream.
+        return hash(self.name)
+
 
 @dataclass(frozen=True)
 class SelectItem:
@@ -68,7 +72,11 @@ class Query:
     overflow_is_error: bool = False
     """Whether an answer that does not fit in 64 bits is an error; otherwise it is NULL."""
 
-    @property
+    def __hash__(self) -> int:
+        # What is kept by query is looked up at each closing, and a hash of all of its expressions is slow.
+        return hash(self.name)
+
+    @cached_property
     def aggregates(self) -> tuple[AggregateCall, ...]:
         """Every aggregate that must be computed, those of SELECT first, then those only in HAVING."""
         selected = [call for item in self.select for call in aggregates_of(item.expression)]
@@ -86,12 +94,12 @@ class Query:
         """Whether its aggregates have windows of their own. The window of the query is then the longest of them."""
         return any(call.over is not None for call in self.aggregates)
 
-    @property
+    @cached_property
     def answers(self) -> tuple[SelectItem, ...]:
         """The items of SELECT that are computed from events."""
         return tuple(item for item in self.select if item.is_answer)
 
-    @property
+    @cached_property
     def computed(self) -> tuple[Expression, ...]:
         """The items of SELECT that are made of aggregates, each once."""
         shown = (item.expression for item in self.select)

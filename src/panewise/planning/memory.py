@@ -54,7 +54,7 @@ ANSWER_BYTES = 18
 """An answer that a moving window keeps for a key."""
 KEY_BYTES = 4
 """The number of a key."""
-TOUCHED_BYTES = 5
+TOUCHED_BYTES = 1
 """What a moving window keeps to know which keys have changed, for each key."""
 KEPT_BYTES = 64
 """A value that is kept as it is: an object, and a reference to it."""
@@ -183,7 +183,10 @@ def _moving_bytes(tree: Tree, inputs: tuple[Type, ...], prices: Prices) -> int:
     total = 0.0
     groups = prices.groups_of(tree.group_by)
     # Of a multiset, a sketch or a joined component there is an answer instead.
-    in_totals = sum(max(1, one.kind.words) for one in tree.components if one.can_be_taken_off(inputs))
+    # Counts of values are those of events, unless values are NULL.
+    in_totals = sum(
+        one.kind.words for one in tree.components if one.can_be_taken_off(inputs) and one.kind is not Kind.COUNT
+    )
     in_parts = sum(
         one.kind.words for one in tree.components if not (one.can_be_taken_off(inputs) or one.kind.is_joined)
     )

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
@@ -457,7 +458,7 @@ def _json(message: Any, status: int = 200) -> Response:
 
 def _name(request: Request) -> str:
     name: str = request.path_params["name"]
-    return name
+    return unquote(name)
 
 
 def _wants_arrow(request: Request) -> bool:

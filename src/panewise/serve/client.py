@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 import panewise.errors
 from panewise.aggregates.types import Type
+from panewise.closable import Closable
 from panewise.engine.ingest import as_column
 from panewise.errors import PanewiseError, ServerError, StatementError, TimeError
 from panewise.serve.encoding import ARROW
@@ -42,6 +44,11 @@ def _params(keys: Keys | None, at: Time | None) -> dict[str, str]:
 
 def _plain_keys(keys: Keys) -> Any:
     return {name: _plain(values) for name, values in keys.items()} if isinstance(keys, Mapping) else _plain(list(keys))
+
+
+def _part(name: str) -> str:
+    """A name as a part of an address: a quoted name may have any characters."""
+    return quote(name, safe="")
 
 
 def _one_group(key: object) -> Keys | None:
@@ -162,7 +169,7 @@ def _headers(token: str | None) -> dict[str, str]:
     return {} if token is None else {"authorization": f"Bearer {token}"}
 
 
-class Client:
+class Client(Closable):
     """Asks a server, and waits for its answers. It is a context manager.
 
     Args:
@@ -174,14 +181,6 @@ class Client:
     def __init__(self, url: str, *, token: str | None = None, timeout_s: float = TIMEOUT_S, verify: Any = True) -> None:
         self._http = httpx.Client(base_url=url, headers=_headers(token), timeout=timeout_s, verify=verify)
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -189,22 +188,24 @@ class Client:
     def lookup(self, query: str, keys: Keys | None = None, at: Time | None = None) -> pa.Table:
         """Answer a query as an Arrow table, with all groups or those of `keys`."""
         headers = {"accept": ARROW}
-        return _table(self._http.get(f"/v1/queries/{query}/answers", params=_params(keys, at), headers=headers))
+        return _table(self._http.get(f"/v1/queries/{_part(query)}/answers", params=_params(keys, at), headers=headers))
 
     def lookup_one(self, query: str, key: object = (), at: Time | None = None) -> dict[str, Any] | None:
         """Answer one group as a dict by column; None if it has no answer."""
         asked = _params(_one_group(key), at) | {"limit": "1"}
-        return _one(self._http.get(f"/v1/queries/{query}/answers", params=asked))
+        return _one(self._http.get(f"/v1/queries/{_part(query)}/answers", params=asked))
 
     def lookup_many(self, query: str, keys: Keys, at: Time | None = None) -> Arrays:
         """Answer many groups as arrays with an element for each key, masked where there is no answer."""
         headers = {"accept": ARROW}
-        return _arrays(self._http.post(f"/v1/queries/{query}/values", json=_asked(keys, at), headers=headers))
+        return _arrays(self._http.post(f"/v1/queries/{_part(query)}/values", json=_asked(keys, at), headers=headers))
 
     def lookup_at(self, query: str, keys: Keys | None, times: object) -> Arrays:
         """Answer many groups as `lookup_many` does, each at its own time."""
         headers = {"accept": ARROW}
-        return _arrays(self._http.post(f"/v1/queries/{query}/values", json=_asked_at(keys, times), headers=headers))
+        return _arrays(
+            self._http.post(f"/v1/queries/{_part(query)}/values", json=_asked_at(keys, times), headers=headers)
+        )
 
     def lookup_queries(
         self, queries: list[str], keys: Keys | None = None, at: Time | None = None
@@ -216,7 +217,7 @@ class Client:
     def push(self, stream: str, events: pa.Table) -> int:
         """Send events to a server with an engine; returns how many came too late."""
         headers = {"content-type": ARROW}
-        sent = self._http.post(f"/v1/streams/{stream}/events", content=_events(events), headers=headers)
+        sent = self._http.post(f"/v1/streams/{_part(stream)}/events", content=_events(events), headers=headers)
         late: int = _checked(sent).json()["late"]
         return late
 
@@ -226,7 +227,7 @@ class Client:
 
     def remove(self, query: str) -> None:
         """Drop a query."""
-        _checked(self._http.delete(f"/v1/queries/{query}"))
+        _checked(self._http.delete(f"/v1/queries/{_part(query)}"))
 
     def follow(
         self, queries: list[str], keys: Keys | None = None, *, changed_only: bool = False
@@ -264,22 +265,26 @@ class AsyncClient:
     async def lookup(self, query: str, keys: Keys | None = None, at: Time | None = None) -> pa.Table:
         """As `Client.lookup`."""
         headers = {"accept": ARROW}
-        return _table(await self._http.get(f"/v1/queries/{query}/answers", params=_params(keys, at), headers=headers))
+        return _table(
+            await self._http.get(f"/v1/queries/{_part(query)}/answers", params=_params(keys, at), headers=headers)
+        )
 
     async def lookup_one(self, query: str, key: object = (), at: Time | None = None) -> dict[str, Any] | None:
         """As `Client.lookup_one`."""
         asked = _params(_one_group(key), at) | {"limit": "1"}
-        return _one(await self._http.get(f"/v1/queries/{query}/answers", params=asked))
+        return _one(await self._http.get(f"/v1/queries/{_part(query)}/answers", params=asked))
 
     async def lookup_many(self, query: str, keys: Keys, at: Time | None = None) -> Arrays:
         """As `Client.lookup_many`."""
         headers = {"accept": ARROW}
-        return _arrays(await self._http.post(f"/v1/queries/{query}/values", json=_asked(keys, at), headers=headers))
+        return _arrays(
+            await self._http.post(f"/v1/queries/{_part(query)}/values", json=_asked(keys, at), headers=headers)
+        )
 
     async def lookup_at(self, query: str, keys: Keys | None, times: object) -> Arrays:
         """As `Client.lookup_at`."""
         headers, asked = {"accept": ARROW}, _asked_at(keys, times)
-        return _arrays(await self._http.post(f"/v1/queries/{query}/values", json=asked, headers=headers))
+        return _arrays(await self._http.post(f"/v1/queries/{_part(query)}/values", json=asked, headers=headers))
 
     async def lookup_queries(
         self, queries: list[str], keys: Keys | None = None, at: Time | None = None
@@ -291,7 +296,7 @@ class AsyncClient:
     async def push(self, stream: str, events: pa.Table) -> int:
         """As `Client.push`."""
         headers = {"content-type": ARROW}
-        sent = await self._http.post(f"/v1/streams/{stream}/events", content=_events(events), headers=headers)
+        sent = await self._http.post(f"/v1/streams/{_part(stream)}/events", content=_events(events), headers=headers)
         late: int = _checked(sent).json()["late"]
         return late
 
@@ -301,7 +306,7 @@ class AsyncClient:
 
     async def remove(self, query: str) -> None:
         """As `Client.remove`."""
-        _checked(await self._http.delete(f"/v1/queries/{query}"))
+        _checked(await self._http.delete(f"/v1/queries/{_part(query)}"))
 
     async def follow(
         self, queries: list[str], keys: Keys | None = None, *, changed_only: bool = False

@@ -157,7 +157,7 @@ class EngineSource(AnswerSource):
         with self._lock:
             answers = self.engine.advance(stream, watermark)
             for name in self.workload.following(stream):
-                self.kept[name].take(answers, self.engine.position(name).watermark_us)
+                self.kept[name].take(answers, self.engine.position(name).watermark_us, self.workload.queries)
             self._written_s = time()
             self._move()
 
@@ -171,7 +171,9 @@ class EngineSource(AnswerSource):
         with self._lock:
             self.engine.add(statements)
             streams = self.engine.workload.streams
-            self.kept = {name: self.kept.get(name) or KeptWindows(stream) for name, stream in streams.items()}
+            # A stream of answers may be another one than before by its name.
+            kept = {name: one for name, one in self.kept.items() if one.stream == streams.get(name)}
+            self.kept = {name: kept.get(name) or KeptWindows(stream) for name, stream in streams.items()}
             self._move()
         self.changed()
         return True

@@ -39,6 +39,13 @@ class _Entry:
     from_us: int
     to_us: int
     answers: Answers
+    queries: Mapping[str, Query]
+    """Those of then: another query may have the name of one now."""
+
+    def table_of(self, query: Query) -> pa.Table | None:
+        """What closed of a query; None if it was not there yet, or does not slide."""
+        is_there = self.queries.get(query.name) is query and query.name in self.answers.tables
+        return self.answers.tables[query.name] if is_there else None
 
 
 class KeptWindows:
@@ -51,15 +58,20 @@ class KeptWindows:
         self._is_whole = True
         self._watermark_us: int | None = None
 
-    def take(self, answers: Answers, watermark_us: int | None) -> None:
-        """Keep what an advance to a watermark closed."""
+    @property
+    def stream(self) -> Stream:
+        """The stream."""
+        return self._stream
+
+    def take(self, answers: Answers, watermark_us: int | None, queries: Mapping[str, Query]) -> None:
+        """Keep what an advance to a watermark closed of these queries."""
         if watermark_us is None:
             return
         from_us = START_US if self._watermark_us is None else self._watermark_us
         self._watermark_us = watermark_us
         if not answers.num_rows:
             return
-        self._entries.append(_Entry(from_us, watermark_us, answers))
+        self._entries.append(_Entry(from_us, watermark_us, answers, queries))
         self._bytes += answers.nbytes
         drop = 0
         while len(self._entries) - drop > 1 and (self._bytes > MOST_BYTES or len(self._entries) - drop > MOST_ENTRIES):
@@ -123,9 +135,9 @@ class KeptWindows:
         return ends_of(query.window, last_ending(query.window, until_us))
 
     def _rows(self, entry: _Entry, query: Query, end_us: int) -> pa.Table:
-        if query.name not in entry.answers.tables:
+        table = entry.table_of(query)
+        if table is None:
             return query_schema(self._stream, query).empty_table()
-        table = entry.answers.tables[query.name]
         ends = table.column("window_end")
         return table.filter(pc.equal(ends, pa.scalar(end_us, pa.int64()).cast(ends.type)))
 
@@ -140,9 +152,10 @@ class KeptWindows:
 
 
 def _last_end(entry: _Entry, query: Query, until_us: int) -> int | None:
-    if query.name not in entry.answers.tables:
+    table = entry.table_of(query)
+    if table is None:
         return None
-    ends = entry.answers.tables[query.name].column("window_end").cast(pa.int64())
+    ends = table.column("window_end").cast(pa.int64())
     found: int | None = pc.max(ends.filter(pc.less_equal(ends, until_us))).as_py()
     return found
 

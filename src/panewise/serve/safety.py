@@ -95,6 +95,8 @@ class Safety:
         began_s = perf_counter()
         try:
             self._check(scope)
+            # As it was sent: a name in it may have a slash, which is none between two parts.
+            scope["path"] = (scope["raw_path"] or b"").decode("latin-1")
             await self._app(scope, receive, guarded)
         except Exception as error:
             if status:

@@ -39,6 +39,14 @@ def identity_of(job: Job) -> str:
     )
 
 
+def bases_id(job: Job) -> str:
+    """What the entries in the log of a running job are made of: a digest of all its bases."""
+    bases: list[object] = [live.base for _, live in sorted(job.bases.items())]
+    bases += [base.identity for _, base in sorted(job.row_bases.items())]
+    bases += [base.identity for plan in (job.tuples, job.held) for _, base in sorted(plan.bases.items())]
+    return _hash(bases)
+
+
 def _as_state_needs(workload: Workload) -> Workload:
     """A workload without what no state depends on, so that it may be changed when a job is started again."""
     streams = {name: replace(stream, future_bound_us=None) for name, stream in workload.streams.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import TaskContext
 
@@ -40,31 +40,55 @@ class PackedJob:
 
     def at(self, batch: int) -> Job:
         """The job as it is in a batch: after the statements of all earlier batches."""
-        return self.open() if self.statements_in is None else self._live(batch)[1]
+        return self.open() if self.statements_in is None else self._live(batch).job
 
     def statements_at(self, batch: int) -> FoundStatements:
         """The statements of the batches before, as the folder has them."""
-        return self._live(batch)[0]
+        return self._live(batch).found
 
-    def _live(self, batch: int) -> tuple[FoundStatements, Job]:
+    def bases_after(self, batch: int, count: int) -> str:
+        """What identifies the bases after the first so many changes of those before a batch."""
+        from panewise.spark.identity import bases_id
+
+        live = self._live(batch)
+        if count not in live.bases:
+            job = self.open()
+            for change in live.found.changes[:count]:
+                job = job.after(change)
+            live.bases[count] = bases_id(job)
+        return live.bases[count]
+
+    def _live(self, batch: int) -> _Live:
+        from panewise.spark.identity import bases_id
         from panewise.spark.statement_log import FoundStatements, StatementLog
 
         assert self.statements_in is not None
         adopt(self.aggregates)
         known = _LIVE.get(self)
-        found = StatementLog(self.statements_in).found(batch, None if known is None else known[0])
-        if known is None or known[0].changes != found.changes[: len(known[0].changes)]:
-            known = FoundStatements(found.folder), self.open()
-        job = known[1]
-        for change in found.changes[len(known[0].changes) :]:
+        found = StatementLog(self.statements_in).found(batch, None if known is None else known.found)
+        if known is None or known.found.changes != found.changes[: len(known.found.changes)]:
+            known = _Live(FoundStatements(found.folder), self.open(), {})
+        job, bases, before = known.job, known.bases, len(known.found.changes)
+        for count, change in enumerate(found.changes[before:], before + 1):
             job = job.after(change)
+            # Buckets went by all changes, or by all but the last.
+            if count >= len(found.changes) - 1:
+                bases = {**bases, count: bases_id(job)}
         _LIVE.clear()
-        _LIVE[self] = found, job
-        return found, job
+        _LIVE[self] = live = _Live(found, job, bases)
+        return live
 
 
-_LIVE: dict[PackedJob, tuple[FoundStatements, Job]] = {}
-"""The live job that this worker used last, and the statements that it has seen."""
+class _Live(NamedTuple):
+    """The statements that a worker has seen, the job that they led to, and some identities of its bases by count."""
+
+    found: FoundStatements
+    job: Job
+    bases: dict[int, str]
+
+
+_LIVE: dict[PackedJob, _Live] = {}
+"""The live job that this worker used last."""
 
 
 @lru_cache(maxsize=8)

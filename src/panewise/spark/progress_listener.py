@@ -108,5 +108,6 @@ class ProgressListener(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None:
         """Spark tells of the end after all batches."""
         self._whole_job.forget(str(event.runId))
+        self._silences.pop(str(event.runId), None)
         if self._run in (None, str(event.runId)):
             self._ended.set()

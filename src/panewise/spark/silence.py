@@ -23,18 +23,23 @@ class Silence:
     """Watches the progress of one run, and tells each kind of silence once until it has ended."""
 
     def __init__(self) -> None:
+        self._batches = 0
         self._rows = 0
         self._batches_with_rows = 0
         self._rows_of: Counter[str] = Counter()
         self._told: set[str] = set()
-        self._watermarks_us: set[int | None] = set()
+        self._watermark_us: int | None = None
+        self._has_moved = False
+        """Whether the watermark did."""
 
     def see(self, progress: Mapping[str, Any]) -> list[str]:
         """What there is to tell after one more batch."""
         batch = BatchMetrics.of(progress)
+        self._has_moved |= self._batches > 0 and batch.watermark_us != self._watermark_us
+        self._watermark_us = batch.watermark_us
+        self._batches += 1
         self._rows += batch.rows_in
         self._batches_with_rows += batch.rows_in > 0
-        self._watermarks_us.add(batch.watermark_us)
         told = self._useless(batch) if batch.rows_in and batch.is_counted else []
         return told + self._quiet_sources(progress)
 
@@ -74,7 +79,7 @@ class Silence:
         sources = progress.get("sources") or []
         for place, source in enumerate(sources):
             self._rows_of[f"{place} {source['description']}"] += source["numInputRows"] or 0
-        if self._batches_with_rows < QUIET_BATCHES or len(sources) < 2 or len(self._watermarks_us) > 1:
+        if self._batches_with_rows < QUIET_BATCHES or len(sources) < 2 or self._has_moved:
             return []
         return [
             message

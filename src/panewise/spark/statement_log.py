@@ -9,7 +9,8 @@ that new bases take over. Whatever it wrote first holds.
 
 A file that is none of these is named in the log of the process and left alone. What was applied so far, how many files
 and a digest of them all, stands in the state of the stream (`Applied`). So a job whose folder was moved, or that lost
-some of its statements, refuses to go on: it would drop queries without a word.
+some of its statements, refuses to go on: it would drop queries without a word. Nor does it go on if the statements lead
+to other bases than before, as after a change of the planner: it would take partials for something else.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ _NAME = re.compile(r"(\d{12})\.json")
 class Applied:
     """The statements that a bucket has gone by: from how many batches, and a digest of their files.
 
-    `brought` is the batch of its last call, where that brought further ones.
+    `brought` is the batch of its last call, where that brought further ones. `bases` identifies the bases that they led
+    to, which is what the partials in the state are made of.
     """
 
     count: int = 0
     digest: str = ""
     brought: int = NO_BATCH
+    bases: str = ""
 
     def check(self, found: FoundStatements, batch: int) -> None:
         """Raise where a batch does not find just those statements, and those of the batch that brought some.
@@ -65,6 +68,15 @@ class Applied:
             f"a new checkpoint, and send the statements again"
         )
 
+    def check_bases(self, found: FoundStatements, bases: str) -> None:
+        """Raise where the same statements lead to other bases than they did when the state was written."""
+        if self.bases and bases != self.bases:
+            raise CheckpointError(
+                f"the statements in {found.folder} lead to another plan than when the checkpoint was written, so its "
+                f"partials cannot be read: another version of Panewise planned them; go on with that version, or start "
+                f"anew with an empty folder and a new checkpoint, and send the statements again"
+            )
+
 
 @dataclass(frozen=True)
 class FoundStatements:
@@ -79,10 +91,10 @@ class FoundStatements:
         """The batches that brought them."""
         return [change.batch for change in self.changes]
 
-    def applied(self, batch: int, *, brings_more: bool) -> Applied:
-        """What a bucket notes that goes by them."""
+    def applied(self, batch: int, bases: str, *, brings_more: bool) -> Applied:
+        """What a bucket notes that goes by them, with the bases that they led to."""
         digest = self.digests[-1] if self.digests else ""
-        return Applied(len(self.changes), digest, batch if brings_more else NO_BATCH)
+        return Applied(len(self.changes), digest, batch if brings_more else NO_BATCH, bases)
 
 
 class StatementLog:

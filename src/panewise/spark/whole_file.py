@@ -32,7 +32,7 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def make_folder(root: Path, inside: str = ".") -> Path:
@@ -57,14 +57,15 @@ def _make(folder: Path, mode: int) -> None:
         return  # Another task was faster.
     # A folder of a group stays the group's: the bits above those of access are kept.
     os.chmod(folder, folder.stat().st_mode & 0o7000 | mode)
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
 
 
 def _mode(folder: Path) -> int:
     return folder.stat().st_mode
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Bring the names of a folder's files to the disk."""
     if _CAN_SYNC_FOLDERS:
         opened = os.open(folder, os.O_RDONLY)
         try:

@@ -9,7 +9,7 @@ window that slides by a microsecond and is as long as sessions reach back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar, overload
 
 import numpy as np
@@ -38,6 +38,9 @@ def starts_of(window: Window, instances: Instances) -> Instances:
     >>> starts_of(TimeWindow(12, slide_us=9, offset_us=2), 1)
     11
     """
+    if isinstance(window, TimeWindow) and window.slide_us is not None and window.zone is None and not window.grows:
+        # Asked several times of every window that closes.
+        return instances * window.slide_us + window.offset_us
     if follows_events(window):
         return instances - _reach(window)
     if is_unbounded(window):
@@ -45,7 +48,7 @@ def starts_of(window: Window, instances: Instances) -> Instances:
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
-        return _in_zone(zone, instances * (slide // DAY_US))
+        return _each(zone.begins, instances * (slide // DAY_US))
     starts = instances * slide
     if _grows(window):
         starts = starts // length * length
@@ -58,12 +61,14 @@ def ends_of(window: Window, instances: Instances) -> Instances:
     >>> ends_of(TimeWindow(12, slide_us=9), 1), ends_of(TimeWindow(9, slide_us=3, grows=True), 1)
     (21, 6)
     """
+    if isinstance(window, TimeWindow) and window.slide_us is not None and window.zone is None and not window.grows:
+        return instances * window.slide_us + (window.left_us + window.offset_us)
     if follows_events(window):
         return instances
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
-        return _in_zone(zone, instances * (slide // DAY_US) + length // DAY_US)
+        return _each(zone.begins, instances * (slide // DAY_US) + length // DAY_US)
     return instances * slide + (slide if _grows(window) else length) + _offset(window)
 
 
@@ -82,7 +87,7 @@ def last_ending(window: Window, until: Instances) -> Instances:
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
-        return (_days(zone, until) - length // DAY_US) // (slide // DAY_US)
+        return (_each(zone.days, until) - length // DAY_US) // (slide // DAY_US)
     return (until - length) // slide
 
 
@@ -97,7 +102,7 @@ def last_starting(window: Window, at: int) -> int:
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
-        return _days(zone, at) // (slide // DAY_US)
+        return _each(zone.days, at) // (slide // DAY_US)
     if _grows(window) and not is_unbounded(window):
         # The last instance of the period.
         return ((at - _offset(window)) // length + 1) * (length // slide) - 1
@@ -178,21 +183,12 @@ def _unbounded(window: Window, granularity: int) -> int:
 
 
 @overload
-def _in_zone(zone: Zone, days: int) -> int: ...
+def _each(found: Callable[[Ints], Ints], of: int) -> int: ...
 @overload
-def _in_zone(zone: Zone, days: Ints) -> Ints: ...
-def _in_zone(zone: Zone, days: int | Ints) -> int | Ints:
-    begins = zone.begins(np.asarray(days))
-    return begins if isinstance(days, np.ndarray) else int(begins)
-
-
-@overload
-def _days(zone: Zone, times: int) -> int: ...
-@overload
-def _days(zone: Zone, times: Ints) -> Ints: ...
-def _days(zone: Zone, times: int | Ints) -> int | Ints:
-    days = zone.days(np.asarray(times))
-    return days if isinstance(times, np.ndarray) else int(days)
+def _each(found: Callable[[Ints], Ints], of: Ints) -> Ints: ...
+def _each(found: Callable[[Ints], Ints], of: int | Ints) -> int | Ints:
+    """What is found of one number or of each."""
+    return found(of) if isinstance(of, np.ndarray) else int(found(np.asarray(of)))
 
 
 def _zone(window: Window) -> Zone | None:

@@ -73,12 +73,12 @@ def lengths_of(window: Window) -> tuple[int, int]:
     the start counts as long as its slide: what came before is one slot.
     """
     match window:
+        case TimeWindow(slide_us=int(slide)):
+            return slide if window.is_unbounded else window.range_us, slide
         case SessionWindow():
             return window.gap_us, window.gap_us
         case PunctuationWindow():
             return window.max_us, window.max_us
-        case TimeWindow(slide_us=int(slide)):
-            return slide if window.is_unbounded else window.range_us, slide
         case RowWindow(slide=int(slide)):
             return window.rows, slide
         case _:

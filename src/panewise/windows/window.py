@@ -184,7 +184,7 @@ Window = TimeWindow | RowWindow | SessionWindow | PunctuationWindow
 
 def follows_events(window: Window) -> TypeGuard[SessionWindow | PunctuationWindow]:
     """Whether each group has windows of its own, which begin and end with its events."""
-    return isinstance(window, SessionWindow | PunctuationWindow)
+    return isinstance(window, (SessionWindow, PunctuationWindow))
 
 
 def is_unbounded(window: Window) -> bool:
