@@ -5,21 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tests.oracle import (
-    Answer,
-    Event,
-    Value,
-    aggregate,
-    evaluate,
-)
+from tests.oracle import Answer, Event, Value, aggregate, evaluate
 
 from panewise.aggregates.types import Type
-from panewise.language.expressions import (
-    AggregateCall,
-    Attribute,
-    Expression,
-    Literal,
-)
+from panewise.language.expressions import AggregateCall, Attribute, Expression, Literal
 from panewise.language.model import Query, SelectItem
 from panewise.windows.window import TimeWindow, Window
 

@@ -16,19 +16,9 @@ from tests.hand_written import (
     values_by_group,
     windows_of,
 )
-from tests.oracle import (
-    INT64_MAX,
-    Answer,
-    closed_answers,
-    lookup,
-)
+from tests.oracle import INT64_MAX, Answer, closed_answers, lookup
 
-from panewise.language.expressions import (
-    AggregateCall,
-    Comparison,
-    IsNull,
-    Not,
-)
+from panewise.language.expressions import AggregateCall, Comparison, IsNull, Not
 from panewise.language.model import Query, SelectItem
 from panewise.windows.window import RowWindow, TimeWindow
 

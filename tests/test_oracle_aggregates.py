@@ -5,24 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from tests.hand_written import (
-    COUNT,
-    INF,
-    NAN,
-    X,
-    Y,
-    value_of,
-)
-from tests.oracle import (
-    INT64_MAX,
-    INT64_MIN,
-    aggregate,
-)
+from tests.hand_written import COUNT, INF, NAN, X, Y, value_of
+from tests.oracle import INT64_MAX, INT64_MIN, aggregate
 
-from panewise.language.expressions import (
-    AggregateCall,
-    Arithmetic,
-)
+from panewise.language.expressions import AggregateCall, Arithmetic
 
 
 class TestAggregates:

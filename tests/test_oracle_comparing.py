@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.hand_written import (
-    INF,
-    NAN,
-    X,
-)
-from tests.oracle import (
-    TOLERANCE,
-    Answer,
-    Value,
-    aggregate,
-    assert_same_answers,
-    differences,
-    same_value,
-)
+from tests.hand_written import INF, NAN, X
+from tests.oracle import TOLERANCE, Answer, Value, aggregate, assert_same_answers, differences, same_value
 
-from panewise.language.expressions import (
-    AggregateCall,
-)
+from panewise.language.expressions import AggregateCall
 
 
 class TestComparing:

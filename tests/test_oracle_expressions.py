@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.hand_written import (
-    FALSE,
-    INF,
-    NAN,
-    NULL,
-    TRUE,
-    X,
-    Y,
-    ask,
-    double,
-    integer,
-)
-from tests.oracle import (
-    Value,
-    evaluate,
-)
+from tests.hand_written import FALSE, INF, NAN, NULL, TRUE, X, Y, ask, double, integer
+from tests.oracle import Value, evaluate
 
 from panewise.aggregates.types import Type
-from panewise.language.expressions import (
-    Arithmetic,
-    Comparison,
-    InList,
-    IsNull,
-    Like,
-    Literal,
-    Logical,
-    Negate,
-    Not,
-)
+from panewise.language.expressions import Arithmetic, Comparison, InList, IsNull, Like, Literal, Logical, Negate, Not
 
 
 class TestExpressions:

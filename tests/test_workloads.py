@@ -6,11 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.oracle import (
-    assert_same_answers,
-    closed_answers,
-    lookup,
-)
+from tests.oracle import assert_same_answers, closed_answers, lookup
 from tests.thoroughness import examples
 from tests.workloads import (
     DECAYED,

@@ -294,15 +294,18 @@ def _intersections(query: Any, given: Input) -> list[Row]:
     rows, _, left_length, slide = _shape(query.left.window)
     right_length = _shape(query.right.window)[2]
     final = [_final(side.stream, given) for side in (query.left, query.right)]
-    if None in [given.watermarks[side.stream] for side in (query.left, query.right)] or not any(final):
+    if not any(final):
         return []
     found = []
     if rows:
+        # A side without a watermark has no final rows yet, and windows that begin before its first need none.
         last = min((len(final[0]) - left_length) // slide, (len(final[1]) - right_length) // slide)
         first = -(max(left_length, right_length) // slide) - 1
         for k in range(first, last + 1):
             found += _intersection(query, given, k * slide + left_length, k * slide + right_length)
         return found
+    if None in [given.watermarks[side.stream] for side in (query.left, query.right)]:
+        return []
     complete = min(given.watermarks[side.stream] for side in (query.left, query.right))
     stamps = [given.timestamps[side.stream] for side in (query.left, query.right)]
     first = min(events[0][stamp] for events, stamp in zip(final, stamps) if events)

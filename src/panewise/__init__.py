@@ -5,7 +5,6 @@ Names are loaded when they are first used, so that `import panewise` starts neit
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from panewise.errors import (
@@ -58,6 +57,7 @@ from panewise.errors import (
     WatermarkError,
     WindowError,
 )
+from panewise.lazy import load
 
 if TYPE_CHECKING:
     from panewise.cli.exit_codes import JobFailedError
@@ -169,11 +169,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'panewise' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    return load(__name__, _HOMES, name)
 
 
 def __dir__() -> list[str]:

@@ -18,6 +18,18 @@ class Cost(Generic[S]):
     of: Callable[[S], float] = field(compare=False)
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """What every data sheet begins with."""
+
+    name: str
+    """By which it is chosen."""
+    title: str
+    """By which the paper calls it."""
+    source: str
+    """The paper, and the section there."""
+
+
 def log2(value: float) -> float:
     """The logarithm as costs use it: at least one step.
 

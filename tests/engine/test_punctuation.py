@@ -114,6 +114,15 @@ def test_single_events_feed_nothing_else_so_that_a_snapshot_can_be_restored() ->
         assert found["runs"].num_rows
 
 
+def test_windows_that_close_together_are_in_the_order_of_their_ends() -> None:
+    """What opens the next window ends one a microsecond earlier than what only closes it."""
+    query = "[FROM WHEN x = 1 UNTIL WHEN x > 0 MAX 60 MICROSECONDS]"
+    engine = panewise.Engine(f"{STREAM.format('')} CREATE QUERY q AS SELECT k, COUNT(*) FROM s {query} GROUP BY k")
+    engine.push("s", {"t": [0, 5, 0, 5], "k": ["a", "a", "b", "b"], "e": [None] * 4, "x": [1, 2, 1, 1]})
+    rows = engine.advance("s", 10).tables["q"].to_pylist()
+    assert [(row["k"], row["window_end"].microsecond) for row in rows] == [("b", 5), ("a", 6)]
+
+
 def test_what_opens_the_next_window_belongs_to_that_one() -> None:
     """And what only closes belongs to the window that it closes."""
     engine = panewise.Engine(STREAM.format("") + QUERIES)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from panewise.kernels import collective_extremes as kernel
+from panewise.kernels.segments import HEAP_OFFSET, HEAP_SIZE
 from panewise.substreams.collective_extremes import CollectiveMax
 
 
@@ -36,7 +37,7 @@ def test_entries(order) -> None:
     index.check_invariants()
     blocks = index._blocks
     first = blocks.blocks[: blocks.rows[1]]
-    held = first[first[:, kernel.BLOCK_OFFSET] >= 0, kernel.BLOCK_SIZE]
+    held = first[first[:, HEAP_OFFSET] >= 0, HEAP_SIZE]
     assert len(held) == -(-count // (1 << kernel.FIRST_LOG))
     filling = keys if count % (1 << kernel.FIRST_LOG) else 0
     if order == "rising":

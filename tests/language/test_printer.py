@@ -9,16 +9,7 @@ from tests.language.strategies import queries, row_queries, streams
 from tests.thoroughness import examples
 
 from panewise.aggregates.types import Type
-from panewise.language.expressions import (
-    Arithmetic,
-    Attribute,
-    Comparison,
-    Expression,
-    Literal,
-    Logical,
-    Negate,
-    Not,
-)
+from panewise.language.expressions import Arithmetic, Attribute, Comparison, Expression, Literal, Logical, Negate, Not
 from panewise.language.limits import MAX_DEPTH
 from panewise.language.model import SelectItem
 from panewise.language.printer import label_of, print_expression, print_query, print_row_query, print_stream

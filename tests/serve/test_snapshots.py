@@ -18,6 +18,8 @@ import panewise
 from panewise.errors import CommandError, FolderError
 from panewise.serve import places, snapshots
 from panewise.serve.folder_source import FolderSource
+from panewise.spark.lookup_state import LookupState
+from panewise.spark.lookup_structures import LookupStructures
 
 SKETCHES = "CREATE QUERY near_symbols AS SELECT APPROX_COUNT_DISTINCT(symbol) AS n FROM trades [RANGE 5 MINUTES];"
 
@@ -135,21 +137,35 @@ def test_a_directory_of_others_is_refused(folder: Path, tmp_path: Path) -> None:
         FolderSource(folder, share=shared)
 
 
-def test_structures_go_over_to_the_next_snapshot(folder: Path) -> None:
-    """They are not made anew for each snapshot, and a snapshot that somebody still reads answers without them."""
+def test_structures_go_over_to_the_next_snapshot(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not made anew for each snapshot, and a snapshot that somebody still reads answers without them.
+
+    Two sets take turns: while one follows the next snapshot, lookups go on with the other.
+    """
     job = LogWriter(folder, panewise.read(STATEMENTS))
     job.run(trades(0, 310))
     source = FolderSource(folder)
     before = source._active
-    rebuilds = []
-    for batch in range(1, 8):
+    rebuilds, columns_meanwhile = [], []
+    follow = LookupStructures.follow
+
+    def followed(structures: LookupStructures, state: LookupState) -> None:
+        follow(structures, state)
+        # A request that comes just now.
+        source.read(lambda reader: reader.lookup("busy", None, None), wait=False)
+        columns_meanwhile.append(len(source._active.client.statistics()["structures"]))
+
+    monkeypatch.setattr(LookupStructures, "follow", followed)
+    for batch in range(1, 9):
         for _ in range(3):
             source.read(lambda reader: reader.lookup("busy", None, None), wait=True)
         job.run(trades(310 + batch * 10, 320 + batch * 10))
         assert caught_up(source, batch)
         rebuilds.append([one["rebuilds"] for one in source._active.client.statistics()["structures"]])
+    assert all(columns_meanwhile)
+    assert len(columns_meanwhile) >= 8
     assert rebuilds[0]
-    assert rebuilds[0] == rebuilds[-1]
+    assert rebuilds[:2] == rebuilds[-2:]
     assert not before.client.statistics()["structures"]
     assert before.lookup("busy", None, None).num_rows
     agree(source, folder)

@@ -20,7 +20,8 @@ import panewise
 from panewise.errors import HistoryError, PanewiseWarning
 from panewise.spark import slot_compaction
 from panewise.spark.lookup_client import LookupClient
-from panewise.spark.slot_structures import FOLD_ROWS, LookupStructures
+from panewise.spark.lookup_structures import LookupStructures
+from panewise.spark.slot_structures import FOLD_ROWS
 
 MINUTE_US = 60_000_000
 STREAM = """CREATE STREAM s (t TIMESTAMP, k STRING, n BIGINT, x DOUBLE)

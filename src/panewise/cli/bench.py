@@ -6,19 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import panewise
+from panewise.cli.checkout import folder_of_checkout
 from panewise.cli.nearest import did_you_mean
-from panewise.errors import CommandError, UnknownNameError
+from panewise.errors import UnknownNameError
 
 
 def benchmarks() -> dict[str, Path]:
     """The benchmarks by name."""
-    folder = Path(panewise.__file__).resolve().parents[2] / "benchmarks"
-    if not folder.is_dir():
-        raise CommandError(
-            "the benchmarks are not part of the installed package.\n"
-            "  Clone the source of Panewise, and in it: make bench"
-        )
+    folder = folder_of_checkout("benchmarks", "make bench")
     return {file.stem.replace("_", "-"): file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")}
 
 

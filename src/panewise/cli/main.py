@@ -77,6 +77,9 @@ def _keep_json(ctx: typer.Context, wanted: bool) -> bool:
 Traceback = Annotated[
     bool, typer.Option("--traceback", help="Show where an error comes from.", callback=_keep_traceback)
 ]
+_JOB_FOLDER = typer.Argument(
+    metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).", readable=False
+)
 
 
 @app.callback()
@@ -222,10 +225,7 @@ def audit(
 
 @app.command()
 def lookup(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).", readable=False),
-    ],
+    folder: Annotated[Path, _JOB_FOLDER],
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The query's name.")],
     key: Annotated[
         list[str] | None,
@@ -248,10 +248,7 @@ def lookup(
 
 @app.command()
 def queries(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).", readable=False),
-    ],
+    folder: Annotated[Path, _JOB_FOLDER],
     statements: Annotated[
         bool, typer.Option("--statements", help="List all statements that came, and those that were refused.")
     ] = False,
@@ -272,10 +269,7 @@ def queries(
 
 @app.command()
 def serve(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", help="The folder of a job on Spark: answers(folder=...).", readable=False),
-    ] = None,
+    folder: Annotated[Path | None, _JOB_FOLDER] = None,
     engine: Annotated[
         Path | None, typer.Option(metavar="FILE.sql", help="Answer these queries here; events come by POST.")
     ] = None,

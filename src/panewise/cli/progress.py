@@ -6,7 +6,7 @@ import json
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -182,17 +182,21 @@ class Display(Protocol):
         """Show one more batch."""
 
 
-@dataclass
-class Lines:
-    """A line a batch: for logs, and for terminals that something else also writes to."""
+class Undrawn:
+    """What displays have that draw nothing that would have to end."""
 
-    console: Console
-
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: Any) -> None:
         return None
+
+
+@dataclass
+class Lines(Undrawn):
+    """A line a batch: for logs, and for terminals that something else also writes to."""
+
+    console: Console
 
     def show(self, batch: BatchMetrics, totals: Totals) -> None:
         """Print the batch."""
@@ -201,16 +205,10 @@ class Lines:
 
 
 @dataclass
-class JsonLines:
+class JsonLines(Undrawn):
     """A line of JSON a batch: for programs."""
 
     out: TextIO
-
-    def __enter__(self) -> JsonLines:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        return None
 
     def show(self, batch: BatchMetrics, totals: Totals) -> None:
         """Write the batch."""

@@ -7,19 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import panewise
-from panewise.errors import CommandError
+from panewise.cli.checkout import folder_of_checkout
 
 
 def experiments() -> Path:
     """The folder of the figures."""
-    folder = Path(panewise.__file__).resolve().parents[2] / "experiments"
-    if not folder.is_dir():
-        raise CommandError(
-            "the experiments are not part of the installed package.\n"
-            "  Clone the source of Panewise, and in it: make env && .venv/bin/panewise reproduce"
-        )
-    return folder
+    return folder_of_checkout("experiments", "make env && .venv/bin/panewise reproduce")
 
 
 def run_experiments(arguments: list[str]) -> int:

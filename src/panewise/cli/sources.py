@@ -8,16 +8,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from panewise.aggregates.types import Type
 from panewise.cli.delta import delta_is_missing, no_delta
@@ -29,12 +20,12 @@ from panewise.cli.preflight import source_of
 from panewise.language.model import Stream
 from panewise.language.workload import Workload
 
-SPARK_TYPES: dict[Type, DataType] = {
-    Type.BOOLEAN: BooleanType(),
-    Type.BIGINT: LongType(),
-    Type.DOUBLE: DoubleType(),
-    Type.STRING: StringType(),
-    Type.TIMESTAMP: TimestampType(),
+SPARK_TYPES: dict[Type, T.DataType] = {
+    Type.BOOLEAN: T.BooleanType(),
+    Type.BIGINT: T.LongType(),
+    Type.DOUBLE: T.DoubleType(),
+    Type.STRING: T.StringType(),
+    Type.TIMESTAMP: T.TimestampType(),
 }
 NAMES_INSIDE = ("parquet", "orc", "avro")
 """File formats that name their columns: a missing column would silently be read as NULL."""
@@ -62,11 +53,11 @@ def read_for_set_aside(spark: SparkSession, job: JobFile, workload: Workload) ->
     return {name: _Reading(spark, job, stream, counts=False).events() for name, stream in workload.declared.items()}
 
 
-def schema_of(stream: Stream) -> StructType:
+def schema_of(stream: Stream) -> T.StructType:
     """The attributes of a stream as Spark sees them; times with a declared unit are integers."""
-    return StructType(
+    return T.StructType(
         [
-            StructField(name, LongType() if name in stream.units else SPARK_TYPES[type_])
+            T.StructField(name, T.LongType() if name in stream.units else SPARK_TYPES[type_])
             for name, type_ in stream.attributes.items()
         ]
     )
@@ -126,7 +117,7 @@ class _Reading:
             reader = reader.schema(self._file_schema())
         return reader.load(self.source.path) if self.source.path is not None else reader.load()
 
-    def _file_schema(self) -> StructType:
+    def _file_schema(self) -> T.StructType:
         """The schema to read files with, bound by name wherever the files name their columns."""
         has_header = self.source.options.get("header", "false").lower() == "true"
         if self.source.format not in NAMES_INSIDE and not (self.source.format == "csv" and has_header):
@@ -139,7 +130,7 @@ class _Reading:
             return self.schema
         # Spark binds a CSV schema by position, so it must have every column of the file.
         types = {field.name.lower(): field.dataType for field in self.schema}
-        return StructType([StructField(name, types.get(name.lower(), StringType())) for name in columns])
+        return T.StructType([T.StructField(name, types.get(name.lower(), T.StringType())) for name in columns])
 
     def _columns_of_files(self) -> list[str] | None:
         """The names in the present files; None if there is no file yet."""
@@ -160,6 +151,6 @@ class _Reading:
                 raise JobError(self.job.file, self.place, f"the events have no column {name}{hint}")
 
 
-def _column(field: StructField) -> Column:
+def _column(field: T.StructField) -> Column:
     escaped = field.name.replace("`", "``")
     return F.col(f"`{escaped}`").cast(field.dataType).alias(field.name)

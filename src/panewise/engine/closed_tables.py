@@ -11,34 +11,25 @@ import pyarrow as pa
 from panewise.engine.answers import QueryAnswers, to_table
 from panewise.engine.families import Family, families_of
 from panewise.engine.wide_tables import Closed, family_table, query_table
-from panewise.errors import UnknownNameError
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
-from panewise.notebook import MOST_ROWS, block, counted, folded, names, table
+from panewise.named_tables import NamedTables
+from panewise.notebook import MOST_ROWS, block, counted, folded, table
 
 
-class NamedTables(Mapping[str, pa.Table]):
+class ArrowTables(NamedTables[pa.Table]):
     """Arrow tables by name, each made when it is first asked for."""
 
     def __init__(self, kind: str, known: Collection[str], make: Callable[[str], pa.Table]) -> None:
-        self._kind, self._known, self._make = kind, known, make
+        super().__init__(kind, known)
+        self._make = make
         self._made: dict[str, pa.Table] = {}
 
     def __getitem__(self, name: str) -> pa.Table:
-        if name not in self._known:
-            raise UnknownNameError(f"no {self._kind} named {name!r} is here; there are: {names(self._known) or 'none'}")
+        self._check(name)
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __repr__(self) -> str:
-        return f"Tables({names(self._known)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +150,7 @@ class Answers:
 
         Cost: O(rows) a column, the first time.
         """
-        return NamedTables("sliding query", self._content.queries, self._content.query_table)
+        return ArrowTables("sliding query", self._content.queries, self._content.query_table)
 
     @cached_property
     def families(self) -> Mapping[str, pa.Table]:
@@ -171,7 +162,7 @@ class Answers:
 
         Cost: O(rows) a column, the first time.
         """
-        return NamedTables("family", self._content.families, self._content.family_table)
+        return ArrowTables("family", self._content.families, self._content.family_table)
 
     def long(self, *, encoded: bool = False) -> pa.Table:
         """Make one long table for all queries, with a row for each answer.

@@ -14,21 +14,14 @@ import pyarrow as pa
 
 from panewise.aggregates.types import Type
 from panewise.arrays import Bools, Floats, Ints
+from panewise.language.evaluate import ARROW_TYPES
 
 Bytes = npt.NDArray[np.uint8]
-
-_ARROW = {
-    Type.BOOLEAN: pa.bool_(),
-    Type.BIGINT: pa.int64(),
-    Type.DOUBLE: pa.float64(),
-    Type.STRING: pa.string(),
-    Type.TIMESTAMP: pa.int64(),
-}
 
 
 def arrow_type(kind: Type) -> pa.DataType:
     """The Arrow type that holds a type inside Panewise."""
-    return _ARROW[kind]
+    return ARROW_TYPES[kind]
 
 
 def frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -349,7 +349,7 @@ class Engine(Closing):
         Returns:
             A masked array for each name of SELECT, with an element for each time, in their order. An element is masked
             if its answer is NULL, if its group does not exist then, or if the group does not pass HAVING. Approximate
-            aggregates and WITHIN are answered exactly.
+            aggregates and WITHIN are answered exactly; over [UNBOUNDED], approximate ones come from their sketches.
 
         Raises:
             HistoryError: The earliest time needs events that are no longer held.

@@ -7,7 +7,9 @@ still cover them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,9 @@ from panewise.windows.window import UNBOUNDED_US
 
 MOST_CHUNKS = 64
 """Final events lie in at most this many pieces before they are put together."""
+
+
+_DESCRIBED = ("final_count", "final_held", "complete_from_us", "trimmed_at_us", "starts_us")
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,16 @@ class EventLog:
     _times_of: pa.Table | None = None
     """The events that `_times` has the times of."""
     _times_room: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def describe(self, keep: Callable[[pa.Table], int]) -> dict[str, Any]:
+        """Its state for a snapshot; `keep` puts a table there and returns its number."""
+        return {**{name: getattr(self, name) for name in _DESCRIBED}, "events": keep(self.events)}
+
+    @staticmethod
+    def described(stream: Stream, description: Mapping[str, Any], tables: Sequence[pa.Table]) -> EventLog:
+        """The inverse of `describe`."""
+        state = {name: description[name] for name in _DESCRIBED}
+        return EventLog(stream, **state, _events=tables[description["events"]])
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Take in events at or after the watermark; those before the log's start do not count."""

@@ -60,31 +60,13 @@ def lookup_answers(
     return _from_log(stream, query, log, at_us, since_us, keys)
 
 
-def lookup_arrays(
-    stream: Stream,
-    query: Query,
-    log: EventLog,
-    at_us: int | None,
-    since_us: int | None,
-    within: TimeGrams,
-    structures: EventStructures,
-    keys: Keys,
-) -> tuple[Arrays, int]:
-    """The answers of some groups at a time by the names of SELECT, and how many do not fit in 64 bits.
-
-    A group without an answer is masked.
-    """
-    found = None if at_us is None else structure_arrays(structures, query, log, at_us, since_us, keys)
-    if found is not None:
-        return found
-    answers = lookup_answers(stream, query, log, at_us, since_us, within, structures, keys)
-    return arrays_of(answers, keys), answers.overflows
-
-
 def structure_arrays(
     structures: SharedStructures[S], query: Query, source: S, at: int, since_us: int | None, keys: Keys
 ) -> tuple[Arrays, int] | None:
-    """The answers of some groups as arrays, from structures; None if what the window covers must be read."""
+    """The answers of some groups by the names of SELECT, and how many do not fit in 64 bits.
+
+    A group without an answer is masked. None if structures do not tell, and what the window covers must be read.
+    """
     arrays = structures.lookup_arrays(query, source, at, since_us, keys)
     if arrays is not None:
         return arrays

@@ -200,7 +200,7 @@ def _describe_stream(state: StreamState, tables: list[pa.Table]) -> dict[str, An
         "since_us": state.since_us,
         "reports_after_us": state.reports_after_us,
         "generations": [_describe_generation(generation, tables) for generation in state.generations],
-        "log": None if state.log is None else _describe_log(state.log, tables),
+        "log": None if state.log is None else state.log.describe(lambda table: _keep(tables, table)),
     }
 
 
@@ -247,17 +247,6 @@ def _restore_past(part: dict[str, Any]) -> Past:
     cuts = Cuts(tuple((period, residue) for period, residue in part["edges"]))
     components = frozenset(Component(Kind(kind), place) for kind, place in part["components"])
     return Past(cuts, part["granularity"], components, part["held_from"], part["until"])
-
-
-def _describe_log(log: EventLog, tables: list[pa.Table]) -> dict[str, Any]:
-    return {
-        "final_count": log.final_count,
-        "final_held": log.final_held,
-        "complete_from_us": log.complete_from_us,
-        "trimmed_at_us": log.trimmed_at_us,
-        "starts_us": log.starts_us,
-        "events": _keep(tables, log.events),
-    }
 
 
 def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa.Table]) -> StreamState:
@@ -307,16 +296,7 @@ def _restore_stream(stream: Stream, description: dict[str, Any], tables: list[pa
     state.reports_after_us = description["reports_after_us"]
     state.generations = [_restore_generation(stream, part, tables, prices) for part in description["generations"]]
     if description["log"] is not None:
-        part = description["log"]
-        state.log = EventLog(
-            stream,
-            final_count=part["final_count"],
-            complete_from_us=part["complete_from_us"],
-            trimmed_at_us=part["trimmed_at_us"],
-            starts_us=part["starts_us"],
-            _events=tables[part["events"]],
-            final_held=part["final_held"],
-        )
+        state.log = EventLog.described(stream, description["log"], tables)
         totals = {name: tables[place] for name, place in description.get("totals", {}).items()}
         state.totals.restore(state.on_demand, state.since_us, totals, description.get("totals_newest_us"))
         for query in state.on_demand.values():

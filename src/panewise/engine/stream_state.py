@@ -19,7 +19,7 @@ from panewise.engine.cuts import cuts_of
 from panewise.engine.event_log import EventLog, Retention, one_batch
 from panewise.engine.families import Family, families_of
 from panewise.engine.generation import Generation, TreeState, decided, time_answers
-from panewise.engine.lookup import arrays_of, lookup_answers, lookup_arrays
+from panewise.engine.lookup import arrays_of, lookup_answers, structure_arrays
 from panewise.engine.on_demand.kernel_answers import Arrays
 from panewise.engine.on_demand.served import labelled_aggregates
 from panewise.engine.on_demand.shared_structures import EventStructures, Keys
@@ -362,12 +362,12 @@ class StreamState:
             return arrays_of(self.lookup(query, at_us, keys), keys)
         assert self.log is not None
         at_us = self.now_us if at_us is None else at_us
-        since_us = self.since_us[query.name]
-        if query.name in self.totals:
+        found = None
+        if at_us is not None and query.name not in self.totals:
+            found = structure_arrays(self.structures, query, self.log, at_us, self.since_us[query.name], keys)
+        if found is None:
             return arrays_of(self.lookup(query, at_us, keys), keys)
-        arrays, overflows = lookup_arrays(
-            self.stream, query, self.log, at_us, since_us, self.within, self.structures, keys
-        )
+        arrays, overflows = found
         self.overflows.add(query, overflows)
         return arrays
 

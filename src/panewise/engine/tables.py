@@ -6,7 +6,7 @@ Memory is the stored values plus a word and a half each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -201,10 +201,7 @@ class ColumnTable:
     def codes(self, column: pa.Array) -> Ints:
         """The code of each value."""
         if column.null_count:
-            valid = np.asarray(column.is_valid())
-            out = np.zeros(len(column), np.int64)
-            out[valid] = self.codes(column.drop_null())
-            return out
+            return _of_valid(self.codes, column)
         if self._type is not Type.STRING:
             return self._ints.ids(bits_of(column, self._type)) + 1
         if not pa.types.is_dictionary(column.type):
@@ -215,10 +212,7 @@ class ColumnTable:
     def find(self, column: pa.Array) -> Ints:
         """The code of each value, -1 of one that is not stored."""
         if column.null_count:
-            valid = np.asarray(column.is_valid())
-            out = np.zeros(len(column), np.int64)
-            out[valid] = self.find(column.drop_null())
-            return out
+            return _of_valid(self.find, column)
         stored = self._bytes if self._type is Type.STRING else self._ints
         ids = stored.find(column if self._type is Type.STRING else bits_of(column, self._type))
         return np.where(ids < 0, ids, ids + 1)
@@ -238,6 +232,13 @@ class ColumnTable:
         if self._type is Type.STRING:
             return self._bytes.values.take(indices).cast(pa.string())
         return from_bits(self._ints.values, self._type).take(indices)
+
+
+def _of_valid(codes_of: Callable[[pa.Array], Ints], column: pa.Array) -> Ints:
+    """The codes of the values that are not NULL, at their places; the code of NULL is 0."""
+    out = np.zeros(len(column), np.int64)
+    out[np.asarray(column.is_valid())] = codes_of(column.drop_null())
+    return out
 
 
 class KeyTable:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from panewise.cost import Cost as Cost
+from panewise.cost import Sheet
 from panewise.cost import log2 as log2
 
 
@@ -53,12 +54,9 @@ class IndexShape:
 
 
 @dataclass(frozen=True)
-class StorageSheet:
+class StorageSheet(Sheet):
     """What a basic window holds, and what that costs."""
 
-    name: str
-    title: str
-    source: str
     insert: Cost[IndexShape]
     """Steps per tuple to put it into the basic window that fills."""
     entries: Cost[IndexShape]
@@ -72,12 +70,9 @@ class StorageSheet:
 
 
 @dataclass(frozen=True)
-class SetIndexSheet:
+class SetIndexSheet(Sheet):
     """A set-valued index: values or groups of them, and their counts."""
 
-    name: str
-    title: str
-    source: str
     locate: Cost[IndexShape]
     """Steps to find the node of a value."""
     histogram: Cost[IndexShape]
@@ -89,12 +84,9 @@ class SetIndexSheet:
 
 
 @dataclass(frozen=True)
-class RingSheet:
+class RingSheet(Sheet):
     """An attribute-valued index: the tuples of a value, linked."""
 
-    name: str
-    title: str
-    source: str
     insert: Cost[IndexShape]
     """Steps per tuple, beside the search for its value in the index."""
     delete: Cost[IndexShape]

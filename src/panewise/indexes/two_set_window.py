@@ -84,7 +84,7 @@ class TwoSetWindow:
         """Bytes held."""
         return self._windows.nbytes
 
-    def statistics(self, side: int) -> dict[str, int]:
+    def statistics(self, side: int = 0) -> dict[str, int]:
         """What one window and the index hold."""
         return self._windows.statistics(_side(side))
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from panewise.kernels.operations import combine, is_dear
+from panewise.kernels.operations import combine, differs, is_dear
 from panewise.kernels.pool import Keys, key_at, write_ring
 
 Elements = npt.NDArray[Any]
@@ -156,7 +156,7 @@ def find_wrong_tree(
                 at = root + size + (number & (size - 1))
                 below = root + 2 * (size + (number & (size - 1)))
                 wanted = combine(operation, user, nodes[below], nodes[below + 1])
-                if not (nodes[at] == wanted or (nodes[at] != nodes[at] and wanted != wanted)):
+                if differs(nodes[at], wanted):
                     return int(key)
     return -1
 

@@ -55,13 +55,12 @@ from panewise.kernels.key_events import (
     sum_after,
     with_room,
 )
-from panewise.kernels.segments import give_segment, take_segment
+from panewise.kernels.segments import HEAP_OFFSET, HEAP_SIZE, give_segment, take_place, take_segment
 
 Ints = npt.NDArray[np.int64]
 Shorts = npt.NDArray[np.int32]
 
-# Columns of `heaps` and of `entries`.
-HEAP_OFFSET, HEAP_LOG_SIZE, HEAP_SIZE = 0, 1, 2
+# Columns of `entries`.
 ENTRY_OFFSET, ENTRY_LOG_SIZE, ENTRY_COUNT = 0, 1, 2
 CHILDREN_LOG = 2
 """A node of a heap has 2**CHILDREN_LOG children."""
@@ -155,22 +154,11 @@ def _enter(levels: Levels, first: int, level: int, time: int, seat: int) -> int:
             give_segment(levels.places, levels.place_free, old, entry[ENTRY_LOG_SIZE])
         entry[ENTRY_OFFSET] = offset - first
         entry[ENTRY_LOG_SIZE] = log_size
-    heap = levels.heaps[level]
-    if heap[HEAP_OFFSET] < 0 or heap[HEAP_SIZE] == 1 << heap[HEAP_LOG_SIZE]:
-        log_size = heap[HEAP_LOG_SIZE] + 1 if heap[HEAP_OFFSET] >= 0 else 2
-        offset = take_segment(levels.times, levels.heap_free, log_size)
-        if offset < 0:
-            return NEEDS_HEAPS
-        if heap[HEAP_OFFSET] >= 0:
-            for i in range(heap[HEAP_SIZE]):
-                levels.times[offset + i] = levels.times[heap[HEAP_OFFSET] + i]
-                levels.seats[offset + i] = levels.seats[heap[HEAP_OFFSET] + i]
-            give_segment(levels.times, levels.heap_free, heap[HEAP_OFFSET], heap[HEAP_LOG_SIZE])
-        heap[HEAP_OFFSET] = offset
-        heap[HEAP_LOG_SIZE] = log_size
-    heap[HEAP_SIZE] += 1
+    at = take_place(levels.heaps[level], levels.times, levels.seats, levels.heap_free, 2)
+    if at < 0:
+        return NEEDS_HEAPS
     entry[ENTRY_COUNT] = level + 1
-    _climb(levels, level, heap[HEAP_SIZE] - 1, time, seat)
+    _climb(levels, level, at, time, seat)
     return DONE
 
 

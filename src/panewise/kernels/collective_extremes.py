@@ -40,11 +40,18 @@ from panewise.kernels.key_events import (
     UPDATE,
     KeyEvents,
     append_event,
-    silent_seat,
-    stand_up,
+    clear_silent,
     with_room,
 )
-from panewise.kernels.segments import give_segment, take_segment
+from panewise.kernels.segments import (
+    HEAP_LOG_SIZE,
+    HEAP_OFFSET,
+    HEAP_SIZE,
+    first_later,
+    give_segment,
+    take_place,
+    take_segment,
+)
 
 Ints = npt.NDArray[np.int64]
 Shorts = npt.NDArray[np.int32]
@@ -54,9 +61,6 @@ FIRST_LOG = 8
 GROWTH_LOG = 2
 PURGED = 3
 CHILDREN_LOG = 2
-
-# Columns of `blocks`.
-BLOCK_OFFSET, BLOCK_LOG_SIZE, BLOCK_SIZE = 0, 1, 2
 
 # Places in `marks`.
 LOG_START, LOG_END, INDEXED, IS_REPEATED, FROM_SIZE = 0, 1, 2, 3, 4
@@ -108,10 +112,10 @@ def _drop_old(blocks: Blocks, horizon: int) -> None:
         log_length = FIRST_LOG + size * GROWTH_LOG
         while (blocks.firsts[size] + 1) << log_length <= start:
             row = blocks.blocks[_row_of(blocks, size, blocks.firsts[size])]
-            if row[BLOCK_OFFSET] >= 0:
-                give_segment(blocks.seats, blocks.free, row[BLOCK_OFFSET], row[BLOCK_LOG_SIZE])
-            row[BLOCK_OFFSET] = -1
-            row[BLOCK_SIZE] = 0
+            if row[HEAP_OFFSET] >= 0:
+                give_segment(blocks.seats, blocks.free, row[HEAP_OFFSET], row[HEAP_LOG_SIZE])
+            row[HEAP_OFFSET] = -1
+            row[HEAP_SIZE] = 0
             blocks.firsts[size] += 1
 
 
@@ -135,20 +139,10 @@ def _climb(blocks: Blocks, size: int, base: int, at: int, value: Any, seat: int)
 @njit(cache=True, nogil=True)
 def _enter(blocks: Blocks, size: int, row: Ints, value: Any, seat: int) -> int:
     """Add a key to a block; DONE, or what must grow first."""
-    if row[BLOCK_OFFSET] < 0 or row[BLOCK_SIZE] == 1 << row[BLOCK_LOG_SIZE]:
-        log_size = row[BLOCK_LOG_SIZE] + 1 if row[BLOCK_OFFSET] >= 0 else 4
-        offset = take_segment(blocks.seats, blocks.free, log_size)
-        if offset < 0:
-            return NEEDS_HEAPS
-        if row[BLOCK_OFFSET] >= 0:
-            for i in range(row[BLOCK_SIZE]):
-                blocks.values[offset + i] = blocks.values[row[BLOCK_OFFSET] + i]
-                blocks.seats[offset + i] = blocks.seats[row[BLOCK_OFFSET] + i]
-            give_segment(blocks.seats, blocks.free, row[BLOCK_OFFSET], row[BLOCK_LOG_SIZE])
-        row[BLOCK_OFFSET] = offset
-        row[BLOCK_LOG_SIZE] = log_size
-    row[BLOCK_SIZE] += 1
-    _climb(blocks, size, row[BLOCK_OFFSET], row[BLOCK_SIZE] - 1, value, seat)
+    at = take_place(row, blocks.seats, blocks.values, blocks.free, 4)
+    if at < 0:
+        return NEEDS_HEAPS
+    _climb(blocks, size, row[HEAP_OFFSET], at, value, seat)
     return DONE
 
 
@@ -174,27 +168,27 @@ def _sink(values: Values, seats: Shorts, at: int) -> None:
 @njit(cache=True, nogil=True)
 def _purge(blocks: Blocks, size: int, row: Ints, full: Ints) -> None:
     """Drop the keys of a block whose value is not greater than in a later block of its size that was just filled."""
-    base, later = row[BLOCK_OFFSET], full[BLOCK_OFFSET]
+    base, later = row[HEAP_OFFSET], full[HEAP_OFFSET]
     kept = 0
-    for i in range(row[BLOCK_SIZE]):
+    for i in range(row[HEAP_SIZE]):
         seat, value = blocks.seats[base + i], blocks.values[base + i]
         place = blocks.places[size, seat]
-        is_in = place < full[BLOCK_SIZE] and blocks.seats[later + place] == seat
+        is_in = place < full[HEAP_SIZE] and blocks.seats[later + place] == seat
         blocks.seats[base + kept] = seat
         blocks.values[base + kept] = value
         kept += not (is_in and blocks.values[later + place] >= value)
-    log_size = row[BLOCK_LOG_SIZE]
+    log_size = row[HEAP_LOG_SIZE]
     while log_size > 2 and kept <= 1 << (log_size - 1):
         log_size -= 1
-    if log_size < row[BLOCK_LOG_SIZE]:
+    if log_size < row[HEAP_LOG_SIZE]:
         offset = take_segment(blocks.seats, blocks.free, log_size)
         if offset >= 0:
             blocks.seats[offset : offset + kept] = blocks.seats[base : base + kept]
             blocks.values[offset : offset + kept] = blocks.values[base : base + kept]
-            give_segment(blocks.seats, blocks.free, base, row[BLOCK_LOG_SIZE])
-            row[BLOCK_OFFSET] = base = offset
-            row[BLOCK_LOG_SIZE] = log_size
-    row[BLOCK_SIZE] = kept
+            give_segment(blocks.seats, blocks.free, base, row[HEAP_LOG_SIZE])
+            row[HEAP_OFFSET] = base = offset
+            row[HEAP_LOG_SIZE] = log_size
+    row[HEAP_SIZE] = kept
     for at in range((kept + 2) >> CHILDREN_LOG, -1, -1):
         if at < kept:
             _sink(blocks.values[base : base + kept], blocks.seats[base : base + kept], at)
@@ -221,13 +215,13 @@ def _index_event(blocks: Blocks, event: int) -> int:
     for size in range(blocks.marks[FROM_SIZE], len(blocks.firsts)):
         row = blocks.blocks[_row_of(blocks, size, event >> (FIRST_LOG + size * GROWTH_LOG))]
         place = blocks.places[size, seat]
-        if place < row[BLOCK_SIZE] and blocks.seats[row[BLOCK_OFFSET] + place] == seat:
-            if blocks.values[row[BLOCK_OFFSET] + place] >= value:
+        if place < row[HEAP_SIZE] and blocks.seats[row[HEAP_OFFSET] + place] == seat:
+            if blocks.values[row[HEAP_OFFSET] + place] >= value:
                 # The larger blocks contain this one. After a stop to let something grow, they may lack the event.
                 if not blocks.marks[IS_REPEATED]:
                     return DONE
                 continue
-            _climb(blocks, size, row[BLOCK_OFFSET], place, value, seat)
+            _climb(blocks, size, row[HEAP_OFFSET], place, value, seat)
         else:
             need = _enter(blocks, size, row, value, seat)
             if need != DONE:
@@ -266,15 +260,8 @@ def _index_log(blocks: Blocks) -> int:
 @njit(cache=True, nogil=True)
 def _first_after(blocks: Blocks, time: int) -> int:
     """The position of the first event after a time."""
-    mask = len(blocks.log_times) - 1
-    low, high = blocks.marks[LOG_START], blocks.marks[LOG_END]
-    while low < high:
-        middle = (low + high) >> 1
-        if blocks.log_times[middle & mask] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return int(low)
+    times = blocks.log_times
+    return first_later(times, 0, len(times) - 1, blocks.marks[LOG_START], blocks.marks[LOG_END], time)
 
 
 @njit(cache=True, nogil=True)
@@ -285,7 +272,7 @@ def _beats(value: Any, bound: Any, is_strict: bool) -> bool:
 @njit(cache=True, nogil=True)
 def _in_block(blocks: Blocks, row: Ints, bound: Any, is_strict: bool, query: int, found: Ints, used: int) -> int:
     """Append the seats of a block with a value beyond a bound that the query has not found yet."""
-    base, size = row[BLOCK_OFFSET], row[BLOCK_SIZE]
+    base, size = row[HEAP_OFFSET], row[HEAP_SIZE]
     if size == 0 or not _beats(blocks.values[base], bound, is_strict):
         return used
     found[used] = 0
@@ -370,10 +357,7 @@ def replay_extremes(
             if not store.state[IS_PENDING]:
                 store.state[CLOCK] = times[i]
                 _drop_old(blocks, times[i] - store.state[LARGEST])
-                seat = silent_seat(store)
-                while seat >= 0:
-                    stand_up(store, seat)
-                    seat = silent_seat(store)
+                clear_silent(store)
                 if kinds[i] == UPDATE:
                     need = append_event(store, NOTHING, keys[i], 0, times[i])
                     if need == DONE:

@@ -88,15 +88,6 @@ def count_common(left: Words, right: Words) -> int:
 
 
 @njit(cache=True, nogil=True)
-def count_common_with(rows: Words, bitmap: Words) -> Ints:
-    """How many bits each row has in common with one bitmap."""
-    counts = np.empty(len(rows), np.int64)
-    for row in range(len(rows)):
-        counts[row] = count_common(rows[row], bitmap)
-    return counts
-
-
-@njit(cache=True, nogil=True)
 def count_unions(classes: Classes, blocks: Ints, length: int, members: Ints, starts: Ints) -> tuple[Ints, Ints]:
     """For each tree members[starts[t]:starts[t + 1]]: the bits of its union, and the sum of its classes' bits.
 

@@ -10,19 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from panewise.kernels.searching import first_from
+
 Ints = npt.NDArray[np.int64]
-
-
-@njit(inline="always")
-def _first_at(slots: Ints, low: int, high: int, wanted: int) -> int:
-    """The first row of [low, high) whose slot is not before the wanted one."""
-    while low < high:
-        middle = (low + high) // 2
-        if slots[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @njit(inline="always")
@@ -52,7 +42,7 @@ def closed_instances(
     found = 0
     for segment in range(len(segments) - 1):
         begin, end = segments[segment], segments[segment + 1]
-        low = _first_at(slots, begin, end, _start(first_k, slide, offset, period))
+        low = first_from(slots, begin, end, _start(first_k, slide, offset, period))
         high = low
         k = first_k
         while low < end:

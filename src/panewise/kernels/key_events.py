@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from panewise.kernels.segments import give_segment, take_segment
+from panewise.kernels.segments import first_later, give_segment, take_segment
 
 Ints = npt.NDArray[np.int64]
 Shorts = npt.NDArray[np.int32]
@@ -231,18 +231,20 @@ def stand_up(store: KeyEvents, seat: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def clear_silent(store: KeyEvents) -> None:
+    """Take the seats of silent keys back."""
+    seat = silent_seat(store)
+    while seat >= 0:
+        stand_up(store, seat)
+        seat = silent_seat(store)
+
+
+@njit(cache=True, nogil=True)
 def first_after(store: KeyEvents, seat: int, time: int) -> int:
     """The position of a key's first event after a time; its end when there is none."""
     row = store.seats[seat]
     offset, mask = row[OFFSET], (1 << row[LOG_SIZE]) - 1
-    low, high = row[START], row[END]
-    while low < high:
-        middle = (low + high) >> 1
-        if store.times[offset + (middle & mask)] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return int(low)
+    return int(first_later(store.times, offset, mask, row[START], row[END], time))
 
 
 @njit(cache=True, nogil=True)

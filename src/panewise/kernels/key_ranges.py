@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from panewise.kernels.searching import Numbers, first_from
+
 Ints = npt.NDArray[np.int64]
-Numbers = npt.NDArray[Any]
-"""Integers of any width."""
-
-
-@njit(inline="always")
-def _first_from(values: Numbers, low: int, high: int, bound: int) -> int:
-    """The first of the places low .. high - 1 whose value is `bound` or more; `high` where there is none."""
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @njit(cache=True, nogil=True)
@@ -33,10 +19,10 @@ def key_ranges(keys: Numbers, slots: Numbers, wanted: Ints, from_slot: int, to_s
     """
     begin = total = 0
     for i in range(len(wanted)):
-        begin = _first_from(keys, begin, len(keys), wanted[i])
-        end = _first_from(keys, begin, len(keys), wanted[i] + 1)
-        low[i] = _first_from(slots, begin, end, from_slot)
-        high[i] = _first_from(slots, low[i], end, to_slot)
+        begin = first_from(keys, begin, len(keys), wanted[i])
+        end = first_from(keys, begin, len(keys), wanted[i] + 1)
+        low[i] = first_from(slots, begin, end, from_slot)
+        high[i] = first_from(slots, low[i], end, to_slot)
         total += high[i] - low[i]
     return total
 

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from panewise.kernels.searching import first_above
+
 Ints = npt.NDArray[np.int64]
 
 
@@ -32,12 +34,6 @@ def places_behind(values: Ints, segments: Ints, keys: Ints, targets: Ints) -> In
             low = high + 1
             high += step
             step *= 2
-        high = min(high, end)
-        while low < high:
-            middle = (low + high) >> 1
-            if values[middle] <= target:
-                low = middle + 1
-            else:
-                high = middle
+        low = first_above(values, low, min(high, end), target)
         out[i] = low
     return out

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from panewise.kernels.operations import combine, is_dear
+from panewise.kernels.operations import combine, differs, is_dear
 from panewise.kernels.pool import Keys, key_at, write_ring
 
 Elements = npt.NDArray[Any]
@@ -252,14 +252,14 @@ def find_wrong_landmarks(
                     if t > block:
                         wanted = combine(operation, user, store[prefixes + ((t - 1) & prefix_mask)], element)
                     stored = store[prefixes + (t & prefix_mask)]
-                    if not (stored == wanted or (stored != stored and wanted != wanted)):
+                    if differs(stored, wanted):
                         return int(key)
                 if block + spacing <= length[key] and length[key] - t <= suffix_mask + 1:
                     wanted = element
                     if t + 1 < block + spacing:
                         wanted = combine(operation, user, element, store[suffixes + ((t + 1) & suffix_mask)])
                     stored = store[suffixes + (t & suffix_mask)]
-                    if not (stored == wanted or (stored != stored and wanted != wanted)):
+                    if differs(stored, wanted):
                         return int(key)
     return -1
 

@@ -57,6 +57,12 @@ def _combine(operation: Any, user: Any, a: Any, b: Any) -> Any:
     return combine_numbers
 
 
+@njit
+def differs(a: Any, b: Any) -> bool:
+    """Whether two elements are not the same; a NaN is the same as another."""
+    return bool(not (a == b or (a != a and b != b)))
+
+
 def is_dear(user: Any, element: Any) -> bool:
     """Whether a combine takes longer than a branch that is guessed wrong: pairs and users' functions. For kernels."""
     raise NotImplementedError

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from numba import njit
 
 from panewise.kernels.operations import is_greater
+from panewise.kernels.searching import first_above
 
 Elements = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -44,18 +45,6 @@ def beats(greatest: bool, a: Any, b: Any) -> bool:
 def stamp_of(times: Ints, base: int, slot: int) -> int:
     """The time of a slot; without times, its position counted from 1."""
     return times[slot] if len(times) else base + slot + 1
-
-
-@njit(inline="always")
-def first_above(sizes: Ints, wanted: int, low: int, high: int) -> int:
-    """The first index of low .. high whose size is above a number."""
-    while low < high:
-        middle = (low + high) >> 1
-        if sizes[middle] > wanted:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @njit(cache=True, nogil=True)
@@ -92,7 +81,7 @@ def _recalculate(
     From the newest element back: whenever one beats all newer ones, windows too small for it have the answer so far.
     """
     state[RECALCULATIONS] += 1
-    served = first_above(sizes, width, 0, len(sizes))
+    served = first_above(sizes, 0, len(sizes), width)
     height = state[HEIGHT]
     while height > 0 and run_ends[height - 1] < served:
         height -= 1
@@ -114,7 +103,7 @@ def _recalculate(
             slot -= BLOCK
             continue
         if best_stamp == EMPTY or beats(greatest, values[slot], best):
-            until = first_above(sizes, clock - stamp, done, served)
+            until = first_above(sizes, done, served, clock - stamp)
             if until > done:
                 run_ends[height] = until - 1
                 run_answers[height] = best
@@ -196,7 +185,7 @@ def replay(
         if index > 0 and sizes[index - 1] >= width:
             index -= 1
         if index >= len(sizes) or sizes[index] < width or (index > 0 and sizes[index - 1] >= width):
-            index = first_above(sizes, width - 1, 0, len(sizes))
+            index = first_above(sizes, 0, len(sizes), width - 1)
         answer = lowest
         stamp = UNKNOWN
         if index < len(sizes):

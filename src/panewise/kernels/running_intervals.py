@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from panewise.kernels.operations import combine, take_off
+from panewise.kernels.operations import combine, differs, take_off
 from panewise.kernels.pairs import add_pairs
 from panewise.kernels.pool import Keys, key_at, write_ring
 
@@ -289,7 +289,7 @@ def find_wrong_sums(
                 high, low = add_pairs(before.real, before.imag, element.real, element.imag)
                 wanted = complex(high, low)
             stored = running[at + (t & mask)]
-            if not (stored == wanted or (stored != stored and wanted != wanted)):
+            if differs(stored, wanted):
                 return int(key)
             if len(special):
                 marked = np.int32(special[at + (t & mask)] - special[at + ((t - 1) & mask)])

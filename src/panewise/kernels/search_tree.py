@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from panewise.kernels.operations import combine
+from panewise.kernels.operations import combine, differs
 from panewise.kernels.pool import Keys, key_at
 
 Elements = npt.NDArray[Any]
@@ -126,6 +126,6 @@ def find_wrong_node(
                 for t in range((number << bits) + 1, (number + 1) << bits):
                     wanted = combine(operation, user, wanted, nodes[offset[key] + (t & mask)])
                 stored = nodes[base + (number & (mask >> bits))]
-                if not (stored == wanted or (stored != stored and wanted != wanted)):
+                if differs(stored, wanted):
                     return int(key)
     return -1

@@ -89,8 +89,8 @@ def closed_punctuated(
     """List the windows from one event to another that close in (after, until], in O(rows).
 
     Rows are sorted by (key, time); those of one time count as one event, which opens or closes if one of them does. Of
-    each window, `out` gets the key, the instant at which it closes, its first row, the row after its last, where it
-    starts and ends, and from when on events must be known. Returns their number.
+    each window, `out` gets the key, its number, its first row, the row after its last, where it starts and ends, and
+    from when on events must be known. Returns how many there are.
     """
     found = 0
     row = 0
@@ -120,7 +120,7 @@ def closed_punctuated(
                 if closing:
                     is_open = False
                     if after < closing <= until:
-                        _put_window(out, found, key, closing, first, behind, start, end, start - longest)
+                        _put_window(out, found, key, first, behind, start, end, start - longest)
                         found += 1
             if is_closing:
                 has_opened = False
@@ -132,17 +132,18 @@ def closed_punctuated(
                 last_opening = time
         if is_open and after < start + longest <= until:
             end = start + longest
-            _put_window(out, found, key, end, first, row, start, end, start - longest)
+            _put_window(out, found, key, first, row, start, end, start - longest)
             found += 1
     return found
 
 
 @njit(inline="always")
 def _put_window(
-    out: Ints, place: int, key: int, closing: int, first: int, behind: int, start: int, end: int, known_from: int
+    out: Ints, place: int, key: int, first: int, behind: int, start: int, end: int, known_from: int
 ) -> None:
     out[0, place] = key
-    out[1, place] = closing
+    # Not the instant at which it closes: windows are in the order of their ends.
+    out[1, place] = end + 1
     out[2, place] = first
     out[3, place] = behind
     out[4, place] = start

@@ -24,11 +24,10 @@ from panewise.kernels.key_events import (
     USED,
     KeyEvents,
     append_event,
+    clear_silent,
     count_after,
     extreme_after,
     reaches_count,
-    silent_seat,
-    stand_up,
     sum_after,
     with_room,
 )
@@ -90,10 +89,7 @@ def replay_scan(
     for i in range(at, len(kinds)):
         if kinds[i] == UPDATE or kinds[i] == ADVANCE:
             store.state[CLOCK] = times[i]
-            seat = silent_seat(store)
-            while seat >= 0:
-                stand_up(store, seat)
-                seat = silent_seat(store)
+            clear_silent(store)
             if kinds[i] == UPDATE:
                 need = append_event(store, holds, keys[i], values[i], times[i])
                 if need != DONE:

@@ -12,28 +12,9 @@ from typing import Any
 from lark import Token, Transformer
 
 from panewise.aggregates.types import Type
+from panewise.language import expressions as ex
 from panewise.language import functions
-from panewise.language.expressions import (
-    AggregateCall,
-    Arithmetic,
-    Attribute,
-    Case,
-    Cast,
-    Comparison,
-    Expression,
-    InList,
-    IsNull,
-    Like,
-    Literal,
-    Logical,
-    Negate,
-    Not,
-    QualifiedAttribute,
-    RowCall,
-    ScalarCall,
-    Span,
-    children,
-)
+from panewise.language.expressions import Expression, Span, walk
 from panewise.language.limits import check_expression, not_too_deep
 from panewise.language.literals import (
     INT64_MAX,
@@ -81,7 +62,7 @@ from panewise.language.window_clauses import (
 from panewise.language.words import TYPE_HINTS, TYPES
 from panewise.windows.clock import UNITS
 
-_CONDITIONS = (Comparison, InList, IsNull, Like, Logical, Not)
+_CONDITIONS = (ex.Comparison, ex.InList, ex.IsNull, ex.Like, ex.Logical, ex.Not)
 _WORDS: dict[str, tuple[bool | None, Type | None]] = {
     "TRUE": (True, Type.BOOLEAN),
     "FALSE": (False, Type.BOOLEAN),
@@ -210,7 +191,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def distinct_values(self, parts: list[Expression]) -> tuple[Item, ...]:
         (argument,) = parts
         check_expression(argument)
-        return (Item(RowCall(functions.DISTINCT, argument, span=argument.span), None),)
+        return (Item(ex.RowCall(functions.DISTINCT, argument, span=argument.span), None),)
 
     def item(self, parts: list[Any]) -> Item:
         expression, alias = parts
@@ -357,20 +338,20 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
 
     def disjunction(self, parts: list[Expression]) -> Expression:
         left, right = parts
-        return not_too_deep(Logical("OR", left, right, span=joined(left.span, right.span)))
+        return not_too_deep(ex.Logical("OR", left, right, span=joined(left.span, right.span)))
 
     def conjunction(self, parts: list[Expression]) -> Expression:
         left, right = parts
-        return not_too_deep(Logical("AND", left, right, span=joined(left.span, right.span)))
+        return not_too_deep(ex.Logical("AND", left, right, span=joined(left.span, right.span)))
 
     def negation(self, parts: list[Any]) -> Expression:
         word, operand = parts
-        return not_too_deep(Not(operand, span=joined(span_of(word), operand.span)))
+        return not_too_deep(ex.Not(operand, span=joined(span_of(word), operand.span)))
 
     def comparison(self, parts: list[Any]) -> Expression:
         left, operator, right = parts
         symbol = "<>" if operator == "!=" else str(operator)
-        return Comparison(symbol, left, right, span=joined(left.span, right.span))
+        return ex.Comparison(symbol, left, right, span=joined(left.span, right.span))
 
     def between(self, parts: list[Any]) -> Expression:
         operand, negated, low, high = parts
@@ -379,17 +360,17 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
             hint = "BETWEEN takes a number, a string or a timestamp; use AND and OR to combine conditions"
             raise PlacedError("the left side of BETWEEN is a condition", operand.span, hint)
         span = joined(operand.span, high.span)
-        both = Logical(
+        both = ex.Logical(
             "AND",
-            Comparison(">=", operand, low, span=span),
-            Comparison("<=", operand, high, span=span),
+            ex.Comparison(">=", operand, low, span=span),
+            ex.Comparison("<=", operand, high, span=span),
             span=span,
         )
-        return Not(both, span=span) if negated else both
+        return ex.Not(both, span=span) if negated else both
 
     def in_list(self, parts: list[Any]) -> Expression:
         operand, negated, *items, right = parts
-        return InList(operand, tuple(items), negated is not None, span=joined(operand.span, span_of(right)))
+        return ex.InList(operand, tuple(items), negated is not None, span=joined(operand.span, span_of(right)))
 
     def like(self, parts: list[Any]) -> Expression:
         operand, negated, pattern = parts
@@ -397,32 +378,32 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         if (len(text) - len(text.rstrip("\\"))) % 2:
             hint = r"a backslash escapes the next character; write \\ for a backslash"
             raise PlacedError("the pattern ends in a lone backslash", span_of(pattern), hint)
-        return Like(operand, text, negated is not None, span=joined(operand.span, span_of(pattern)))
+        return ex.Like(operand, text, negated is not None, span=joined(operand.span, span_of(pattern)))
 
     def is_null(self, parts: list[Any]) -> Expression:
         operand, negated, null = parts
-        return IsNull(operand, negated is not None, span=joined(operand.span, span_of(null)))
+        return ex.IsNull(operand, negated is not None, span=joined(operand.span, span_of(null)))
 
     # Values
 
     def arithmetic(self, parts: list[Any]) -> Expression:
         left, operator, right = parts
-        return not_too_deep(Arithmetic(str(operator), left, right, span=joined(left.span, right.span)))
+        return not_too_deep(ex.Arithmetic(str(operator), left, right, span=joined(left.span, right.span)))
 
     def negative(self, parts: list[Any]) -> Expression:
         minus, operand = parts
         span = joined(span_of(minus), operand.span)
-        if isinstance(operand, Literal) and operand.type in (Type.BIGINT, Type.DOUBLE):
+        if isinstance(operand, ex.Literal) and operand.type in (Type.BIGINT, Type.DOUBLE):
             assert isinstance(operand.value, int | float)
             if operand.value == -INT64_MAX - 1 and operand.type is Type.BIGINT:
                 raise integer_too_large(str(INT64_MAX + 1), span)
-            return Literal(-operand.value, operand.type, span=span)
-        return not_too_deep(Negate(operand, span=span))
+            return ex.Literal(-operand.value, operand.type, span=span)
+        return not_too_deep(ex.Negate(operand, span=span))
 
-    def literal(self, parts: list[Any]) -> Literal:
+    def literal(self, parts: list[Any]) -> ex.Literal:
         minus, constant = parts
         value = constant if minus is None else self.negative(parts)
-        if not isinstance(value, Literal):
+        if not isinstance(value, ex.Literal):
             raise PlacedError("only a number can be negative", constant.span, "remove the minus sign")
         if value.value is None:
             hint = "x IN (..., NULL) is never false; write x IN (...) OR x IS NULL"
@@ -430,33 +411,33 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         check_expression(value)
         return value
 
-    def integer(self, parts: list[Token]) -> Literal:
+    def integer(self, parts: list[Token]) -> ex.Literal:
         span = span_of(parts[0])
-        return Literal(read_integer(parts[0], span), Type.BIGINT, span=span)
+        return ex.Literal(read_integer(parts[0], span), Type.BIGINT, span=span)
 
-    def decimal(self, parts: list[Token]) -> Literal:
+    def decimal(self, parts: list[Token]) -> ex.Literal:
         span = span_of(parts[0])
-        return Literal(read_decimal(parts[0], span), Type.DOUBLE, span=span)
+        return ex.Literal(read_decimal(parts[0], span), Type.DOUBLE, span=span)
 
-    def string(self, parts: list[Token]) -> Literal:
-        return Literal(unquoted(parts[0]), Type.STRING, span=span_of(parts[0]))
+    def string(self, parts: list[Token]) -> ex.Literal:
+        return ex.Literal(unquoted(parts[0]), Type.STRING, span=span_of(parts[0]))
 
-    def timestamp(self, parts: list[Token]) -> Literal:
+    def timestamp(self, parts: list[Token]) -> ex.Literal:
         word, text = parts
         span = joined(span_of(word), span_of(text))
-        return Literal(read_timestamp(unquoted(text), span), Type.TIMESTAMP, span=span)
+        return ex.Literal(read_timestamp(unquoted(text), span), Type.TIMESTAMP, span=span)
 
-    def word(self, parts: list[Token]) -> Literal:
+    def word(self, parts: list[Token]) -> ex.Literal:
         value, kind = _WORDS[parts[0].upper()]
-        return Literal(value, kind, span=span_of(parts[0]))
+        return ex.Literal(value, kind, span=span_of(parts[0]))
 
-    def attribute(self, parts: list[Token]) -> Attribute:
-        return Attribute(_name(parts[0]), span=span_of(parts[0]))
+    def attribute(self, parts: list[Token]) -> ex.Attribute:
+        return ex.Attribute(_name(parts[0]), span=span_of(parts[0]))
 
-    def qualified(self, parts: list[Token]) -> QualifiedAttribute:
+    def qualified(self, parts: list[Token]) -> ex.QualifiedAttribute:
         side, attribute = parts
         span = joined(span_of(side), span_of(attribute))
-        return QualifiedAttribute.of(_name(side), _name(attribute), span=span)
+        return ex.QualifiedAttribute.of(_name(side), _name(attribute), span=span)
 
     # Calls
 
@@ -468,7 +449,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         values: Any = ([],)
         if arguments is not None:
             build, *values = arguments
-        result: AggregateCall | RowCall | ScalarCall = build(function, *values, span)
+        result: ex.AggregateCall | ex.RowCall | ex.ScalarCall = build(function, *values, span)
         if condition is not None:
             result = functions.filtered(result, *condition)
         return not_too_deep(result if over is None else functions.over(result, *over))
@@ -479,12 +460,12 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
         if known is None:
             hint = TYPE_HINTS.get(kind.upper()) or hint_for(kind, TYPES, "")
             raise PlacedError(f"unknown type {shortened(kind)}", span_of(kind), hint)
-        return not_too_deep(Cast(operand, known, span=joined(span_of(word), span_of(right))))
+        return not_too_deep(ex.Cast(operand, known, span=joined(span_of(word), span_of(right))))
 
     def extract(self, parts: list[Any]) -> Expression:
         word, field, time, right = parts
         span = joined(span_of(word), span_of(right))
-        unit = Literal(str(field), Type.STRING, span=span_of(field))
+        unit = ex.Literal(str(field), Type.STRING, span=span_of(field))
         return not_too_deep(functions.call("EXTRACT", [unit, time], span))
 
     def over(self, parts: list[Any]) -> tuple[WindowClause, Span]:
@@ -505,7 +486,7 @@ class Builder(Transformer[Token, tuple[Statement, ...]]):
     def case(self, parts: list[Any]) -> Expression:
         word, *whens, otherwise, end = parts
         conditions, values = zip(*whens, strict=True)
-        return not_too_deep(Case(conditions, values, otherwise, span=joined(span_of(word), span_of(end))))
+        return not_too_deep(ex.Case(conditions, values, otherwise, span=joined(span_of(word), span_of(end))))
 
     def all_rows(self, parts: list[Token]) -> tuple[Any, ...]:
         return (functions.call_all_rows,)
@@ -533,11 +514,4 @@ def _name(token: Token) -> str:
 
 def _holds_condition(expression: Expression) -> bool:
     """Whether an expression holds a condition outside its aggregates."""
-    pending = [expression]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, _CONDITIONS):
-            return True
-        if not isinstance(node, AggregateCall):
-            pending.extend(children(node))
-    return False
+    return any(isinstance(node, _CONDITIONS) for node in walk(expression, into_aggregates=False))

@@ -14,26 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panewise.aggregates.types import Type
-from panewise.language.expressions import (
-    AggregateCall,
-    Arithmetic,
-    Attribute,
-    Case,
-    Cast,
-    Comparison,
-    Expression,
-    InList,
-    IsNull,
-    Like,
-    Literal,
-    Logical,
-    Negate,
-    Not,
-    Pair,
-    ScalarCall,
-    aggregates_of,
-    bare_attributes,
-)
+from panewise.language import expressions as ex
+from panewise.language.expressions import Expression, aggregates_of, bare_attributes
 from panewise.language.patterns import as_regular
 from panewise.language.scalar_values import call_scalar, cast_to
 from panewise.language.scalars import SCALARS, Taking
@@ -42,7 +24,7 @@ from panewise.language.typecheck import type_of
 # An array, or a scalar that stands for an array of equal values.
 Datum = Any
 
-_ARROW_TYPES: Mapping[Type, pa.DataType] = {
+ARROW_TYPES: Mapping[Type, pa.DataType] = {
     Type.BOOLEAN: pa.bool_(),
     Type.BIGINT: pa.int64(),
     Type.DOUBLE: pa.float64(),
@@ -68,7 +50,7 @@ def evaluate(
     expression: Expression,
     columns: Mapping[str, pa.Array[Any] | pa.ChunkedArray[Any]],
     types: Mapping[str, Type],
-    aggregates: Mapping[AggregateCall, pa.Array[Any]] | None = None,
+    aggregates: Mapping[ex.AggregateCall, pa.Array[Any]] | None = None,
     *,
     length: int | None = None,
 ) -> pa.Array[Any]:
@@ -101,7 +83,7 @@ def _normalised(column: Any, declared: Type) -> Any:
         if pa.types.is_dictionary(column.type):
             column = column.unify_dictionaries()
         column = column.combine_chunks()
-    found, wanted = column.type, _ARROW_TYPES[declared]
+    found, wanted = column.type, ARROW_TYPES[declared]
     if pa.types.is_dictionary(found) and found.value_type == wanted:
         return column
     if pa.types.is_timestamp(found):
@@ -127,7 +109,7 @@ class _Evaluation:
     """One evaluation: the columns and aggregates that the nodes of an expression read."""
 
     def __init__(
-        self, columns: Mapping[str, Any], aggregates: Mapping[AggregateCall, Any], types: Mapping[str, Type]
+        self, columns: Mapping[str, Any], aggregates: Mapping[ex.AggregateCall, Any], types: Mapping[str, Type]
     ) -> None:
         self._columns = columns
         self._types = types
@@ -136,7 +118,7 @@ class _Evaluation:
 
     def value(self, node: Expression) -> Datum:
         """The value of a node, computed over the dictionary if possible."""
-        if self._has_dictionary and not isinstance(node, Attribute | Literal):
+        if self._has_dictionary and not isinstance(node, ex.Attribute | ex.Literal):
             names = _names(node)
             column = self._columns[names[0]] if len(names) == 1 and not aggregates_of(node) else None
             # A dictionary longer than the column (a slice of a larger one) is not worth it.
@@ -146,47 +128,47 @@ class _Evaluation:
 
     def _computed(self, node: Expression) -> Datum:
         match node:
-            case Literal():
-                return pa.scalar(node.value, pa.null() if node.type is None else _ARROW_TYPES[node.type])
-            case Attribute():
+            case ex.Literal():
+                return pa.scalar(node.value, pa.null() if node.type is None else ARROW_TYPES[node.type])
+            case ex.Attribute():
                 return _decoded(self._columns[node.name])
-            case AggregateCall():
+            case ex.AggregateCall():
                 return self._aggregates[node]
-            case Pair():
+            case ex.Pair():
                 return _pair(_decoded(self.value(node.operand)), _decoded(self.value(node.partner)))
-            case Arithmetic():
+            case ex.Arithmetic():
                 return _arithmetic(node.operator, self.value(node.left), self.value(node.right))
-            case Negate():
+            case ex.Negate():
                 return pc.call_function("negate", [_doubles(self.value(node.operand))])
-            case ScalarCall():
+            case ex.ScalarCall():
                 return _scalar(node, [_decoded(self.value(argument)) for argument in node.arguments])
-            case Cast():
+            case ex.Cast():
                 return self._cast(node)
-            case Case():
+            case ex.Case():
                 conditions = [_condition(self.value(condition)) for condition in node.conditions]
                 others = () if node.otherwise is None else (node.otherwise,)
                 return _case(conditions, [_decoded(self.value(value)) for value in (*node.values, *others)])
-            case Comparison():
+            case ex.Comparison():
                 return _compare(node.operator, self.value(node.left), self.value(node.right))
-            case Logical():
+            case ex.Logical():
                 function = "and_kleene" if node.operator == "AND" else "or_kleene"
                 sides = [_condition(self.value(node.left)), _condition(self.value(node.right))]
                 return pc.call_function(function, sides)
-            case Not():
+            case ex.Not():
                 return pc.call_function("invert", [_condition(self.value(node.operand))])
-            case IsNull():
+            case ex.IsNull():
                 return pc.call_function("is_valid" if node.negated else "is_null", [self.value(node.operand)])
-            case InList():
+            case ex.InList():
                 return _negated(_in_list(self.value(node.operand), node.items), node.negated)
-            case Like():
+            case ex.Like():
                 return _negated(_like(self.value(node.operand), node.pattern), node.negated)
             case _:
                 raise TypeError(f"unknown kind of expression: {node!r}")
 
-    def _cast(self, node: Cast) -> Datum:
+    def _cast(self, node: ex.Cast) -> Datum:
         value = _decoded(self.value(node.operand))
         if pa.types.is_null(value.type):
-            return pc.cast(value, _ARROW_TYPES[node.kind])
+            return pc.cast(value, ARROW_TYPES[node.kind])
         source = type_of(node.operand, self._types)
         if source is node.kind or source is None:
             return value
@@ -238,7 +220,7 @@ def _pair(value: Datum, partner: Datum) -> Datum:
     return found[0] if is_one else found
 
 
-def _scalar(call: ScalarCall, values: list[Datum]) -> Datum:
+def _scalar(call: ex.ScalarCall, values: list[Datum]) -> Datum:
     """A function of values that are arrays, constants, or both."""
     entry = SCALARS[call.function]
     match entry.takes:
@@ -318,7 +300,7 @@ def _compare_with_nan(operator: str, left: Datum, right: Datum) -> Datum:
     return pc.call_function("or", [plain, patch])
 
 
-def _in_list(operand: Datum, items: tuple[Literal, ...]) -> Datum:
+def _in_list(operand: Datum, items: tuple[ex.Literal, ...]) -> Datum:
     """Whether the operand equals an item: BIGINT with BIGINT exactly, BIGINT with DOUBLE as doubles."""
     if pa.types.is_null(operand.type):
         return _UNKNOWN

@@ -77,12 +77,17 @@ def _dotless(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Arithmetic(Expression):
-    """`+ - * /` on numbers. Evaluated in DOUBLE; a division by zero is NULL."""
+class Binary(Expression):
+    """An operator between two expressions."""
 
     operator: str
     left: Expression
     right: Expression
+
+
+@dataclass(frozen=True)
+class Arithmetic(Binary):
+    """`+ - * /` on numbers. Evaluated in DOUBLE; a division by zero is NULL."""
 
 
 @dataclass(frozen=True)
@@ -93,21 +98,13 @@ class Negate(Expression):
 
 
 @dataclass(frozen=True)
-class Comparison(Expression):
+class Comparison(Binary):
     """`= <> < <= > >=`. NaN equals NaN and is above every other number, as in Spark."""
-
-    operator: str
-    left: Expression
-    right: Expression
 
 
 @dataclass(frozen=True)
-class Logical(Expression):
+class Logical(Binary):
     """`AND` or `OR`, in three-valued logic."""
-
-    operator: str
-    left: Expression
-    right: Expression
 
 
 @dataclass(frozen=True)
@@ -238,13 +235,14 @@ def children(node: Expression) -> Iterator[Expression]:
             yield value
 
 
-def walk(node: Expression) -> Iterator[Expression]:
-    """A node and all nodes below it, parents first."""
+def walk(node: Expression, *, into_aggregates: bool = True) -> Iterator[Expression]:
+    """A node and all nodes below it, or those that are not inside an aggregate; parents first."""
     pending = [node]
     while pending:
         current = pending.pop()
         yield current
-        pending.extend(reversed(list(children(current))))
+        if into_aggregates or not isinstance(current, AggregateCall):
+            pending.extend(reversed(list(children(current))))
 
 
 def attributes_of(node: Expression | None) -> list[str]:
@@ -300,10 +298,4 @@ def with_aggregates(node: Expression, meant: Mapping[AggregateCall, AggregateCal
 
 def bare_attributes(node: Expression) -> Iterator[Attribute]:
     """The attributes outside aggregates, in the order of the text."""
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        if isinstance(current, Attribute):
-            yield current
-        elif not isinstance(current, AggregateCall):
-            pending.extend(reversed(list(children(current))))
+    return (one for one in walk(node, into_aggregates=False) if isinstance(one, Attribute))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from panewise.aggregates.catalogue import CATALOGUE, Parameter, Partner
@@ -98,18 +98,11 @@ def call(function: str, arguments: Sequence[Expression], span: Span) -> Aggregat
     if function in ROW_FUNCTIONS:
         return _row_call(function, arguments, span)
     takes = Parameter.RANK if function == APPROX_TOP_K else CATALOGUE[function].parameter
-    if takes is Parameter.PHI:
+    if takes in _SECOND:
+        read, example = _SECOND[takes]
         if len(arguments) != 2:
-            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 0.9)")
-        return AggregateCall(function, _scalar(arguments[0]), _phi(function, arguments[1]), span=span)
-    if takes is Parameter.RANK:
-        if len(arguments) != 2:
-            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 3)")
-        return AggregateCall(function, _scalar(arguments[0]), _rank(function, arguments[1]), span=span)
-    if takes is Parameter.MOST:
-        if len(arguments) != 2:
-            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, 10)")
-        return AggregateCall(function, _scalar(arguments[0]), _most(function, arguments[1]), span=span)
+            raise _wrong_count(function, "two arguments", len(arguments), span, f"{function}(delay, {example})")
+        return AggregateCall(function, _scalar(arguments[0]), read(function, arguments[1]), span=span)
     if takes is Parameter.HALF_LIFE:
         hint = f"write {function}(delay, HALF LIFE 10 MINUTES)"
         raise PlacedError(f"{function} takes a value and a half life", span, hint)
@@ -225,35 +218,26 @@ def _number(argument: Expression) -> int | float | None:
 
 
 def _k(argument: Expression) -> int:
-    value = _number(argument)
-    if not isinstance(value, int) or value < 1:
-        raise PlacedError(
-            "the second argument of TOP_K must be a whole number from 1 on",
-            argument.span,
-            "TOP_K(symbol, 10) gives the ten most frequent values",
-        )
-    return value
+    return _counted("TOP_K", argument, None, "TOP_K(symbol, 10) gives the ten most frequent values")
 
 
 def _rank(function: str, argument: Expression) -> int:
-    value = _number(argument)
-    if not isinstance(value, int) or not 1 <= value <= MOST_RANKS:
-        raise PlacedError(
-            f"the second argument of {function} must be a whole number from 1 to {MOST_RANKS}",
-            argument.span,
-            "1 is the most frequent value; the row query TOP_K(delay, 500) gives as many as you like",
-        )
-    return value
+    hint = "1 is the most frequent value; the row query TOP_K(delay, 500) gives as many as you like"
+    return _counted(function, argument, MOST_RANKS, hint)
 
 
 def _most(function: str, argument: Expression) -> int:
+    hint = f"{function}(delay, 10) is a list of at most ten values; ORDER BY gives the rows of a window, however many"
+    return _counted(function, argument, MOST_KEPT, hint)
+
+
+def _counted(function: str, argument: Expression, most: int | None, hint: str) -> int:
+    """A second argument that is a whole number from 1 on."""
     value = _number(argument)
-    if not isinstance(value, int) or not 1 <= value <= MOST_KEPT:
-        raise PlacedError(
-            f"the second argument of {function} must be a whole number from 1 to {MOST_KEPT}",
-            argument.span,
-            f"{function}(delay, 10) is a list of at most ten values; ORDER BY gives the rows of a window, however many",
-        )
+    if not isinstance(value, int) or value < 1 or (most is not None and value > most):
+        up_to = "on" if most is None else f"to {most}"
+        message = f"the second argument of {function} must be a whole number from 1 {up_to}"
+        raise PlacedError(message, argument.span, hint)
     return value
 
 
@@ -282,3 +266,11 @@ def _phi(function: str, argument: Expression) -> float:
         )
     # Adding zero turns -0.0 into 0.0.
     return float(value) + 0.0
+
+
+_SECOND: dict[Parameter | None, tuple[Callable[[str, Expression], float], str]] = {
+    Parameter.PHI: (_phi, "0.9"),
+    Parameter.RANK: (_rank, "3"),
+    Parameter.MOST: (_most, "10"),
+}
+"""What reads a second argument, and an example of it."""

@@ -16,43 +16,12 @@ from typing import cast
 
 from panewise.aggregates.catalogue import CATALOGUE, Parameter, Partner
 from panewise.aggregates.types import Type
-from panewise.language.expressions import (
-    AggregateCall,
-    Arithmetic,
-    Attribute,
-    Case,
-    Cast,
-    Comparison,
-    Expression,
-    InList,
-    IsNull,
-    Like,
-    Literal,
-    Logical,
-    Negate,
-    Not,
-    Pair,
-    QualifiedAttribute,
-    RowCall,
-    ScalarCall,
-)
+from panewise.language import expressions as ex
+from panewise.language import row_queries as rows
+from panewise.language.expressions import Expression
 from panewise.language.functions import COUNT, EVERY_EVENT
 from panewise.language.literals import print_duration, print_timestamp
 from panewise.language.model import UNBOUNDED_US, Query, SelectItem, Stream
-from panewise.language.row_queries import (
-    DistinctQuery,
-    Evaluation,
-    HistogramQuery,
-    IntersectionQuery,
-    JoinQuery,
-    JoinSide,
-    RowColumn,
-    RowQuery,
-    SelectionQuery,
-    SortedQuery,
-    TopKQuery,
-    ValueQuery,
-)
 from panewise.language.words import RESERVED
 from panewise.windows import PunctuationWindow, SessionWindow, TimeWindow, Window
 
@@ -110,7 +79,7 @@ def _print_slide(query: Query) -> str:
     return f"SLIDE {print_duration(window.slide_us)}{offset}"
 
 
-def print_row_query(query: RowQuery) -> str:
+def print_row_query(query: rows.RowQuery) -> str:
     """The `CREATE QUERY` statement of a row query."""
     text = f"CREATE QUERY {print_name(query.name)} AS SELECT {_print_rows(query)}"
     if query.into is not None:
@@ -122,8 +91,8 @@ def print_row_query(query: RowQuery) -> str:
     return f"{text}{_print_evaluation(query.evaluation)};"
 
 
-def _print_evaluation(evaluation: Evaluation) -> str:
-    usual = Evaluation()
+def _print_evaluation(evaluation: rows.Evaluation) -> str:
+    usual = rows.Evaluation()
     if evaluation == usual:
         return ""
     most = "" if evaluation.most is None else f" TO {evaluation.most}"
@@ -131,43 +100,43 @@ def _print_evaluation(evaluation: Evaluation) -> str:
     return f" EVALUATE EVERY {evaluation.every}{most}{priority}"
 
 
-def _print_rows(query: RowQuery) -> str:
+def _print_rows(query: rows.RowQuery) -> str:
     """What stands between SELECT and INTO."""
     match query:
-        case HistogramQuery():
+        case rows.HistogramQuery():
             widths = query.width if isinstance(query.width, tuple) else [query.width]
             width = "".join(f", {number!r}" for number in widths if number is not None)
             return _print_values(query, f"HISTOGRAM({print_expression(query.argument)}{width})")
-        case TopKQuery():
+        case rows.TopKQuery():
             return _print_values(query, f"TOP_K({print_expression(query.argument)}, {query.k})")
-        case DistinctQuery():
+        case rows.DistinctQuery():
             return _print_values(query, f"DISTINCT {print_expression(query.argument)}")
-        case SortedQuery():
+        case rows.SortedQuery():
             text = _print_source(_print_columns(query.columns), query.stream, query.window, query.where)
             text += f" GROUP BY {_print_names(query.group_by)}" if query.group_by else ""
             text += f" ORDER BY {print_name(query.by)}{' DESC' if query.descending else ''}"
             return text if query.limit is None else f"{text} LIMIT {query.limit}"
-        case IntersectionQuery(left=left, right=right):
+        case rows.IntersectionQuery(left=left, right=right):
             sides = [
                 _print_source(print_expression(side.argument), side.stream, side.window, side.where)
                 for side in (left, right)
             ]
             ranges = "" if query.width is None else f" BY RANGES OF {query.width!r}"
             return f"{sides[0]} {query.operation} SELECT {sides[1]}{ranges}"
-        case JoinQuery(left=left, right=right):
+        case rows.JoinQuery(left=left, right=right):
             keys = zip(query.left_keys, query.right_keys, strict=True)
             on = " AND ".join(f"{print_expression(one)} = {print_expression(other)}" for one, other in keys)
             text = f"{_print_columns(query.columns)} FROM {_print_side(left)} JOIN {_print_side(right)} ON {on}"
             return text + _print_where(query.where)
-        case SelectionQuery():
+        case rows.SelectionQuery():
             return _print_source(_print_columns(query.columns), query.stream, None, query.where)
         case _:
             raise TypeError(f"unknown kind of row query: {query!r}")
 
 
-def _print_values(query: ValueQuery, call: str) -> str:
+def _print_values(query: rows.ValueQuery, call: str) -> str:
     # DISTINCT stands alone in SELECT.
-    shown = () if isinstance(query, DistinctQuery) else query.group_by
+    shown = () if isinstance(query, rows.DistinctQuery) else query.group_by
     select = ", ".join([*map(print_name, shown), call])
     text = _print_source(select, query.stream, query.window, query.where)
     return f"{text} GROUP BY {_print_names(query.group_by)}" if query.group_by else text
@@ -178,7 +147,7 @@ def _print_source(select: str, stream: str, window: Window | None, where: Expres
     return f"{select} FROM {print_name(stream)}{bounds}{_print_where(where)}"
 
 
-def _print_side(side: JoinSide) -> str:
+def _print_side(side: rows.JoinSide) -> str:
     alias = "" if side.name == side.stream else f" AS {print_name(side.name)}"
     return f"{print_name(side.stream)} {print_window(side.window)}{alias}"
 
@@ -187,18 +156,18 @@ def _print_where(where: Expression | None) -> str:
     return "" if where is None else f" WHERE {print_expression(where)}"
 
 
-def _print_columns(columns: tuple[RowColumn, ...]) -> str:
+def _print_columns(columns: tuple[rows.RowColumn, ...]) -> str:
     return ", ".join(_print_item(column) for column in columns)
 
 
-def label_of(item: SelectItem | RowColumn) -> str:
+def label_of(item: SelectItem | rows.RowColumn) -> str:
     """The name of a SELECT item in the answers: its alias, or otherwise the name or text of its expression."""
     if item.alias is not None:
         return item.alias
     expression = item.expression
-    if isinstance(expression, QualifiedAttribute):
+    if isinstance(expression, ex.QualifiedAttribute):
         return expression.attribute
-    return expression.name if isinstance(expression, Attribute) else print_expression(expression)
+    return expression.name if isinstance(expression, ex.Attribute) else print_expression(expression)
 
 
 def print_window(window: Window) -> str:
@@ -243,7 +212,7 @@ def print_expression(expression: Expression) -> str:
     return _print(expression)[0]
 
 
-def _print_item(item: SelectItem | RowColumn) -> str:
+def _print_item(item: SelectItem | rows.RowColumn) -> str:
     text = print_expression(item.expression)
     return text if item.alias is None else f"{text} AS {print_name(item.alias)}"
 
@@ -255,45 +224,45 @@ def _print_names(names: tuple[str, ...]) -> str:
 def _print(node: Expression) -> tuple[str, int]:
     """The text of a node and how tightly it binds."""
     match node:
-        case Literal():
+        case ex.Literal():
             return _print_literal(node)
-        case QualifiedAttribute():
+        case ex.QualifiedAttribute():
             return f"{print_name(node.side)}.{print_name(node.attribute)}", _PRIMARY
-        case Attribute():
+        case ex.Attribute():
             return print_name(node.name), _PRIMARY
-        case AggregateCall():
+        case ex.AggregateCall():
             return _print_call(node), _PRIMARY
-        case ScalarCall():
+        case ex.ScalarCall():
             return _print_scalar(node), _PRIMARY
-        case Pair():
+        case ex.Pair():
             return f"{print_expression(node.operand)}, {print_expression(node.partner)}", _PRIMARY
-        case Cast():
+        case ex.Cast():
             return f"CAST({print_expression(node.operand)} AS {node.kind})", _PRIMARY
-        case Case():
+        case ex.Case():
             return _print_case(node), _PRIMARY
-        case RowCall():
+        case ex.RowCall():
             parameter = "" if node.parameter is None else f", {node.parameter!r}"
             return f"{node.function}({print_expression(node.argument)}{parameter})", _PRIMARY
-        case Negate():
+        case ex.Negate():
             operand = _operand(node.operand, _UNARY)
             # Two minus signs in a row would begin a comment.
             return (f"-({operand})" if operand.startswith("-") else f"-{operand}"), _UNARY
-        case Arithmetic():
+        case ex.Arithmetic():
             level = _ARITHMETIC[node.operator]
             return f"{_operand(node.left, level)} {node.operator} {_operand(node.right, level + 1)}", level
-        case Comparison():
+        case ex.Comparison():
             return f"{_operand(node.left, _SUM)} {node.operator} {_operand(node.right, _SUM)}", _PREDICATE
-        case Logical():
+        case ex.Logical():
             level = _OR if node.operator == "OR" else _AND
             return f"{_operand(node.left, level)} {node.operator} {_operand(node.right, level + 1)}", level
-        case Not():
+        case ex.Not():
             return f"NOT {_operand(node.operand, _NOT)}", _NOT
-        case IsNull():
+        case ex.IsNull():
             return f"{_operand(node.operand, _SUM)} IS {_not(node.negated)}NULL", _PREDICATE
-        case InList():
+        case ex.InList():
             items = ", ".join(_print_literal(item)[0] for item in node.items)
             return f"{_operand(node.operand, _SUM)} {_not(node.negated)}IN ({items})", _PREDICATE
-        case Like():
+        case ex.Like():
             pattern = _print_string(node.pattern)
             return f"{_operand(node.operand, _SUM)} {_not(node.negated)}LIKE {pattern}", _PREDICATE
         case _:
@@ -313,7 +282,7 @@ def _print_string(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _print_literal(literal: Literal) -> tuple[str, int]:
+def _print_literal(literal: ex.Literal) -> tuple[str, int]:
     value = literal.value
     if value is None:
         return "NULL", _PRIMARY
@@ -331,7 +300,7 @@ def _print_literal(literal: Literal) -> tuple[str, int]:
     return repr(value), (_UNARY if repr(value).startswith("-") else _PRIMARY)
 
 
-def _print_case(case: Case) -> str:
+def _print_case(case: ex.Case) -> str:
     whens = " ".join(
         f"WHEN {print_expression(condition)} THEN {print_expression(value)}"
         for condition, value in zip(case.conditions, case.values, strict=True)
@@ -340,25 +309,25 @@ def _print_case(case: Case) -> str:
     return f"CASE {whens}{otherwise} END"
 
 
-def _print_scalar(call: ScalarCall) -> str:
+def _print_scalar(call: ex.ScalarCall) -> str:
     first, *others = call.arguments
-    if call.function == "EXTRACT" and isinstance(first, Literal):
+    if call.function == "EXTRACT" and isinstance(first, ex.Literal):
         return f"EXTRACT({first.value} FROM {print_expression(others[0])})"
     return f"{call.function}({', '.join(print_expression(argument) for argument in call.arguments)})"
 
 
-def _print_call(call: AggregateCall) -> str:
+def _print_call(call: ex.AggregateCall) -> str:
     """A call; a CASE with one condition is printed as FILTER, which is the same."""
     if call.over is not None:
         return f"{_print_call(replace(call, over=None))} OVER {print_window(call.over)}"
     match call.argument:
-        case Pair(operand=Case(conditions=(condition,), values=(value,), otherwise=None)) as pair:
+        case ex.Pair(operand=ex.Case(conditions=(condition,), values=(value,), otherwise=None)) as pair:
             written = _print_call(replace(call, argument=replace(pair, operand=value)))
             return f"{written} FILTER (WHERE {print_expression(condition)})"
-        case Pair(operand=value) if CATALOGUE[call.function].partner is not Partner.ARGUMENT:
+        case ex.Pair(operand=value) if CATALOGUE[call.function].partner is not Partner.ARGUMENT:
             # The event time goes without saying.
             return _print_call(replace(call, argument=value))
-        case Case(conditions=(condition,), values=(value,), otherwise=None):
+        case ex.Case(conditions=(condition,), values=(value,), otherwise=None):
             is_every = call.function == COUNT and value == EVERY_EVENT
             written = "COUNT(*)" if is_every else _print_call(replace(call, argument=value))
             return f"{written} FILTER (WHERE {print_expression(condition)})"

@@ -8,6 +8,7 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from panewise.aggregates.types import Type
+from panewise.language import row_queries as rows
 from panewise.language.checks import check_granularity, check_where, find_stream, refuse_duplicates
 from panewise.language.expressions import (
     Attribute,
@@ -25,26 +26,7 @@ from panewise.language.foreign_words import NO_ORDER
 from panewise.language.functions import DISTINCT
 from panewise.language.model import Stream
 from panewise.language.printer import label_of, print_name
-from panewise.language.row_queries import (
-    MOST_BASIC_WINDOWS,
-    BasicWindows,
-    DistinctQuery,
-    Evaluation,
-    HistogramQuery,
-    IntersectionQuery,
-    IntersectionSide,
-    JoinQuery,
-    JoinSide,
-    RowColumn,
-    RowQuery,
-    SelectionQuery,
-    SortedQuery,
-    TopKQuery,
-    Using,
-    ValueQuery,
-    clock_of,
-    columns_of,
-)
+from panewise.language.row_queries import clock_of, columns_of
 from panewise.language.source import PlacedError, hint_for, shortened
 from panewise.language.statements import Counted, CreateQuery, EvaluateClause, Item, Source, UsingClause, WindowClause
 from panewise.language.typecheck import expect_condition, type_of
@@ -72,11 +54,11 @@ def is_row_query(statement: CreateQuery) -> bool:
     )
 
 
-def bind_row_query(statement: CreateQuery, streams: Mapping[str, Stream]) -> RowQuery:
+def bind_row_query(statement: CreateQuery, streams: Mapping[str, Stream]) -> rows.RowQuery:
     """The row query of a statement."""
     _refuse_clauses(statement)
     if statement.join is not None:
-        query: RowQuery = _bind_join(statement, streams)
+        query: rows.RowQuery = _bind_join(statement, streams)
     elif statement.intersect is not None:
         query = _bind_intersection(statement, streams)
     elif _has_row_call(statement):
@@ -88,14 +70,14 @@ def bind_row_query(statement: CreateQuery, streams: Mapping[str, Stream]) -> Row
     return _with_evaluation(query, statement)
 
 
-def _with_evaluation(query: RowQuery, statement: CreateQuery) -> RowQuery:
+def _with_evaluation(query: rows.RowQuery, statement: CreateQuery) -> rows.RowQuery:
     """The query with BASIC WINDOWS and EVALUATE."""
     if statement.basic_windows is not None:
         query = replace(query, basic_windows=_basic_windows(query, statement.basic_windows))
     clause = statement.evaluate
     if clause is None:
         return query
-    if isinstance(query, JoinQuery | SelectionQuery):
+    if isinstance(query, rows.JoinQuery | rows.SelectionQuery):
         hint = "leave out EVALUATE; of a window that slides it says which windows are evaluated"
         raise PlacedError("joins and selections answer at every event", clause.span, hint)
     every = clause.every.number
@@ -105,23 +87,23 @@ def _with_evaluation(query: RowQuery, statement: CreateQuery) -> RowQuery:
     if clause.most is not None and (clause.most.number % every or clause.most.number == every):
         hint = f"for instance EVALUATE EVERY {every} TO {8 * every}"
         raise PlacedError(f"TO must be a greater multiple of EVERY {every}", clause.most.span, hint)
-    usual = Evaluation()
+    usual = rows.Evaluation()
     most = None if clause.most is None else clause.most.number
     priority = usual.priority if clause.priority is None else clause.priority.number
-    return replace(query, evaluation=Evaluation(every, most, priority))
+    return replace(query, evaluation=rows.Evaluation(every, most, priority))
 
 
-def _basic_windows(query: RowQuery, asked: Counted) -> int:
+def _basic_windows(query: rows.RowQuery, asked: Counted) -> int:
     """Into how many basic windows the window of a query is cut, if that is possible."""
     count = asked.number
-    if isinstance(query, SelectionQuery):
+    if isinstance(query, rows.SelectionQuery):
         raise PlacedError("a selection has no window", asked.span, "leave out BASIC WINDOWS")
-    if count > MOST_BASIC_WINDOWS:
-        raise PlacedError(f"at most {MOST_BASIC_WINDOWS:,} basic windows, got {count:,}", asked.span, "take fewer")
-    if isinstance(query, JoinQuery):
+    if count > rows.MOST_BASIC_WINDOWS:
+        raise PlacedError(f"at most {rows.MOST_BASIC_WINDOWS:,} basic windows, got {count:,}", asked.span, "take fewer")
+    if isinstance(query, rows.JoinQuery):
         return count
-    windows = [query.left.window, query.right.window] if isinstance(query, IntersectionQuery) else []
-    if isinstance(query, ValueQuery | SortedQuery):
+    windows = [query.left.window, query.right.window] if isinstance(query, rows.IntersectionQuery) else []
+    if isinstance(query, rows.ValueQuery | rows.SortedQuery):
         windows = [query.window]
     length, _ = lengths_of(windows[0])
     unit = gcd(*(each for window in windows for each in lengths_of(window)))
@@ -179,7 +161,7 @@ class _Clauses(NamedTuple):
     """INTO and USING, bound."""
 
     into: Window | None
-    using: Using | None
+    using: rows.Using | None
 
 
 def _bind_clauses(statement: CreateQuery, uppers: tuple[str, ...], lowers: tuple[str, ...]) -> _Clauses:
@@ -192,7 +174,7 @@ def _bind_clauses(statement: CreateQuery, uppers: tuple[str, ...], lowers: tuple
     return _Clauses(into, using)
 
 
-def _bind_using(clause: UsingClause, uppers: tuple[str, ...], lowers: tuple[str, ...]) -> Using:
+def _bind_using(clause: UsingClause, uppers: tuple[str, ...], lowers: tuple[str, ...]) -> rows.Using:
     if not uppers:
         raise PlacedError("this query needs no index", clause.span, "leave out USING")
     hint = f"here it is one of {', '.join(uppers)} OVER one of {', '.join(lowers)}"
@@ -201,7 +183,7 @@ def _bind_using(clause: UsingClause, uppers: tuple[str, ...], lowers: tuple[str,
     for name, known in ((clause.upper, uppers), (clause.lower, lowers)):
         if name.text.lower() not in known:
             raise PlacedError(f"USING cannot take {shortened(name.text)}", name.span, hint)
-    return Using(clause.upper.text.lower(), clause.lower.text.lower())
+    return rows.Using(clause.upper.text.lower(), clause.lower.text.lower())
 
 
 def _set_names(width: _Width | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -241,9 +223,9 @@ def _sliding(source: Source, stream: Stream, what: str) -> Window:
         hint = "leave out OFFSET and ALIGN, and write RANGE for CUMULATE"
         raise PlacedError(f"{what} needs a window that is counted from 1970 UTC", source.stream.span, hint)
     check_granularity(clause, stream)
-    basic = BasicWindows.of(window)
-    if basic.count > MOST_BASIC_WINDOWS:
-        message = f"the window needs {basic.count:,} basic windows, at most {MOST_BASIC_WINDOWS:,}"
+    basic = rows.BasicWindows.of(window)
+    if basic.count > rows.MOST_BASIC_WINDOWS:
+        message = f"the window needs {basic.count:,} basic windows, at most {rows.MOST_BASIC_WINDOWS:,}"
         hint = "choose a slide that shares a larger divisor with the range"
         raise PlacedError(message, source.stream.span, hint)
     return window
@@ -266,7 +248,7 @@ def _expect_suffix(window: Window, span: Span, what: str) -> None:
 # Operators
 
 
-def _bind_row_call(statement: CreateQuery, streams: Mapping[str, Stream]) -> RowQuery:
+def _bind_row_call(statement: CreateQuery, streams: Mapping[str, Stream]) -> rows.RowQuery:
     stream = find_stream(statement.stream, streams)
     call = _only_call(statement)
     window = _sliding(statement.source, stream, call.function)
@@ -279,14 +261,14 @@ def _bind_row_call(statement: CreateQuery, streams: Mapping[str, Stream]) -> Row
     into, using = _bind_clauses(statement, *_set_names(None if group_by else width))
     shared: dict[str, Any] = {"name": name, "stream": stream.name, "window": window, "where": where}
     shared |= {"argument": call.argument, "group_by": group_by, "into": into, "using": using}
-    query: ValueQuery
+    query: rows.ValueQuery
     if call.function == DISTINCT:
-        query = DistinctQuery(**shared)
+        query = rows.DistinctQuery(**shared)
     elif call.function == "TOP_K":
         assert isinstance(call.parameter, int)
-        query = TopKQuery(**shared, k=call.parameter)
+        query = rows.TopKQuery(**shared, k=call.parameter)
     else:
-        query = HistogramQuery(**shared, width=width)
+        query = rows.HistogramQuery(**shared, width=width)
     _check_group_names(query, statement)
     return query
 
@@ -315,7 +297,7 @@ def _bind_groups(statement: CreateQuery, stream: Stream) -> tuple[str, ...]:
     return tuple(name.text for name in statement.group_by)
 
 
-def _check_group_names(query: ValueQuery, statement: CreateQuery) -> None:
+def _check_group_names(query: rows.ValueQuery, statement: CreateQuery) -> None:
     """Refuse a group that is called as another column."""
     own = columns_of(replace(query, group_by=()))
     for name in statement.group_by:
@@ -324,7 +306,7 @@ def _check_group_names(query: ValueQuery, statement: CreateQuery) -> None:
             raise PlacedError(f"the rows already have a column {shortened(name.text)}", name.span, hint)
 
 
-def _bind_intersection(statement: CreateQuery, streams: Mapping[str, Stream]) -> IntersectionQuery:
+def _bind_intersection(statement: CreateQuery, streams: Mapping[str, Stream]) -> rows.IntersectionQuery:
     clause = statement.intersect
     assert clause is not None
     word = clause.operation
@@ -336,14 +318,14 @@ def _bind_intersection(statement: CreateQuery, streams: Mapping[str, Stream]) ->
     _check_pairing(word, left.window, right.window, clause.source.stream.span)
     width = _check_width(clause.width, left_type, clause.width_span)
     into, using = _bind_clauses(statement, *_set_names(width))
-    return IntersectionQuery(
+    return rows.IntersectionQuery(
         name=statement.name.text, left=left, right=right, width=width, operation=word, into=into, using=using
     )
 
 
 def _bind_intersection_side(
     word: str, select: tuple[Item, ...], source: Source, where: Expression | None, streams: Mapping[str, Stream]
-) -> tuple[IntersectionSide, Type]:
+) -> tuple[rows.IntersectionSide, Type]:
     stream = find_stream(source.stream, streams)
     if len(select) > 1:
         raise PlacedError(f"{word} takes one value a side", select[1].expression.span, "select one attribute")
@@ -352,7 +334,7 @@ def _bind_intersection_side(
     window = _sliding(source, stream, word)
     kind = _value_type(select[0].expression, stream)
     _check_events(where, stream)
-    return IntersectionSide(stream.name, window, select[0].expression, where), kind
+    return rows.IntersectionSide(stream.name, window, select[0].expression, where), kind
 
 
 def _check_pairing(word: str, left: Window, right: Window, span: Span) -> None:
@@ -367,7 +349,7 @@ def _check_pairing(word: str, left: Window, right: Window, span: Span) -> None:
         raise PlacedError(f"the windows of {word} never end together", span, hint)
 
 
-def _bind_sorted(statement: CreateQuery, streams: Mapping[str, Stream]) -> SortedQuery:
+def _bind_sorted(statement: CreateQuery, streams: Mapping[str, Stream]) -> rows.SortedQuery:
     order = statement.order
     assert order is not None
     stream = find_stream(statement.stream, streams)
@@ -375,7 +357,7 @@ def _bind_sorted(statement: CreateQuery, streams: Mapping[str, Stream]) -> Sorte
     type_of(Attribute(order.by.text, span=order.by.span), stream.attributes)
     _check_events(statement.where, stream)
     into, using = _bind_clauses(statement, *_ring_names())
-    query = SortedQuery(
+    query = rows.SortedQuery(
         name=statement.name.text,
         stream=stream.name,
         window=window,
@@ -392,7 +374,7 @@ def _bind_sorted(statement: CreateQuery, streams: Mapping[str, Stream]) -> Sorte
     return query
 
 
-def _bind_selection(statement: CreateQuery, streams: Mapping[str, Stream]) -> SelectionQuery:
+def _bind_selection(statement: CreateQuery, streams: Mapping[str, Stream]) -> rows.SelectionQuery:
     stream = find_stream(statement.stream, streams)
     calls = [call for item in statement.select for call in aggregates_of(item.expression)]
     if statement.source.window is not None:
@@ -408,7 +390,7 @@ def _bind_selection(statement: CreateQuery, streams: Mapping[str, Stream]) -> Se
     refuse_alias(statement.source)
     _check_events(statement.where, stream)
     into, _ = _bind_clauses(statement, (), ())
-    query = SelectionQuery(
+    query = rows.SelectionQuery(
         name=statement.name.text,
         stream=stream.name,
         where=statement.where,
@@ -419,7 +401,7 @@ def _bind_selection(statement: CreateQuery, streams: Mapping[str, Stream]) -> Se
     return query
 
 
-def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> JoinQuery:
+def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> rows.JoinQuery:
     clause = statement.join
     assert clause is not None
     sources = statement.source, clause.source
@@ -444,7 +426,7 @@ def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> JoinQue
         _refuse_aggregates(statement.where)
         expect_condition(statement.where, attributes, "WHERE")
     into, using = _bind_clauses(statement, *_ring_names())
-    query = JoinQuery(
+    query = rows.JoinQuery(
         name=statement.name.text,
         left=left,
         right=right,
@@ -459,11 +441,11 @@ def _bind_join(statement: CreateQuery, streams: Mapping[str, Stream]) -> JoinQue
     return query
 
 
-def _bind_join_side(source: Source, streams: Mapping[str, Stream], *, of_answers: bool) -> JoinSide:
+def _bind_join_side(source: Source, streams: Mapping[str, Stream], *, of_answers: bool) -> rows.JoinSide:
     stream = find_stream(source.stream, streams)
     clause: WindowClause | None = source.window
     if of_answers:
-        return JoinSide(stream.name, SAME_INSTANT, source.side)
+        return rows.JoinSide(stream.name, SAME_INSTANT, source.side)
     if clause is None:
         hint = "for instance [RANGE 1 HOUR] or [ROWS 1000]"
         if stream.is_of_answers:
@@ -471,7 +453,7 @@ def _bind_join_side(source: Source, streams: Mapping[str, Stream], *, of_answers
         raise PlacedError(f"{shortened(stream.name)} needs a window to be joined", source.stream.span, hint)
     _expect_suffix(clause.window, source.stream.span, "JOIN")
     check_granularity(clause, stream)
-    return JoinSide(stream.name, clause.window, source.side)
+    return rows.JoinSide(stream.name, clause.window, source.side)
 
 
 def _expect_qualified(expression: Expression, left: str, right: str) -> None:
@@ -533,11 +515,11 @@ def _in_type(width: float, kind: Type, span: Span) -> int | float:
     return width
 
 
-def _bind_column(item: Item, attributes: Mapping[str, Type]) -> RowColumn:
+def _bind_column(item: Item, attributes: Mapping[str, Type]) -> rows.RowColumn:
     _refuse_aggregates(item.expression)
     if type_of(item.expression, attributes) is None:
         raise PlacedError("a column of NULLs has no type", item.expression.span, "select an attribute")
-    return RowColumn(item.expression, item.alias.text if item.alias else None)
+    return rows.RowColumn(item.expression, item.alias.text if item.alias else None)
 
 
 def _refuse_aggregates(expression: Expression) -> None:
@@ -555,7 +537,7 @@ def _check_events(where: Expression | None, stream: Stream) -> None:
         check_where(where, stream)
 
 
-def _check_labels(query: RowQuery, columns: tuple[RowColumn, ...], items: tuple[Item, ...]) -> None:
+def _check_labels(query: rows.RowQuery, columns: tuple[rows.RowColumn, ...], items: tuple[Item, ...]) -> None:
     """Refuse two columns with one name."""
     taken = set(columns_of(query))
     for column, item in zip(columns, items):

@@ -178,7 +178,20 @@ class SortedQuery(WindowQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntersectionQuery(RowQuery):
+class TwoSidedQuery(RowQuery):
+    """An operator over the windows of two streams, or over two windows of one."""
+
+    left: IntersectionSide | JoinSide
+    right: IntersectionSide | JoinSide
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The two streams, or the one that is on both sides."""
+        return tuple(dict.fromkeys((self.left.stream, self.right.stream)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntersectionQuery(TwoSidedQuery):
     """The values that two windows share, or the ranges of values when there is a `width`.
 
     With another `operation`: the values of either window (UNION), or those of the left that the right lacks (EXCEPT).
@@ -189,14 +202,9 @@ class IntersectionQuery(RowQuery):
     width: int | float | None = None
     operation: str = "INTERSECT"
 
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The two streams, or the one that is on both sides."""
-        return tuple(dict.fromkeys((self.left.stream, self.right.stream)))
-
 
 @dataclass(frozen=True, kw_only=True)
-class JoinQuery(RowQuery):
+class JoinQuery(TwoSidedQuery):
     """The pairs of events with equal keys, each within the other's window when it came."""
 
     left: JoinSide
@@ -206,11 +214,6 @@ class JoinQuery(RowQuery):
     """Keys that are equated, pair by pair."""
     columns: tuple[RowColumn, ...]
     where: Expression | None = None
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The two streams, or the one that is joined with itself."""
-        return tuple(dict.fromkeys((self.left.stream, self.right.stream)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from panewise.aggregates.types import Type
+from panewise.language import words
 from panewise.language.expressions import Expression, Literal, ScalarCall, Span
 from panewise.language.source import PlacedError, hint_for, shortened
 
@@ -61,14 +62,8 @@ SCALARS: Mapping[str, Scalar] = {
 }
 SYNONYMS = {"CEILING": "CEIL", "POW": "POWER", "SUBSTR": "SUBSTRING"}
 
-FIXED_UNITS_US = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-}
+# A week counts from its Monday, not from the epoch.
+FIXED_UNITS_US = {unit: us for unit, us in words.UNITS.items() if unit != "WEEK"}
 UNITS = (*FIXED_UNITS_US, "WEEK", "MONTH", "QUARTER", "YEAR")
 """What DATE_TRUNC takes."""
 FIELDS = ("SECOND", "MINUTE", "HOUR", "DAY", "DAYOFWEEK", "DOY", "WEEK", "MONTH", "QUARTER", "YEAR")

@@ -13,25 +13,8 @@ from panewise.aggregates.catalogue import CATALOGUE, Partner
 from panewise.aggregates.sketches import PACKAGE, is_installed
 from panewise.aggregates.types import Type
 from panewise.extras import cure
-from panewise.language.expressions import (
-    AggregateCall,
-    Arithmetic,
-    Attribute,
-    Case,
-    Cast,
-    Comparison,
-    Expression,
-    InList,
-    IsNull,
-    Like,
-    Literal,
-    Logical,
-    Negate,
-    Not,
-    Pair,
-    RowCall,
-    ScalarCall,
-)
+from panewise.language import expressions as ex
+from panewise.language.expressions import Expression
 from panewise.language.printer import print_expression
 from panewise.language.scalars import CASTS, SCALARS, Taking
 from panewise.language.source import PlacedError, hint_for, shortened
@@ -43,28 +26,28 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
     An unknown attribute or a wrong type raises a `PlacedError` at its place.
     """
     match expression:
-        case Literal():
+        case ex.Literal():
             return expression.type
-        case Attribute():
+        case ex.Attribute():
             return _attribute(expression, attributes)
-        case AggregateCall():
+        case ex.AggregateCall():
             return _aggregate(expression, attributes)
-        case Pair():
+        case ex.Pair():
             type_of(expression.partner, attributes)
             return type_of(expression.operand, attributes)
-        case RowCall():
+        case ex.RowCall():
             message = f"{expression.function} gives rows, not a value"
             raise PlacedError(message, expression.span, "it must be alone in SELECT")
-        case Arithmetic():
+        case ex.Arithmetic():
             for side in (expression.left, expression.right):
                 _expect_number(side, type_of(side, attributes), f"the operator {expression.operator}")
             return Type.DOUBLE
-        case Negate():
+        case ex.Negate():
             _expect_number(expression.operand, type_of(expression.operand, attributes), "a minus sign")
             return Type.DOUBLE
-        case ScalarCall():
+        case ex.ScalarCall():
             return _scalar(expression, attributes)
-        case Cast():
+        case ex.Cast():
             operand = type_of(expression.operand, attributes)
             if operand not in (None, expression.kind, *CASTS[expression.kind]):
                 message = f"CAST cannot turn {written(expression.operand)}, which is {operand}, into {expression.kind}"
@@ -72,26 +55,26 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
                 hint = f"it takes {known}" if known else "declare the attribute as TIMESTAMP"
                 raise PlacedError(message, expression.operand.span, hint)
             return expression.kind
-        case Case():
+        case ex.Case():
             for condition in expression.conditions:
                 expect_condition(condition, attributes, "this place")
             values = (*expression.values, *([] if expression.otherwise is None else [expression.otherwise]))
             return common_type(values, attributes, "the values of a CASE")
-        case Comparison():
+        case ex.Comparison():
             left = type_of(expression.left, attributes)
             _expect_comparable(expression.left, left, expression.right, type_of(expression.right, attributes))
-        case Logical():
+        case ex.Logical():
             for side in (expression.left, expression.right):
                 expect_condition(side, attributes, expression.operator)
-        case Not():
+        case ex.Not():
             expect_condition(expression.operand, attributes, "NOT")
-        case IsNull():
+        case ex.IsNull():
             type_of(expression.operand, attributes)
-        case InList():
+        case ex.InList():
             operand = type_of(expression.operand, attributes)
             for item in expression.items:
                 _expect_comparable(expression.operand, operand, item, item.type)
-        case Like():
+        case ex.Like():
             operand = type_of(expression.operand, attributes)
             if operand not in (None, Type.STRING):
                 message = f"LIKE needs a STRING, {written(expression.operand)} is {operand}"
@@ -101,7 +84,7 @@ def type_of(expression: Expression, attributes: Mapping[str, Type]) -> Type | No
     return Type.BOOLEAN
 
 
-def _scalar(call: ScalarCall, attributes: Mapping[str, Type]) -> Type | None:
+def _scalar(call: ex.ScalarCall, attributes: Mapping[str, Type]) -> Type | None:
     entry = SCALARS[call.function]
     if entry.takes is Taking.ALIKE:
         found = common_type(call.arguments, attributes, f"the arguments of {call.function}")
@@ -118,7 +101,7 @@ def _scalar(call: ScalarCall, attributes: Mapping[str, Type]) -> Type | None:
         if kind not in (None, wanted):
             hint = "name an attribute of that type" if is_time else "CAST(x AS STRING) makes a STRING of a BIGINT"
             raise PlacedError(f"{call.function} needs {wanted}, {written(argument)} is {kind}", argument.span, hint)
-    is_fraction = call.function == "EXTRACT" and call.arguments[0] == Literal("SECOND", Type.STRING)
+    is_fraction = call.function == "EXTRACT" and call.arguments[0] == ex.Literal("SECOND", Type.STRING)
     return Type.DOUBLE if is_fraction else entry.result
 
 
@@ -145,20 +128,20 @@ def expect_condition(expression: Expression, attributes: Mapping[str, Type], pla
         raise PlacedError(message, expression.span, "compare it with something, for instance x > 0")
 
 
-def _attribute(attribute: Attribute, attributes: Mapping[str, Type]) -> Type:
+def _attribute(attribute: ex.Attribute, attributes: Mapping[str, Type]) -> Type:
     found = attributes.get(attribute.name)
     if found is None:
         raise unknown_attribute(attribute, attributes)
     return found
 
 
-def unknown_attribute(attribute: Attribute, attributes: Mapping[str, Type]) -> PlacedError:
+def unknown_attribute(attribute: ex.Attribute, attributes: Mapping[str, Type]) -> PlacedError:
     """The error for a name that is not an attribute."""
     hint = hint_for(attribute.name, attributes, "the stream has no attributes")
     return PlacedError(f"unknown attribute {shortened(attribute.name)}", attribute.span, hint)
 
 
-def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
+def _aggregate(call: ex.AggregateCall, attributes: Mapping[str, Type]) -> Type:
     aggregate = CATALOGUE.get(call.function)
     if aggregate is None:
         hint = "APPROX_TOP_COUNT(x, 1) is how often the most frequent value occurs, APPROX_TOP_ITEM(x, 1) the value"
@@ -168,7 +151,7 @@ def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
         raise PlacedError(message, call.span, cure("sketches"))
     if call.argument is None:
         return aggregate.result_type(None)
-    value = call.argument.operand if isinstance(call.argument, Pair) else call.argument
+    value = call.argument.operand if isinstance(call.argument, ex.Pair) else call.argument
     argument = type_of(call.argument, attributes)
     if argument is None:
         message = f"the argument of {call.function} is NULL, which has no type"
@@ -177,7 +160,7 @@ def _aggregate(call: AggregateCall, attributes: Mapping[str, Type]) -> Type:
         accepted = " or ".join(str(kind) for kind in Type if aggregate.accepts(kind))
         message = f"{call.function} needs {accepted}, {written(value)} is {argument}"
         raise PlacedError(message, value.span, "COUNT and COUNT(DISTINCT ...) take every type")
-    if isinstance(call.argument, Pair) and aggregate.partner is Partner.ARGUMENT:
+    if isinstance(call.argument, ex.Pair) and aggregate.partner is Partner.ARGUMENT:
         _check_partner(call.function, call.argument.partner, aggregate.partner_types, attributes)
     return aggregate.result_type(argument)
 
@@ -211,7 +194,7 @@ def _expect_comparable(left: Expression, left_type: Type | None, right: Expressi
     elif Type.STRING in both:
         hint = "a value in '...' is a STRING, a name in \"...\" is an attribute"
     # The constant is what the reader would change.
-    wrong = left if isinstance(left, Literal) and not isinstance(right, Literal) else right
+    wrong = left if isinstance(left, ex.Literal) and not isinstance(right, ex.Literal) else right
     message = f"cannot compare {written(left)} ({left_type}) with {written(right)} ({right_type})"
     raise PlacedError(message, wrong.span, hint)
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 import panewise.errors
 from panewise.aggregates.types import Type
+from panewise.closable import Closable
 from panewise.engine.ingest import as_column
 from panewise.errors import PanewiseError, ServerError, StatementError, TimeError
 from panewise.serve.encoding import ARROW
@@ -168,7 +169,7 @@ def _headers(token: str | None) -> dict[str, str]:
     return {} if token is None else {"authorization": f"Bearer {token}"}
 
 
-class Client:
+class Client(Closable):
     """Asks a server, and waits for its answers. It is a context manager.
 
     Args:
@@ -179,14 +180,6 @@ class Client:
 
     def __init__(self, url: str, *, token: str | None = None, timeout_s: float = TIMEOUT_S, verify: Any = True) -> None:
         self._http = httpx.Client(base_url=url, headers=_headers(token), timeout=timeout_s, verify=verify)
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

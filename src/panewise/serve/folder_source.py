@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import Event, Lock, Thread
@@ -36,6 +36,7 @@ from panewise.serve.snapshot_builder import About, SnapshotBuilder, job_id
 from panewise.serve.snapshots import Snapshots
 from panewise.serve.source import AnswerSource, Arrays, BusyError, Position, Reader
 from panewise.spark.lookup_client import LookupClient
+from panewise.spark.lookup_state import LookupState
 from panewise.spark.query_audit import QueryAudit
 from panewise.spark.slot_log import PROBE_BYTES
 from panewise.spark.whole_file import sync_folder
@@ -157,10 +158,12 @@ class FolderSource(AnswerSource):
         """The snapshot to read, with its lock."""
         while True:
             side = self._active
-            # If it is not to be had, another reader has it, or there is a newer one.
             if side.lock.acquire(timeout=RETRY_S) if wait else side.lock.acquire(blocking=False):
-                return side
-            if not wait and side is self._active:
+                if side is self._active:
+                    return side
+                # While this reader waited, a newer one came, and took the structures.
+                side.lock.release()
+            elif not wait and side is self._active:
                 raise BusyError
 
     def add(self, statements: str) -> bool:
@@ -247,10 +250,8 @@ class FolderSource(AnswerSource):
         if not self._builds_here:
             # Another process reads it; but whoever asks here shall know if it is gone.
             job_id(self._folder)
-        newer = self._newer(self._active)
-        if newer is None:
+        if not self._renew():
             return False
-        self._active = newer
         self.refreshes += 1
         self.refresh_s = monotonic() - began_s
         self.changed()
@@ -271,8 +272,11 @@ class FolderSource(AnswerSource):
             while True:
                 if self._place.may_build():
                     self._build()
-                first = self._newer(None)
-                if first is not None:
+                loaded = self._load()
+                if loaded is not None:
+                    state, about = loaded
+                    first = Snapshot(LookupClient.over(self._folder, state, None, about.rebuilds), about)
+                    first.prepare()
                     return first
                 sleep(LOOK_EVERY_S)
         except BaseException:
@@ -294,8 +298,24 @@ class FolderSource(AnswerSource):
             self._builder.close()
         self._place.close()
 
-    def _newer(self, before: Snapshot | None) -> Snapshot | None:
-        """The current snapshot, ready for lookups; None if it is known already."""
+    def _renew(self) -> bool:
+        """Let requests read the current snapshot; True if they did not yet."""
+        loaded = self._load()
+        if loaded is None:
+            return False
+        (state, about), before = loaded, self._active
+        client = LookupClient.over(self._folder, state, before.client, about.rebuilds)
+        newer = Snapshot(client, about)
+        if not before.client.leads_to(state):
+            newer.prepare()
+        # No request may be at work with structures that the next snapshot will change.
+        with before.lock:
+            self._active = newer
+            client.succeed(before.client)
+        return True
+
+    def _load(self) -> tuple[LookupState, About] | None:
+        """The current snapshot; None if it is known already."""
         name = self._place.current()
         if name is None or name == self._loaded:
             return None
@@ -305,14 +325,7 @@ class FolderSource(AnswerSource):
             # There is a newer one already, which the next look finds.
             return None
         self._loaded, self._version = name, about.position.version
-        # No request may be at work with the structures that go over to the new client.
-        with nullcontext() if before is None else before.lock:
-            client = LookupClient.over(self._folder, state, None if before is None else before.client, about.rebuilds)
-        client.follow()
-        newer = Snapshot(client, about)
-        if before is None or newer.workload is not before.workload:
-            newer.prepare()
-        return newer
+        return state, about
 
     def _lack(self) -> str | None:
         """What keeps the job from writing, as far as it can be seen from here."""

@@ -6,10 +6,10 @@ imports only what it needs.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from panewise.extras import require
+from panewise.lazy import load
 
 if TYPE_CHECKING:
     from panewise.spark.aside_rows import set_aside
@@ -88,10 +88,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'panewise.spark' has no attribute {name!r}")
     if name in _NEED_PYSPARK:
         require("spark", f"panewise.spark.{name}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    return load(__name__, _HOMES, name)

@@ -33,7 +33,7 @@ SLOT_OF_ROWS_US = 1_000_000
 """The slot of a stream that declares none and is read by rows."""
 
 
-class Place(NamedTuple):
+class Level(NamedTuple):
     """Where queries of a chain run together: at one height, and as far behind Spark's watermark."""
 
     height: int
@@ -44,14 +44,14 @@ def levels_of(workload: Workload) -> list[Workload]:
     """The queries of a workload by levels, those below first; one level if no query reads answers."""
     if not any(stream.is_of_answers for stream in workload.streams.values()):
         return [workload]
-    places: dict[str, Place] = {}
+    levels: dict[str, Level] = {}
     for name, stream in workload.streams.items():
-        height = 0 if stream.answers_over is None else places[stream.answers_over].height + 1
-        places[name] = Place(height, _of_answers(workload, stream).watermark_us if height else 0)
-    queries, row_queries = _by_place(workload.queries, places), _by_place(workload.row_queries, places)
+        height = 0 if stream.answers_over is None else levels[stream.answers_over].height + 1
+        levels[name] = Level(height, _of_answers(workload, stream).watermark_us if height else 0)
+    queries, row_queries = _by_level(workload.queries, levels), _by_level(workload.row_queries, levels)
     return [
-        _over_streams(workload, queries.get(place, {}), row_queries.get(place, {}))
-        for place in sorted({*queries, *row_queries})
+        _over_streams(workload, queries.get(level, {}), row_queries.get(level, {}))
+        for level in sorted({*queries, *row_queries})
     ]
 
 
@@ -110,11 +110,11 @@ def _over_streams(workload: Workload, queries: Mapping[str, Query], row_queries:
     return Workload(streams, queries, row_queries)
 
 
-def _by_place(queries: Mapping[str, Q], places: Mapping[str, Place]) -> dict[Place, dict[str, Q]]:
-    """Queries by the place of the streams that they read, of two the greater in both."""
-    found: dict[Place, dict[str, Q]] = {}
+def _by_level(queries: Mapping[str, Q], levels: Mapping[str, Level]) -> dict[Level, dict[str, Q]]:
+    """Queries by the level of the streams that they read, of two the greater in both."""
+    found: dict[Level, dict[str, Q]] = {}
     for name, query in queries.items():
-        read = [places[stream] for stream in streams_of(query)]
-        place = Place(max(one.height for one in read), max(one.behind_us for one in read))
-        found.setdefault(place, {})[name] = query
+        read = [levels[stream] for stream in streams_of(query)]
+        level = Level(max(one.height for one in read), max(one.behind_us for one in read))
+        found.setdefault(level, {})[name] = query
     return found

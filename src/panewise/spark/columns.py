@@ -9,24 +9,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from panewise.aggregates.types import Type
+from panewise.language import expressions as ex
 from panewise.language.evaluate import PAIR
-from panewise.language.expressions import (
-    Arithmetic,
-    Attribute,
-    Case,
-    Cast,
-    Comparison,
-    Expression,
-    InList,
-    IsNull,
-    Like,
-    Literal,
-    Logical,
-    Negate,
-    Not,
-    Pair,
-    ScalarCall,
-)
+from panewise.language.expressions import Expression
 from panewise.language.patterns import as_regular
 from panewise.language.scalars import SCALARS, Taking
 from panewise.language.typecheck import common_type, type_of
@@ -45,47 +30,47 @@ SPARK_TYPES = {
 def to_column(expression: Expression, types: Mapping[str, Type]) -> Column:
     """An expression over attributes as a column; timestamps are BIGINT microseconds."""
     match expression:
-        case Literal(value=value, type=kind):
+        case ex.Literal(value=value, type=kind):
             # NULL stays without a type: Spark then compares it with anything, without a cast.
             return F.lit(None) if kind is None else F.lit(value).cast(SPARK_TYPES[kind])
-        case Attribute(name=name):
+        case ex.Attribute(name=name):
             return named(name)
-        case Pair(operand=operand, partner=partner):
+        case ex.Pair(operand=operand, partner=partner):
             one, other = to_column(operand, types), to_column(partner, types)
             both = F.struct(one.alias(PAIR[0]), other.alias(PAIR[1]))
             return F.when(one.isNotNull() & other.isNotNull(), both)
-        case Arithmetic(operator=operator, left=left, right=right):
+        case ex.Arithmetic(operator=operator, left=left, right=right):
             return _arithmetic(operator, _double(left, types), _double(right, types))
-        case Negate(operand=operand):
+        case ex.Negate(operand=operand):
             return -_double(operand, types)
-        case ScalarCall(function=function, arguments=arguments):
+        case ex.ScalarCall(function=function, arguments=arguments):
             return _scalar(function, arguments, types)
-        case Cast(operand=operand, kind=wanted):
+        case ex.Cast(operand=operand, kind=wanted):
             source = type_of(operand, types)
             column = to_column(operand, types)
             return column.cast(SPARK_TYPES[wanted]) if source in (None, wanted) else cast_to(wanted, source, column)
-        case Case(conditions=conditions, values=values, otherwise=otherwise):
+        case ex.Case(conditions=conditions, values=values, otherwise=otherwise):
             of_all = type_of(expression, types)
             chain = F.when(to_condition(conditions[0], types), _cast(values[0], of_all, types))
             for condition, answer in zip(conditions[1:], values[1:], strict=True):
                 chain = chain.when(to_condition(condition, types), _cast(answer, of_all, types))
             return chain if otherwise is None else chain.otherwise(_cast(otherwise, of_all, types))
-        case Comparison(operator=operator, left=left, right=right):
+        case ex.Comparison(operator=operator, left=left, right=right):
             return _compare(operator, to_column(left, types), to_column(right, types))
-        case Logical(operator=operator, left=left, right=right):
+        case ex.Logical(operator=operator, left=left, right=right):
             first, second = to_condition(left, types), to_condition(right, types)
             return first & second if operator == "AND" else first | second
-        case Not(operand=operand):
+        case ex.Not(operand=operand):
             return ~to_condition(operand, types)
-        case IsNull(operand=operand, negated=negated):
+        case ex.IsNull(operand=operand, negated=negated):
             column = to_column(operand, types)
             return column.isNotNull() if negated else column.isNull()
-        case InList(operand=operand, items=items, negated=negated):
+        case ex.InList(operand=operand, items=items, negated=negated):
             column = to_column(operand, types)
             # One equality for each item, so that each pair is compared in its own types.
             found = reduce(lambda a, b: a | b, (column == to_column(item, types) for item in items))
             return ~found if negated else found
-        case Like(operand=operand, pattern=pattern, negated=negated):
+        case ex.Like(operand=operand, pattern=pattern, negated=negated):
             found = to_column(operand, types).rlike(as_regular(pattern))
             return ~found if negated else found
         case _:
@@ -113,7 +98,7 @@ def _scalar(function: str, arguments: Sequence[Expression], types: Mapping[str, 
     """A function of columns, each in the type that the function takes."""
     entry = SCALARS[function]
     kinds = [type_of(argument, types) for argument in arguments]
-    constants = [argument.value if isinstance(argument, Literal) else None for argument in arguments]
+    constants = [argument.value if isinstance(argument, ex.Literal) else None for argument in arguments]
     match entry.takes:
         case Taking.ALIKE:
             of_all = common_type(arguments, types, function)

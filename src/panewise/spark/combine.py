@@ -23,6 +23,7 @@ from panewise.language.expressions import Expression
 from panewise.planning.trees import Base, StreamPlan
 from panewise.spark.buckets import bucket_places, places_of
 from panewise.spark.counts import COMBINED, COMBINED_COLUMNS, NO_TIME, TOO_FAR_AHEAD_US
+from panewise.spark.gathering import gathered
 from panewise.spark.job import Job
 from panewise.spark.packed_job import PackedJob, batch_id
 from panewise.spark.packing import pack
@@ -61,16 +62,8 @@ def combine_partitions(
     def combine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         job = packed.open() if packed.statements_in is None else packed.at(batch_id())
         combining = _Combining(job, stream, is_projected=packed.statements_in is None)
-        gathered: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in batches:
-            gathered.append(batch)
-            rows += batch.num_rows
-            if rows >= ROWS_PER_COMBINE:
-                yield combining.combined(gathered)
-                gathered, rows = [], 0
-        if rows:
-            yield combining.combined(gathered)
+        for some in gathered(batches, lambda batch: batch.num_rows, ROWS_PER_COMBINE):
+            yield combining.combined(some)
 
     return combine
 

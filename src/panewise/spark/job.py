@@ -53,13 +53,7 @@ from panewise.spark.quotas import Quotas, added_queries
 from panewise.spark.replanning import cost_of_bases, handed_over, may_open, opened, sliding_queries, woven_anew
 from panewise.spark.row_bases import RowBase, check_structure, is_over_rows, plan_row_bases
 from panewise.spark.row_merges import AnyMerge, LaterRows, merges_of
-from panewise.spark.stand_ins import (
-    StandIn,
-    check_lookups,
-    in_place_of,
-    plan_with_stand_ins,
-    slot_length,
-)
+from panewise.spark.stand_ins import StandIn, check_lookups, in_place_of, plan_with_stand_ins, slot_length
 from panewise.spark.tuple_bases import OrderBase, TupleBase
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, check_row_query, over_stream
 from panewise.windows import PunctuationWindow, RowWindow, TimeWindow, is_unbounded, reports_by_substream

@@ -15,7 +15,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from time import monotonic, sleep
 from time import time as now_s
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from panewise.aggregates.lowering import Lowered
 from panewise.arrays import Ints
+from panewise.closable import Closable
 from panewise.engine.answers import NO_TIME, Groups, QueryAnswers
 from panewise.engine.closed_windows import ClosedWindows
 from panewise.engine.families import WINDOW_END
@@ -49,17 +49,14 @@ from panewise.errors import (
 from panewise.language.expressions import Expression
 from panewise.language.model import Query, Stream
 from panewise.language.workload import Workload
-from panewise.planning.structure_choice import within_plan
 from panewise.spark.client_log import ClientLog
 from panewise.spark.lookup_folder import FolderJobs
 from panewise.spark.lookup_plan import Covered, Lookup
 from panewise.spark.lookup_state import LookupState
 from panewise.spark.lookup_store import LookupStore
+from panewise.spark.lookup_structures import AskedStructures, LookupStructures, moment_of
 from panewise.spark.slot_file import NO_BATCH
-from panewise.spark.slot_intervals import SlotIntervals
 from panewise.spark.slot_reader import FellBehindError
-from panewise.spark.slot_structures import AskedStructures, LookupStructures, moment_of
-from panewise.spark.stand_ins import slot_rates
 from panewise.spark.tuple_plan import how_to_look_up
 from panewise.windows import follows_events, is_unbounded
 from panewise.windows.clock import show_time, to_microseconds
@@ -75,7 +72,7 @@ POLL_S = 0.01
 """How often `wait_for` looks."""
 
 
-class LookupClient:
+class LookupClient(Closable):
     """Answers lookups from the folder of a Spark job, in a process that starts no Spark.
 
     It is a context manager, and for one thread.
@@ -105,8 +102,8 @@ class LookupClient:
         self._jobs = FolderJobs(self._folder)
         self._state = LookupState(self._folder, self._jobs.current())
         self._structures = LookupStructures(self._state)
-        self._intervals: dict[str, SlotIntervals | None] = {}
-        """What answers queries with WITHIN; None for one that is answered exactly."""
+        self._spare: LookupStructures | None = None
+        """Structures of an earlier state, which a client over a later one takes: the two take turns."""
         self._overflows = Overflows()
         self._asked_newest: dict[str, tuple[Lookup, Covered | None]] = {}
         """What lookups of queries without a time cover, until something new is read."""
@@ -117,46 +114,45 @@ class LookupClient:
 
     @classmethod
     def over(cls, folder: Path, state: LookupState, earlier: LookupClient | None, rebuilds: int) -> LookupClient:
-        """A client over what another one has read. It does not read on.
+        """A client over what another one has read, ready to succeed an earlier one. It does not read on.
 
-        What an earlier one counted is kept, and its structures go over to the new one.
+        What the earlier one counted is kept, and its spare structures follow the new state, while lookups of the
+        earlier client go on with the others. Cost: O(new partials), and a look at all of them.
         """
         client = cls.__new__(cls)
         client._folder, client._refresh_every_s, client._log = folder, None, None
         client._state, client._asked_newest = state, {}
         client._overflows = Overflows() if earlier is None else earlier._overflows
-        client._structures, client._intervals = LookupStructures(state), {}
-        if earlier is not None and earlier._state.lookups is state.lookups:
-            # From now on they follow the later state; the earlier client would begin with its own.
-            client._structures, client._intervals = earlier._structures, earlier._intervals
-            earlier._structures, earlier._intervals = LookupStructures(earlier._state), {}
+        client._structures, client._spare = LookupStructures(state), None
+        if earlier is not None and earlier.leads_to(state):
+            if earlier._spare is not None:
+                client._structures, earlier._spare = earlier._spare, None
+            client._structures.take_after(earlier._structures)
+            client._structures.follow(state)
         # Those of queries over rows are counted by the state.
         client._rebuilds, client._next_check_s = rebuilds - state.over_rows.rebuilds, 0.0
         return client
 
-    def follow(self) -> None:
-        """Bring structures up to date, so that no lookup does it. Cost: O(new partials), and a look at all of them."""
-        self._structures.follow(self._state)
+    def leads_to(self, state: LookupState) -> bool:
+        """Whether the structures can follow a state: they answer the same queries."""
+        return self._state.lookups is state.lookups
+
+    def succeed(self, earlier: LookupClient) -> None:
+        """Take the structures of an earlier client as spare ones. From now on it answers with new ones of its own."""
+        if earlier.leads_to(self._state):
+            self._spare, earlier._structures = earlier._structures, LookupStructures(earlier._state)
 
     @property
     def state(self) -> LookupState:
         """What has been read."""
         return self._state
 
-    def __enter__(self) -> LookupClient:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Free the memory, and close the log."""
         if self._log is not None:
             self._log.close()
         self._state = LookupState(self._folder, self._state.job)
-        self._structures, self._intervals = LookupStructures(self._state), {}
+        self._structures, self._spare = LookupStructures(self._state), None
         self._asked_newest = {}
         self._refresh_every_s = None
 
@@ -244,7 +240,7 @@ class LookupClient:
                 return single.table(found, key), covered
         columns = None if keys is None else key_columns(stream, lookup.query, keys)
         # To fold one group takes less than to prepare arrays for what kernels do not answer.
-        intervals = None if is_exact else self._intervals_of(lookup)
+        intervals = None if is_exact else self._structures.intervals(lookup)
         looked = None if intervals is None else intervals.lookup(moment_of(self._state, lookup, covered))
         if looked is not None:
             return lookup_table(stream, of_intervals(lookup.query, looked, covered.start_us, covered.end_us)), covered
@@ -394,7 +390,8 @@ class LookupClient:
         try:
             changed = self._catch_up()
             if changed:
-                self.follow()
+                # Now, so that no lookup does it.
+                self._structures.follow(self._state)
         finally:
             ended_s = monotonic()
             pause_s = max(self._refresh_every_s or 0.0, SHARE_OF_CHECKS * (ended_s - began_s))
@@ -442,20 +439,21 @@ class LookupClient:
         `overflown_answers` (by query, answers that were NULL because a sum does not fit in a BIGINT).
         """
         state = self._state
+        every = self._every_structures
         return {
             "newest_batch": None if state.newest_batch == NO_BATCH else state.newest_batch,
             "watermark_us": state.watermark_us,
             "seen_us": dict(state.seen_us),
             "rows": state.rows,
             "events": state.over_rows.rows,
-            "bytes": state.bytes_held + self._structures.nbytes,
+            "bytes": state.bytes_held + sum(one.nbytes for one in every),
             "files_read": state.files_read,
             "bytes_read": state.bytes_read,
             "lag_s": state.reader.lag_s,
             "age_s": None if state.reader.written_s is None else max(0.0, now_s() - state.reader.written_s),
             "rebuilds": self._rebuilds + state.over_rows.rebuilds,
-            "index_lookups": sum(index.lookups for index in self._structures.indexes),
-            "index_groups": sum(index.candidates for index in self._structures.indexes),
+            "index_lookups": sum(index.lookups for one in every for index in one.indexes),
+            "index_groups": sum(index.candidates for one in every for index in one.indexes),
             "structures": self._structures.statistics(),
             "unread_files": state.unread,
             "is_behind": state.is_behind,
@@ -465,7 +463,12 @@ class LookupClient:
     def check_invariants(self) -> None:
         """Assert what must hold between two calls."""
         self._state.check_invariants()
-        self._structures.check_invariants()
+        for one in self._every_structures:
+            one.check_invariants()
+
+    @property
+    def _every_structures(self) -> list[LookupStructures]:
+        return [self._structures] if self._spare is None else [self._structures, self._spare]
 
     def _catch_up(self) -> bool:
         job = self._jobs.current()
@@ -495,7 +498,7 @@ class LookupClient:
                         f"{self._folder}: the job merges files faster than this process reads; is the disk slow?"
                     ) from None
                 continue
-            self._state, self._structures, self._intervals = state, LookupStructures(state), {}
+            self._state, self._structures = state, LookupStructures(state)
             self._rebuilds += 1
             break
         return True
@@ -568,18 +571,6 @@ class LookupClient:
             answers = self._read(lookup, covered, keys)
         self._overflows.add(lookup.query, answers.overflows)
         return answers
-
-    def _intervals_of(self, lookup: Lookup) -> SlotIntervals | None:
-        """What answers a query with WITHIN by intervals; None if it is answered exactly."""
-        query = lookup.query
-        if query.within is None:
-            return None
-        if query.name not in self._intervals:
-            rates = slot_rates(query, lookup.family.fed.base.granularity, self._state.job.prices)
-            plan = within_plan(_stream(lookup), query, rates.updates_per_s)
-            can = plan is not None and plan.buckets is not None
-            self._intervals[query.name] = SlotIntervals(lookup, plan) if plan is not None and can else None
-        return self._intervals[query.name]
 
     def _read(self, lookup: Lookup, covered: Covered, keys: Keys | None) -> QueryAnswers:
         """The answers from the partials of the window."""

@@ -13,6 +13,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from panewise.spark.gathering import gathered
+
 PLACE, EVENTS = "panewise_place", "panewise_events"
 PACKED_SCHEMA = f"{PLACE} int, {EVENTS} binary"
 MOST_BYTES = 48 << 20
@@ -25,16 +27,8 @@ def packs_events(schema: pa.Schema) -> Callable[[Batches], Batches]:
     """The function that `mapInArrow` applies to events with their places; `schema` is that of what is packed."""
 
     def pack_events(batches: Batches) -> Batches:
-        held: list[pa.RecordBatch] = []
-        size = 0
-        for batch in batches:
-            held.append(batch)
-            size += batch.nbytes
-            if size >= MOST_BYTES:
-                yield _packed(held, schema)
-                held, size = [], 0
-        if held:
-            yield _packed(held, schema)
+        for some in gathered(batches, lambda batch: batch.nbytes, MOST_BYTES):
+            yield _packed(some, schema)
 
     return pack_events
 

@@ -122,6 +122,17 @@ class LogEntry:
 
 
 @dataclass(frozen=True)
+class _Brought:
+    """What a batch of a bucket brings for lookups: partials, and rows by their base."""
+
+    job: Job
+    bucket_id: int
+    batch: int
+    entry: Entry
+    rows: Mapping[int, pa.RecordBatch]
+
+
+@dataclass(frozen=True)
 class Newest:
     """The newest event of each stream, up to a batch and before it. Spark may call a bucket twice in a batch."""
 
@@ -394,9 +405,8 @@ class BucketProcessor(StatefulProcessor):
             entry = Entry.of(arrived.kept, watermark_us, bucket.closed_us, content, job.changes)
             entry = replace(entry, after=notes.after(batch))
             first_entry = progress.next_entry
-            notes, next_entry = self._publish(
-                job, bucket_id, batch, entry, rows, notes, cached, first_entry, next_entry
-            )
+            brought = _Brought(job, bucket_id, batch, entry, rows)
+            notes, next_entry = self._publish(brought, notes, cached, first_entry, next_entry)
         self._forget(cached, notes.behind)
         next_entry = self._shorten(cached, next_entry)
         next_entry = self._gather(cached, next_entry, notes.behind)
@@ -484,33 +494,19 @@ class BucketProcessor(StatefulProcessor):
         expired = [key for key, entry in cached.entries.items() if bucket.is_expired(entry.newest_us, closed_us)]
         if behind is not None and not behind.is_lossy:
             expired = [key for key in expired if key.number < behind.first_entry]
-        for key in expired:
-            self._log.removeKey(key)
-            local_entries.drop(key.token)
-            del cached.entries[key]
+        self._remove_entries(cached, expired)
 
     def _shorten(self, cached: CachedBucket, number: int) -> int:
         """Write what is needed of the last rows of substreams anew, in place of many entries.
 
         Each time when there is twice as much as then: so a row is written again a few times only.
         """
-        from panewise.spark.packing import pack_parts
-
         tuples = cached.bucket.tuples
         keys = sorted(key for key, entry in cached.entries.items() if any(map(tuples.is_kept, entry.newest_us)))
         sizes = [cached.entries[key].bytes for key in keys]
         if len(keys) < MOST_KEPT or sum(sizes) < 2 * sizes[0]:
             return number
-        parts = tuples.kept_parts()
-        key, content = EntryKey(number, uuid4().hex), pack_parts(parts)
-        self._log.updateValue(key, (content,))
-        local_entries.put(key.token, content)
-        newest_us = cached.bucket.newest_us(parts)
-        for old in keys:
-            self._log.removeKey(old)
-            local_entries.drop(old.token)
-            del cached.entries[old]
-        cached.entries[key] = LogEntry(len(content), newest_us)
+        self._replace_entries(cached, keys, number, tuples.kept_parts())
         return number + 1
 
     def _gather(self, cached: CachedBucket, number: int, behind: Behind | None) -> int:
@@ -519,7 +515,7 @@ class BucketProcessor(StatefulProcessor):
         Each time when there is twice as much as then: so a partial is written again a few times only. Not while the
         shared folder lacks entries: it would get what it has once more, as an entry that came since.
         """
-        from panewise.spark.packing import pack_parts, unpack_parts
+        from panewise.spark.packing import unpack_parts
 
         bucket = cached.bucket
         if not bucket.gathers or (behind is not None and not behind.is_lossy):
@@ -529,16 +525,26 @@ class BucketProcessor(StatefulProcessor):
         if len(keys) < MOST_KEPT or sum(sizes) < 2 * max(sizes):
             return number
         parts = bucket.gathered_parts(part for key in keys for part in unpack_parts(self._entry(key)))
+        self._replace_entries(cached, keys, number, parts)
+        return number + 1
+
+    def _replace_entries(
+        self, cached: CachedBucket, keys: Iterable[EntryKey], number: int, parts: list[PackedPart]
+    ) -> None:
+        """Write parts as one entry of the log, and remove the entries in whose place it comes."""
+        from panewise.spark.packing import pack_parts
+
         key, content = EntryKey(number, uuid4().hex), pack_parts(parts)
         self._log.updateValue(key, (content,))
         local_entries.put(key.token, content)
-        newest_us = bucket.newest_us(parts)
-        for old in keys:
-            self._log.removeKey(old)
-            local_entries.drop(old.token)
-            del cached.entries[old]
-        cached.entries[key] = LogEntry(len(content), newest_us)
-        return number + 1
+        self._remove_entries(cached, keys)
+        cached.entries[key] = LogEntry(len(content), cached.bucket.newest_us(parts))
+
+    def _remove_entries(self, cached: CachedBucket, keys: Iterable[EntryKey]) -> None:
+        for key in keys:
+            self._log.removeKey(key)
+            local_entries.drop(key.token)
+            del cached.entries[key]
 
     def _write_change(self, job: Job, arrivals: BucketArrivals, change: Change) -> None:
         """Write a batch's statements, and what was seen, for the next batch to find."""
@@ -568,16 +574,7 @@ class BucketProcessor(StatefulProcessor):
         return replace(notes, applied=asdict(applied))
 
     def _publish(
-        self,
-        job: Job,
-        bucket_id: int,
-        batch: int,
-        entry: Entry,
-        rows: Mapping[int, pa.RecordBatch],
-        notes: Notes,
-        cached: CachedBucket,
-        first_entry: int,
-        next_entry: int,
+        self, brought: _Brought, notes: Notes, cached: CachedBucket, first_entry: int, next_entry: int
     ) -> tuple[Notes, int]:
         """Write what was kept for lookups. If that cannot be done now, the state keeps it until it can.
 
@@ -585,20 +582,20 @@ class BucketProcessor(StatefulProcessor):
         """
         from panewise.spark.packing import pack_parts
 
-        behind = notes.behind
+        behind, rows, bucket_id = notes.behind, brought.rows, brought.bucket_id
         try:
-            notes = self._write(job, bucket_id, batch, entry, rows, notes, cached)
+            notes = self._write(brought, notes, cached)
         except UnusableFolderError as error:
             if behind is None:
                 _LOGGER.warning("%s; answers go on, and lookups of bucket %d fall behind until then", error, bucket_id)
-                behind = Behind(batch, first_entry)
+                behind = Behind(brought.batch, first_entry)
         else:
             if behind is not None:
                 _LOGGER.warning("lookups of bucket %d have caught up, from batch %d on", bucket_id, behind.first_batch)
             return notes, next_entry
         if rows:
             key = EntryKey(next_entry, uuid4().hex)
-            content = pack_parts(job.logged_rows[number].part(some) for number, some in rows.items())
+            content = pack_parts(brought.job.logged_rows[number].part(some) for number, some in rows.items())
             self._log.updateValue(key, (content,))
             cached.entries[key] = LogEntry(len(content), {})
             next_entry += 1
@@ -607,16 +604,7 @@ class BucketProcessor(StatefulProcessor):
             behind = replace(behind, is_lossy=True)
         return replace(notes, behind=behind), next_entry
 
-    def _write(
-        self,
-        job: Job,
-        bucket_id: int,
-        batch: int,
-        entry: Entry,
-        rows: Mapping[int, pa.RecordBatch],
-        notes: Notes,
-        cached: CachedBucket,
-    ) -> Notes:
+    def _write(self, brought: _Brought, notes: Notes, cached: CachedBucket) -> Notes:
         """Write a batch, and with it those that could not be written before, as one file.
 
         Rows come first, so that whoever sees the batch finds its rows too.
@@ -626,31 +614,31 @@ class BucketProcessor(StatefulProcessor):
         from panewise.spark.slot_log import SlotLog, try_to_write
 
         assert self._folder is not None
-        behind = notes.behind
+        job, batch, behind = brought.job, brought.batch, notes.behind
         span = BatchSpan(batch, batch)
         if behind is not None:
             try_to_write(Path(self._folder))
             span = BatchSpan(behind.first_batch, batch)
-            entry, rows = self._held(job, behind, entry, rows, cached)
+            brought = self._with_held(brought, behind, cached)
         is_lossy = behind is not None and behind.is_lossy
+        entry, rows = brought.entry, brought.rows
         if rows or (is_lossy and job.logged_rows):
             log = RowLog(self._folder, job.logged_rows)
-            log.put(bucket_id, span, rows, entry.watermark_us, written=notes.rows, is_lossy=is_lossy)
+            log.put(brought.bucket_id, span, rows, entry.watermark_us, written=notes.rows, is_lossy=is_lossy)
             notes = replace(notes, rows=batch)
-        SlotLog(self._folder, job.bases).put(bucket_id, span, entry, notes.slots)
+        SlotLog(self._folder, job.bases).put(brought.bucket_id, span, entry, notes.slots)
         return replace(notes, slots=batch, behind=None)
 
-    def _held(
-        self, job: Job, behind: Behind, entry: Entry, rows: Mapping[int, pa.RecordBatch], cached: CachedBucket
-    ) -> tuple[Entry, dict[int, pa.RecordBatch]]:
-        """What the folder lacks, with what this batch brings: partials, and rows by their base."""
+    def _with_held(self, brought: _Brought, behind: Behind, cached: CachedBucket) -> _Brought:
+        """What a batch brings, with what the folder lacks."""
         from panewise.spark.fed_bases import next_slot
         from panewise.spark.packing import unpack_parts
         from panewise.spark.slot_log import Entry
 
+        job, entry = brought.job, brought.entry
         keys = sorted(key for key in cached.entries if key.number >= behind.first_entry)
         parts = [part for key in keys for part in unpack_parts(self._entry(key))]
-        by_base = {number: [some] for number, some in rows.items()}
+        by_base = {number: [some] for number, some in brought.rows.items()}
         for part in parts:
             if part.base in job.logged_rows:
                 by_base.setdefault(part.base, []).append(part.partials)
@@ -662,7 +650,8 @@ class BucketProcessor(StatefulProcessor):
         if behind.is_lossy and closed_us is not None:
             held = [next_slot(closed_us - base.retention_us + 1, base.base.granularity) for base in job.bases.values()]
             whole = replace(whole, holds_from_us=max(held, default=None))
-        return whole, {number: job.logged_rows[number].in_order(some) for number, some in by_base.items()}
+        rows = {number: job.logged_rows[number].in_order(some) for number, some in by_base.items()}
+        return replace(brought, entry=whole, rows=rows)
 
     def _set_timer(self, end_us: int | None, current_ms: int) -> int:
         """Keep one timer, at the next end of a window, so that a bucket without events closes its windows too."""

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
 
+from panewise.closable import Closable
 from panewise.extras import require_package
 from panewise.spark.batch_metrics import BatchMetrics
 from panewise.spark.published import published_s
@@ -63,26 +63,17 @@ _GAUGES: dict[str, tuple[str, Callable[[BatchMetrics], float | None]]] = {
     "rows_per_second": ("Rows that the last batch read in a second of its time.", lambda batch: batch.rows_per_s),
     "watermark_timestamp_seconds": ("The watermark.", lambda batch: _seconds(batch.watermark_us)),
     "newest_event_timestamp_seconds": ("The newest event of the last batch.", lambda batch: _seconds(batch.newest_us)),
-    "log_bytes": (
-        "Bytes of the log of partials in the state of the whole job.",
-        lambda batch: batch.sizes and batch.sizes.log_bytes,
-    ),
-    "live_rows": (
-        "Partials that execution trees of the whole job hold in memory.",
-        lambda batch: batch.sizes and batch.sizes.live_rows,
-    ),
-    "behind_buckets": (
-        "Buckets that could not be written to the folder of lookups: lookups are behind.",
-        lambda batch: batch.sizes and batch.sizes.behind_buckets,
-    ),
-    "held_bytes": (
-        "Bytes that the state holds until the folder of lookups can be written again.",
-        lambda batch: batch.sizes and batch.sizes.held_bytes,
-    ),
     "state_rows": ("Rows in Spark's state store.", lambda batch: batch.state_rows),
     "state_memory_bytes": ("Memory of Spark's state store.", lambda batch: batch.state_memory_bytes),
     "state_disk_bytes": ("Files of Spark's state store.", lambda batch: batch.state_disk_bytes),
 }
+_SIZES = {
+    "log_bytes": "Bytes of the log of partials in the state of the whole job.",
+    "live_rows": "Partials that execution trees of the whole job hold in memory.",
+    "behind_buckets": "Buckets that could not be written to the folder of lookups: lookups are behind.",
+    "held_bytes": "Bytes that the state holds until the folder of lookups can be written again.",
+}
+"""Gauges too: sizes that all buckets together have."""
 _BACKLOG = {
     "offsets": "Messages that wait in a source, over all its partitions.",
     "files": "Files that wait in a source.",
@@ -147,6 +138,9 @@ class BatchCollector(Collector):
             yield _counter(name, help_text, {(job,): seen.counts[name] for job, seen in each})
         for name, (help_text, value) in _GAUGES.items():
             yield _gauge(name, help_text, {(job,): value(seen.last) for job, seen in each})
+        for name, help_text in _SIZES.items():
+            sizes: Values = {(job,): seen.last.sizes and getattr(seen.last.sizes, name) for job, seen in each}
+            yield _gauge(name, help_text, sizes)
         yield _gauge(
             "watermark_lag_seconds",
             "How far the watermark is behind the clock now.",
@@ -213,7 +207,7 @@ class LookupCollector(Collector):
         yield from _age(self._folder, self._clock())
 
 
-class PrometheusEndpoint:
+class PrometheusEndpoint(Closable):
     """A sink of metrics that serves them at `http://<address>:<port>/metrics`, until it is closed.
 
     It has no password and shows names of jobs, queries and sources, and counts. So the default is the loopback address;
@@ -241,12 +235,6 @@ class PrometheusEndpoint:
     def close(self) -> None:
         """Stop serving, and free the port."""
         self._server.close()
-
-    def __enter__(self) -> PrometheusEndpoint:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self.close()
 
     def __str__(self) -> str:
         return f"the metrics at {self.url}"

@@ -30,7 +30,7 @@ from panewise.spark.slot_file import (
     later,
     read_file,
     read_head,
-    tell_left_alone,
+    readable,
     tell_once,
     write_file,
 )
@@ -92,7 +92,8 @@ def covering_files(folder: Path, spans: Iterable[BatchSpan]) -> list[BatchSpan]:
     while True:
         current = covering(left)
         covered = left - set(current)
-        unread = {span for span in current if any(map(span.covers, covered)) and not _is_whole(folder, span)}
+        needed = (span for span in current if any(map(span.covers, covered)))
+        unread = {span for span in needed if readable(read_file, folder / span.name) is None}
         if not unread:
             return current
         left -= unread
@@ -107,13 +108,9 @@ def past_files(
     """
     past: list[BatchSpan] = []
     for span in current[:-1]:
-        try:
-            head = read_head(folder / span.name)
-        except SlotLogError as error:
-            tell_left_alone(error)
-            continue
-        except FileNotFoundError:
-            continue  # Another attempt at this batch was faster.
+        head = readable(read_head, folder / span.name)
+        if head is None:
+            continue  # Also where another attempt at this batch was faster.
         if not _is_past(head, bases, closed_us):
             return past, span.first
         past.append(span)
@@ -249,19 +246,8 @@ def delete_covered(folder: Path, spans: Iterable[BatchSpan], current: Iterable[B
     """Delete the files that others among them cover; a file that is none of Panewise is left alone."""
     by = set(current)
     for span in set(spans) - by:
-        if any(other.covers(span) for other in by) and _is_whole(folder, span):
+        if any(other.covers(span) for other in by) and readable(read_file, folder / span.name) is not None:
             delete(folder, span)
-
-
-def _is_whole(folder: Path, span: BatchSpan) -> bool:
-    try:
-        read_file(folder / span.name)
-    except FileNotFoundError:
-        return False
-    except SlotLogError as error:
-        tell_left_alone(error)
-        return False
-    return True
 
 
 def size_of(folder: Path, span: BatchSpan) -> int:

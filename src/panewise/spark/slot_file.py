@@ -102,6 +102,17 @@ def tell_left_alone(error: SlotLogError) -> None:
     tell_once(f"{error.fault}; it is left alone")
 
 
+def readable(read: Callable[[Path], T], path: Path) -> T | None:
+    """What is read of a file; None for one that is gone, or that cannot be read, which is logged."""
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return None
+    except SlotLogError as error:
+        tell_left_alone(error)
+        return None
+
+
 def write_file(folder: Path, head: Head, content: bytes) -> None:
     """Write a file into a bucket's folder; it replaces one of the same name."""
     encoded = json.dumps(

@@ -42,7 +42,7 @@ from panewise.spark.slot_file import (
     BatchSpan,
     Head,
     read_head,
-    tell_left_alone,
+    readable,
     tell_once,
     write_file,
 )
@@ -214,13 +214,8 @@ def files_before(root: Path, log: str, bucket_id: int, batch_id: int, written: i
 
 def _oldest_by(folder: Path, span: BatchSpan) -> int | None:
     """The first batch that the log had, by what a file says; None for one that cannot be read."""
-    try:
-        return read_head(folder / span.name).oldest
-    except FileNotFoundError:
-        return None
-    except SlotLogError as error:
-        tell_left_alone(error)
-        return None
+    head = readable(read_head, folder / span.name)
+    return None if head is None else head.oldest
 
 
 def _lost(folder: Path, batch: int, found: str) -> SlotLogError:
@@ -232,13 +227,8 @@ def _lost(folder: Path, batch: int, found: str) -> SlotLogError:
 
 def _is_of(folder: Path, span: BatchSpan, bucket_id: int) -> bool:
     """Whether a file is one of the bucket's log; one that only looks like it by its name is told."""
-    try:
-        return read_head(folder / span.name).bucket == bucket_id
-    except FileNotFoundError:
-        return False
-    except SlotLogError as error:
-        tell_left_alone(error)
-        return False
+    head = readable(read_head, folder / span.name)
+    return head is not None and head.bucket == bucket_id
 
 
 def bucket_folder(folder: Path, bucket_id: int, log: str = SLOTS) -> Path:

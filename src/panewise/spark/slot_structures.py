@@ -8,40 +8,37 @@ Cost: a partial is fed to each structure once; a batch takes a look at all rows 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from panewise.aggregates.catalogue import CATALOGUE, carrier_of
 from panewise.aggregates.components import Component, Kind
 from panewise.arrays import Ints
-from panewise.engine.on_demand.candidates import SUM_LIMIT, CandidateIndex, IndexKey
+from panewise.engine.on_demand.candidates import SUM_LIMIT, CandidateIndex
 from panewise.engine.on_demand.columns import ColumnKey, HeldColumn
 from panewise.engine.on_demand.coverage import Coverage
 from panewise.engine.on_demand.parts import Part
 from panewise.engine.on_demand.sequence import PENDING_STRUCTURE, Sequence
 from panewise.engine.on_demand.served import Served, ServedAggregate
 from panewise.engine.on_demand.shared_structures import SharedStructures
-from panewise.engine.on_demand.single import SingleLookups
 from panewise.engine.rows import Rows
-from panewise.engine.tables import KeyTable
 from panewise.language.expressions import AggregateCall, Expression
 from panewise.language.model import Query
 from panewise.planning.cost import Prices
 from panewise.planning.having import Threshold, plan_having
 from panewise.planning.structure_choice import choose_structure
 from panewise.spark.lookup_plan import Covered, Lookup
-from panewise.spark.lookup_state import LookupState
 from panewise.spark.lookup_store import LookupStore
 from panewise.spark.stand_ins import slot_rates
 from panewise.structures.lifting import LiftedPartials
 from panewise.windows import TimeWindow
 
 NEVER, END = -(2**62), 2**62
+"""Before all slots, and after: a store that gets no more partials is final to its end."""
 FOLD_ROWS = 1_000
 """About as many partials are put into structures in the time that it takes to find and fold those of one group."""
 
@@ -63,8 +60,9 @@ class SlotMoment:
 
 
 class SlotSequence(Sequence[SlotMoment]):
-    """The partials of one store that pass one WHERE."""
+    """The partials of one store that pass one WHERE. The codes of groups are those of the store that is read next."""
 
+    are_partials: ClassVar[bool] = True
     predicate: int | None = None
     inputs: Mapping[ColumnKey, int]
     """The number of the input that a column is made of; the events themselves have none."""
@@ -144,13 +142,6 @@ class SlotSequence(Sequence[SlotMoment]):
         }
         (counts,) = columns.pop(Kind.COUNT)
         return LiftedPartials(columns, counts)
-
-    def _new_index(self, key: IndexKey) -> CandidateIndex:
-        return CandidateIndex(self.stream, key, are_partials=True)
-
-    def _new_table(self) -> KeyTable:
-        # The codes are those of the store that is read next.
-        return KeyTable([self.stream.attributes[name] for name in self.group_by])
 
     def _clear(self) -> None:
         super()._clear()
@@ -260,120 +251,3 @@ class SlotStructures(SharedStructures[SlotMoment]):
             sequence.inputs = {**sequence.inputs, key: place}
         column = self._column(sequence, query, call, key, structure, is_forced=is_forced)
         return ServedAggregate(call, column, CATALOGUE[call.function if call.argument is not None else carrier])
-
-
-@dataclass(frozen=True)
-class AskedStructures:
-    """What answers a query by structures, at a moment."""
-
-    structures: SlotStructures
-    served: ServedFromSlots
-    moment: SlotMoment
-
-    @property
-    def at(self) -> int:
-        """The last slot that is covered."""
-        return self.moment.covered.to_slot - 1
-
-
-class LookupStructures:
-    """The structures of a lookup client, by store. A query comes to them once its lookups have cost what they take."""
-
-    def __init__(self, state: LookupState) -> None:
-        self.lookups = state.lookups
-        self._prices = state.job.prices
-        self._by_store: dict[tuple[int, tuple[str, ...]], SlotStructures] = {}
-        self._singles: dict[str, SingleLookups[SlotMoment]] = {}
-        self._taken: dict[str, ServedFromSlots | None] = {}
-        """The queries that came to structures; None for one that no structure answers."""
-        self._paid: Counter[tuple[int, tuple[str, ...], int | None]] = Counter()
-        """What lookups without structures have taken since the last query came to them, by store and WHERE."""
-
-    def single(self, lookup: Lookup) -> SingleLookups[SlotMoment]:
-        """What prepares lookups of one group of a query."""
-        single = self._singles.get(lookup.query.name)
-        if single is None:
-            single = SingleLookups(lookup.family.fed.plan.stream, lookup.query, self._of_store(lookup))
-            self._singles[lookup.query.name] = single
-        return single
-
-    def asked(self, state: LookupState, lookup: Lookup, covered: Covered, groups: int | None) -> AskedStructures | None:
-        """What answers a lookup of some groups or of all; None if the partials are read."""
-        name, store = lookup.query.name, state.store(lookup.family)
-        structures = self._of_store(lookup)
-        if name not in self._taken:
-            if not self._is_worth(lookup, store, groups):
-                return None
-            structures.serve(lookup, self._prices)
-            served = structures.served(name)
-            assert served is None or isinstance(served, ServedFromSlots)
-            self._taken[name] = served
-        found = self._taken[name]
-        if found is None:
-            return None
-        return AskedStructures(structures, found, moment_of(state, lookup, covered))
-
-    def follow(self, state: LookupState) -> None:
-        """Take in what is new, for what is looked up, and now and then choose structures again."""
-        nothing = Covered(0, 0, 0, 0, 0)
-        of_stores = {self._store_of(self.lookups[name]): self.lookups[name] for name, one in self._taken.items() if one}
-        for key, lookup in of_stores.items():
-            self._by_store[key].append(moment_of(state, lookup, nothing))
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of all structures and indexes."""
-        return sum(structures.nbytes for structures in self._by_store.values())
-
-    @property
-    def indexes(self) -> Iterator[CandidateIndex]:
-        """All indexes of HAVING."""
-        for structures in self._by_store.values():
-            yield from structures.indexes
-
-    def statistics(self) -> list[dict[str, Any]]:
-        """Every column, as the statistics of an engine describe it."""
-        return [one for structures in self._by_store.values() for one in structures.statistics()]
-
-    def check_invariants(self) -> None:
-        """Assert what must hold between two calls."""
-        for structures in self._by_store.values():
-            structures.check_invariants()
-
-    def _store_of(self, lookup: Lookup) -> tuple[int, tuple[str, ...]]:
-        return lookup.family.fed.number, lookup.family.tree.group_by
-
-    def _of_store(self, lookup: Lookup) -> SlotStructures:
-        key = self._store_of(lookup)
-        if key not in self._by_store:
-            self._by_store[key] = SlotStructures(lookup)
-        return self._by_store[key]
-
-    def _is_worth(self, lookup: Lookup, store: LookupStore, groups: int | None) -> bool:
-        """Whether lookups have cost so much that structures would have been cheaper.
-
-        A query whose columns are there costs nothing, and what USING names is worth it.
-        """
-        if lookup.query.using is not None or self._of_store(lookup).has_columns(lookup.query):
-            return True
-        key, rows = (*self._store_of(lookup), lookup.planned.predicate), store.live_rows
-        self._paid[key] += rows if groups is None else groups * FOLD_ROWS
-        if self._paid[key] <= rows:
-            return False
-        del self._paid[key]
-        return True
-
-
-def moment_of(state: LookupState, lookup: Lookup, covered: Covered) -> SlotMoment:
-    """What a lookup covers of what has been read."""
-    return SlotMoment(state.store(lookup.family), _final_to(state, lookup), covered)
-
-
-def _final_to(state: LookupState, lookup: Lookup) -> int:
-    """The first slot that may still get partials."""
-    if state.job.is_batch:
-        return END
-    if state.watermark_us is None:
-        return NEVER
-    fed = lookup.family.fed
-    return (state.watermark_us - fed.plan.stream.correct_us) // fed.base.granularity

@@ -9,7 +9,7 @@ sink that knows batches by the id of the query and their number takes each of th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import reduce
@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError, UnknownNameError
+from panewise.errors import ArgumentError, NamesClashError, NotOnSparkError
 from panewise.language.row_queries import JoinQuery
 from panewise.language.workload import Workload
-from panewise.notebook import names
+from panewise.named_tables import NamedTables
 from panewise.planning.cost import DEFAULT_TOLERANCE
 from panewise.planning.sharing.names import WEAVE_SHARE
 from panewise.planning.trees import DEFAULT_RATE
@@ -259,7 +259,7 @@ def check_case(spark: SparkSession, table: str, names: Sequence[str]) -> None:
         )
 
 
-class Tables(Mapping[str, DataFrame]):
+class Tables(NamedTables[DataFrame]):
     """Wide DataFrames by name, from one computation.
 
     Of a batch, every DataFrame reads the same packed answers. They are persisted, in memory and on disk, from the first
@@ -277,6 +277,7 @@ class Tables(Mapping[str, DataFrame]):
         merges: Mapping[str, AnyMerge] | None = None,
         selected: Mapping[str, DataFrame] | None = None,
     ) -> None:
+        super().__init__("table", schemas)
         self._schemas = dict(schemas)
         self._merges = dict(merges or {})
         self._selected = dict(selected or {})
@@ -294,15 +295,6 @@ class Tables(Mapping[str, DataFrame]):
             self._packed.persist()
             self._is_persisted = True
         return _unpacked(self._packed, name, self._schemas[name], self._merges.get(name))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._schemas)
-
-    def __len__(self) -> int:
-        return len(self._schemas)
-
-    def __repr__(self) -> str:
-        return f"Tables({names(self._schemas)})"
 
     def __enter__(self) -> Tables:
         return self
@@ -350,10 +342,6 @@ class Tables(Mapping[str, DataFrame]):
                 kept.unpersist()
 
         return self._packed.writeStream.foreachBatch(split).outputMode("append")
-
-    def _check(self, name: str) -> None:
-        if name not in self._schemas:
-            raise UnknownNameError(f"no table named {name!r} is here; there are: {names(self._schemas)}")
 
     def _writers(self, write: TableWriter | Mapping[str, TableWriter | None]) -> dict[str, TableWriter | None]:
         if not isinstance(write, Mapping):

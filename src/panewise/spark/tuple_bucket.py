@@ -38,7 +38,7 @@ from panewise.spark.packing import PackedPart, pack
 from panewise.spark.row_merges import as_before, for_later, is_before
 from panewise.spark.tuple_bases import HeadBase, OrderBase, PassBase, SubstreamBase, TupleBase, is_counts
 from panewise.spark.tuple_plan import LATER_ROWS, TuplePlan, over_stream, windows_of
-from panewise.spark.value_ranges import ValueRanges
+from panewise.spark.value_ranges import RangeSketch
 from panewise.windows.slots import lengths_of
 
 EVENTS_AT_ONCE = 100_000
@@ -109,7 +109,7 @@ class TupleBucket:
         """The reports of substreams, by the name of their base."""
         self._ordered: dict[str, OrderedRows] = {}
         """The rows of whole streams, by the name of their base."""
-        self._ranges: dict[str, ValueRanges] = {}
+        self._ranges: dict[str, RangeSketch] = {}
         """How keys are spread that all rows of a window are put in order by, by the name of their base."""
         self._over_stream: dict[str, RowQuery] = {}
         self.adopt(plan)
@@ -133,7 +133,7 @@ class TupleBucket:
             elif isinstance(base, OrderBase):
                 self._ordered.setdefault(name, OrderedRows(base))
             elif isinstance(base, HeadBase) and base.has_sketch and self._parts > 1:
-                self._ranges.setdefault(name, ValueRanges(base, self._parts))
+                self._ranges.setdefault(name, RangeSketch(base, self._parts))
         self._reports = {name: reports for name, reports in self._reports.items() if name in self._bases}
         self._ordered = {name: ordered for name, ordered in self._ordered.items() if name in self._bases}
         self._ranges = {name: ranges for name, ranges in self._ranges.items() if name in self._bases}

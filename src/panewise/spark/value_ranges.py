@@ -39,7 +39,7 @@ class Share(NamedTuple):
     before: pa.RecordBatch
 
 
-class ValueRanges:
+class RangeSketch:
     """The sketch of one base in one bucket, for so many places."""
 
     def __init__(self, base: HeadBase, places: int) -> None:

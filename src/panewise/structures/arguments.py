@@ -10,6 +10,9 @@ from panewise.arrays import Ints
 from panewise.errors import StructureError, UnknownNameError, WindowError
 from panewise.structures.pool import Keys
 
+LONGEST = 2**62
+"""Sizes of windows, and times, stay below this, so that their differences fit as well."""
+
 
 def known_aggregate(aggregate: str) -> str:
     """The name of an aggregate as the catalogue has it."""
@@ -30,6 +33,28 @@ def codes_of(keys: npt.ArrayLike) -> Ints:
     if codes.min(initial=0) < 0:
         raise StructureError(f"key {codes.min()}: keys must be 0 or above; number them from 0 on")
     return codes
+
+
+def checked_size(size: int) -> int:
+    """The size of a window that ends at the newest element."""
+    if not 0 < size < LONGEST:
+        raise WindowError(f"window {size}: its size must be above 0 and below {LONGEST}")
+    return int(size)
+
+
+def times_of(times: npt.ArrayLike | None, count: int, since: int | None) -> Ints:
+    """The times of `count` elements, which do not run backwards, nor to before `since`."""
+    when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
+    check_times_of_each(when, count)
+    if count and ((since is not None and int(when[0]) < since) or np.any(when[1:] < when[:-1])):
+        raise StructureError("times must not run backwards; put the elements in order first, as TimedStructure does")
+    return when
+
+
+def check_times_of_each(times: Ints, count: int) -> None:
+    """Raise unless there are as many times as elements."""
+    if len(times) != count:
+        raise StructureError(f"there are {len(times)} times and {count} values; give one time for each value")
 
 
 def lookups_of(keys: npt.ArrayLike | None, left: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Keys, Ints, Ints]:

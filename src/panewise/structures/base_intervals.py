@@ -18,12 +18,7 @@ from panewise.aggregates.components import Kind
 from panewise.arrays import Ints
 from panewise.kernels.base_intervals import append_trees, find_wrong_tree, fold_trees, move_trees
 from panewise.kernels.key_folds import TREE
-from panewise.structures.column import (
-    Column,
-    Elements,
-    Operation,
-    ValuesColumn,
-)
+from panewise.structures.column import Column, Elements, Operation, ValuesColumn
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import FIXED_SIZE, SKETCHES, Cost, DataSheet, Lookups
 from panewise.structures.sketch_intervals import BaseIntervalsOfSketches, SketchesByKey

@@ -197,6 +197,20 @@ class Column(PooledColumn):
         return self.fold(keys, positions, positions + 1)
 
 
+class RingColumn(Column):
+    """The elements themselves, a ring of them a key, and maybe more beside them."""
+
+    def __init__(self, operation: Operation, pool: Pool) -> None:
+        super().__init__(operation, pool)
+        self._elements = np.zeros(pool.size, operation.dtype)
+
+    def elements(self, keys: Keys, positions: Ints) -> Elements:
+        return self._elements[self.pool.places(keys, positions)]
+
+    def relocate(self, moves: Moves) -> None:
+        self._elements = self._moved_rings(self._elements, moves)
+
+
 class ValuesColumn(PooledColumn):
     """The values themselves, for aggregates that need all of them. NULLs are marked, not left out."""
 

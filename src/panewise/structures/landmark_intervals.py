@@ -31,13 +31,7 @@ from panewise.kernels.landmark_intervals import (
     move_landmarks,
     rebuild_landmarks,
 )
-from panewise.structures.column import (
-    Column,
-    Elements,
-    Operation,
-    ValuesColumn,
-    Windows,
-)
+from panewise.structures.column import Column, Elements, Operation, RingColumn, ValuesColumn, Windows
 from panewise.structures.partitions import Partition, every_width, partitions_of
 from panewise.structures.pool import Batch, Keys, Moves, Pool, Shifts
 from panewise.structures.sheet import FIXED_SIZE, SKETCHES, Cost, DataSheet, Lookups
@@ -50,7 +44,7 @@ takes one and a half to four times as long. But the engine rebuilds structures a
 eight made the better choice wherever both were run."""
 
 
-class LandmarksColumn(Column):
+class LandmarksColumn(RingColumn):
     """The elements, and in one array the suffixes and prefixes of each partition."""
 
     fold_way: ClassVar[int | None] = LANDMARKS
@@ -60,7 +54,6 @@ class LandmarksColumn(Column):
 
     def __init__(self, operation: Operation, pool: Pool, windows: Windows) -> None:
         super().__init__(operation, pool)
-        self._elements = np.zeros(pool.size, operation.dtype)
         self._partitions: list[Partition] = []
         self._largest = 0
         self._arrange(windows)
@@ -88,11 +81,8 @@ class LandmarksColumn(Column):
             )
         return out
 
-    def elements(self, keys: Keys, positions: Ints) -> Elements:
-        return self._elements[self.pool.places(keys, positions)]
-
     def relocate(self, moves: Moves) -> None:
-        self._elements = self._moved_rings(self._elements, moves)
+        super().relocate(moves)
         if moves.size is not None:
             store, table, m = self._store, self._table, moves
             self._lay_out()

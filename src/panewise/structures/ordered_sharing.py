@@ -27,21 +27,20 @@ from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
 from panewise.arrays import Ints
-from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
+from panewise.errors import HistoryError, StructureError
 from panewise.kernels.ordered_sharing import BLOCK, ELEMENTS_READ, HEIGHT, RECALCULATIONS, UNKNOWN, close_blocks, replay
 from panewise.kernels.time_index import positions_after
+from panewise.structures.arguments import LONGEST, checked_size, times_of
 from panewise.structures.column import Windows
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Described, Lookups, Shape
-from panewise.structures.snapshot import pack, unpack
+from panewise.structures.snapshot import pack, unpack_one
 
 Elements = npt.NDArray[Any]
 Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
 
 PIECE = 8_192
 """A batch is taken in by pieces of at least this many elements."""
-LONGEST = 2**62
-"""Sizes and times stay below this, so that their differences fit as well."""
 
 
 def _steps(shape: Shape) -> float:
@@ -101,7 +100,7 @@ class OrderedSharing(Described):
         """m: how many elements have come."""
         self.held_from = 0
         """The first position that is held."""
-        self._windows = Windows((_checked_size(size), 0) for size in windows)
+        self._windows = Windows((checked_size(size), 0) for size in windows)
         self._sizes = self._sorted_sizes()
         self._type: Type | None = None
         self._clock = 0
@@ -200,7 +199,7 @@ class OrderedSharing(Described):
 
     def add_window(self, size: int) -> None:
         """Serve one more window; elements that have left do not come back. O(windows)."""
-        self._windows.add((_checked_size(size), 0))
+        self._windows.add((checked_size(size), 0))
         at = int(np.searchsorted(self._sizes, size))
         if at < len(self._sizes) and self._sizes[at] == size:
             return
@@ -286,9 +285,7 @@ class OrderedSharing(Described):
     @classmethod
     def restore(cls, blob: bytes) -> OrderedSharing:
         """The structure that a snapshot was taken of."""
-        header, arrays = unpack(blob)
-        if header["structure"] != cls.sheet.name:
-            raise SnapshotError(f"the snapshot is of a structure {header['structure']!r}, not of ordered_sharing")
+        header, arrays = unpack_one(blob, cls.sheet.name)
         type = None if header["type"] is None else Type(header["type"])
         sharing = cls(header["aggregate"], header["windows"], timed=header["timed"], type=type)
         sharing.length, sharing.held_from, sharing._clock, sharing._forgotten = header["places"]
@@ -334,15 +331,9 @@ class OrderedSharing(Described):
             if times is not None and len(np.atleast_1d(np.asarray(times))):
                 raise StructureError("these windows are of elements; give no times, or build with timed=True")
             return np.empty(0, np.int64)
-        when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
-        if len(when) != count:
-            raise StructureError(f"there are {len(when)} times and {count} values; give one time for each value")
-        if count and np.any(np.abs(when) >= LONGEST):
+        when = times_of(times, count, self._clock if self.length else None)
+        if np.any(np.abs(when) >= LONGEST):
             raise StructureError(f"times must stay below {LONGEST} microseconds")
-        if count and ((self.length and int(when[0]) < self._clock) or np.any(when[1:] < when[:-1])):
-            raise StructureError(
-                "times must not run backwards; put the elements in order first, as TimedStructure does"
-            )
         return when
 
     def _check_lookups(self, after: Ints, widths: Ints, times: Ints, count: int) -> None:
@@ -354,8 +345,8 @@ class OrderedSharing(Described):
             return
         if np.any(after[1:] < after[:-1]) or after[0] < 0 or after[-1] > count:
             raise StructureError(f"`after` must never fall and must lie between 0 and {count}, the number of elements")
-        _checked_size(int(widths.min()))
-        _checked_size(int(widths.max()))
+        checked_size(int(widths.min()))
+        checked_size(int(widths.max()))
         is_filled = (
             self._forgotten <= self._clock - self.largest
             if self.is_timed
@@ -428,9 +419,3 @@ class OrderedSharing(Described):
         if needed > self.held_from:
             self._forgotten = int(self._times[needed - self._base - 1]) if self.is_timed else needed
             self.held_from = needed
-
-
-def _checked_size(size: int) -> int:
-    if not 0 < size < LONGEST:
-        raise WindowError(f"window {size}: its size must be above 0 and below {LONGEST}")
-    return int(size)

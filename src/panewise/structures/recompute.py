@@ -16,41 +16,29 @@ from panewise.arrays import Bools, Ints
 from panewise.kernels.key_folds import RING
 from panewise.kernels.pool import write_rings
 from panewise.kernels.recompute import count_distinct_in_rings, fold_rings, select_in_rings
-from panewise.structures.column import (
-    Column,
-    Elements,
-    Operation,
-    ValuesColumn,
-)
+from panewise.structures.column import Column, Elements, Operation, RingColumn, ValuesColumn
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import EVERY_KIND, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure
 
 
-class RingsColumn(Column):
-    """A ring of elements a key."""
+class FoldedColumn(RingColumn):
+    """Elements that are folded on request."""
 
     fold_way: ClassVar[int | None] = RING
 
-    def __init__(self, operation: Operation, pool: Pool) -> None:
-        super().__init__(operation, pool)
-        self._rings = np.zeros(pool.size, operation.dtype)
-
     def append(self, batch: Batch, values: Elements) -> None:
         pool, b = self.pool, batch
-        write_rings(self._rings, pool.offset, pool.shift, b.keys, b.bounds, b.begin, b.after, values)
+        write_rings(self._elements, pool.offset, pool.shift, b.keys, b.bounds, b.begin, b.after, values)
 
     def fold(self, keys: Keys, low: Ints, high: Ints) -> Elements:
         operation, pool = self.operation, self.pool
         return fold_rings(
-            operation.code, operation.user, operation.identity, self._rings, pool.offset, pool.shift, keys, low, high
+            operation.code, operation.user, operation.identity, self._elements, pool.offset, pool.shift, keys, low, high
         )
 
-    def relocate(self, moves: Moves) -> None:
-        self._rings = self._moved_rings(self._rings, moves)
-
     def arrays(self) -> list[Elements]:
-        return [self._rings]
+        return [self._elements]
 
 
 class ValuesRings(ValuesColumn):
@@ -103,7 +91,7 @@ class Recompute(Structure):
     )
 
     def _column(self, operation: Operation) -> Column:
-        return RingsColumn(operation, self._pool)
+        return FoldedColumn(operation, self._pool)
 
     def _values_column(self, dtype: np.dtype[Any]) -> ValuesColumn:
         return ValuesRings(dtype, self._pool)

@@ -19,20 +19,15 @@ import numpy as np
 from panewise.aggregates.components import Kind
 from panewise.arrays import Ints
 from panewise.kernels.key_folds import RUNNING_PAIRS
-from panewise.kernels.running_intervals import (
-    append_running_pairs,
-    find_wrong_sums,
-    fold_running_pairs,
-    rebuild_pairs,
-)
-from panewise.structures.column import Column, Elements, Operation
+from panewise.kernels.running_intervals import append_running_pairs, find_wrong_sums, fold_running_pairs, rebuild_pairs
+from panewise.structures.column import Column, Elements, Operation, RingColumn
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.running_column import RunningColumn
 from panewise.structures.sheet import SUBTRACTABLE, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure
 
 
-class RunningPairsColumn(Column):
+class RunningPairsColumn(RingColumn):
     """Running sums of doubles as pairs, with the elements beside them."""
 
     fold_way: ClassVar[int | None] = RUNNING_PAIRS
@@ -40,7 +35,6 @@ class RunningPairsColumn(Column):
     def __init__(self, operation: Operation, pool: Pool) -> None:
         super().__init__(operation, pool)
         self._running = np.zeros(pool.size, np.complex128)
-        self._elements = np.zeros(pool.size, np.complex128)
         self._special = np.zeros(0, np.int32)
         self._has_special = False
         self._magnitudes = np.zeros(len(pool.length), np.complex128)
@@ -58,11 +52,8 @@ class RunningPairsColumn(Column):
         pool = self.pool
         return fold_running_pairs(*self._sums, pool.offset, pool.shift, pool.length, keys, low, high)
 
-    def elements(self, keys: Keys, positions: Ints) -> Elements:
-        return self._elements[self.pool.places(keys, positions)]
-
     def relocate(self, moves: Moves) -> None:
-        self._elements = self._moved_rings(self._elements, moves)
+        super().relocate(moves)
         if moves.size is not None:
             self._running = self._moved_rings(self._running, moves)
             self._special = self._moved_rings(self._special, moves) if self._has_special else self._special

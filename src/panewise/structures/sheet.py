@@ -12,7 +12,7 @@ from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.aggregates.user import UserAggregate
 from panewise.cost import Cost as Cost
-from panewise.cost import log2
+from panewise.cost import Sheet, log2
 
 
 class Lookups(Enum):
@@ -41,12 +41,9 @@ EVERY_KIND = FIXED_SIZE | {Kind.VALUES}
 
 
 @dataclass(frozen=True)
-class DataSheet:
+class DataSheet(Sheet):
     """The abilities and costs of a structure."""
 
-    name: str
-    title: str
-    source: str
     kinds: frozenset[Kind]
     """The components that it folds."""
     needs_inverse: bool

@@ -46,3 +46,11 @@ def unpack(blob: bytes) -> Packed:
         arrays[name] = np.frombuffer(blob, dtype, count, at).copy()
         at += arrays[name].nbytes
     return header, arrays
+
+
+def unpack_one(blob: bytes, structure: str) -> Packed:
+    """The same, of a snapshot that must be of this structure."""
+    header, arrays = unpack(blob)
+    if header["structure"] != structure:
+        raise SnapshotError(f"the snapshot is of a structure {header['structure']!r}, not of {structure!r}")
+    return header, arrays

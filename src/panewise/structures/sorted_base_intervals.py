@@ -25,12 +25,7 @@ from panewise.kernels.sorted_intervals import (
     move_runs,
     select_keys,
 )
-from panewise.structures.column import (
-    Column,
-    Elements,
-    Operation,
-    ValuesColumn,
-)
+from panewise.structures.column import Column, Elements, Operation, ValuesColumn
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure

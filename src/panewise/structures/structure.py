@@ -24,13 +24,7 @@ from panewise.arrays import Ints
 from panewise.errors import HistoryError, SnapshotError, StructureError
 from panewise.kernels.pool import window_ranges
 from panewise.structures.arguments import codes_of, known_aggregate, lookups_of
-from panewise.structures.column import (
-    Column,
-    Elements,
-    Operation,
-    ValuesColumn,
-    Windows,
-)
+from panewise.structures.column import Column, Elements, Operation, ValuesColumn, Windows
 from panewise.structures.folded import Answers, FoldedColumns, lower, masked
 from panewise.structures.folded_ranges import EveryEvent, FoldedRanges, HeldElements
 from panewise.structures.lifting import WORDS, Lifted, LiftedPartials, LiftedValues, in_words, lift_values

@@ -18,6 +18,7 @@ from panewise.aggregates.user import UserAggregate
 from panewise.arrays import Ints
 from panewise.errors import HistoryError, StructureError, WindowError
 from panewise.kernels.time_index import positions_after
+from panewise.structures.arguments import check_times_of_each
 from panewise.structures.folded import Answers
 from panewise.structures.sheet import Lookups
 from panewise.structures.structure import Structure
@@ -119,8 +120,7 @@ class TimedStructure:
         """Take in elements with their times, in any order."""
         when = np.atleast_1d(np.asarray(times, np.int64))
         array = values if isinstance(values, pa.Array) else _to_arrow(values)
-        if len(when) != len(array):
-            raise StructureError(f"there are {len(when)} times and {len(array)} values; give one time for each value")
+        check_times_of_each(when, len(array))
         on_time = when > self.watermark
         if not on_time.all():
             self.late += int(np.count_nonzero(~on_time))

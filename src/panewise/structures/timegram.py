@@ -23,14 +23,15 @@ from panewise.aggregates.catalogue import Making
 from panewise.aggregates.components import Kind
 from panewise.aggregates.types import Type
 from panewise.arrays import Ints
-from panewise.errors import HistoryError, SnapshotError, StructureError, WindowError
+from panewise.errors import HistoryError, StructureError, WindowError
 from panewise.kernels.pool import window_ranges
 from panewise.kernels.time_index import positions_after
 from panewise.kernels.timegram import COUNT
+from panewise.structures.arguments import times_of
 from panewise.structures.column import Windows
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Lookups
-from panewise.structures.snapshot import pack, unpack
+from panewise.structures.snapshot import pack, unpack_one
 from panewise.structures.timegram_buckets import DEFAULT_BUCKETS, MOST_BUCKETS, buckets_for, checked_bounds
 from panewise.structures.timegram_elements import BucketedElements
 from panewise.structures.timegram_intervals import Intervals, averages, kinds_of, pairs
@@ -296,9 +297,7 @@ class TimeGram:
     @classmethod
     def restore(cls, blob: bytes) -> TimeGram:
         """The TimeGram that a snapshot was taken of."""
-        header, arrays = unpack(blob)
-        if header["structure"] != cls.sheet.name:
-            raise SnapshotError(f"the snapshot is of a structure {header['structure']!r}, not of a TimeGram")
+        header, arrays = unpack_one(blob, cls.sheet.name)
         timegram = cls(
             None if header["bounds"] else header["buckets"],
             bounds=header["bounds"],
@@ -330,14 +329,7 @@ class TimeGram:
                     "this TimeGram has no windows of time; build it with time_windows, or give no times"
                 )
             return np.empty(0, np.int64)
-        when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
-        if len(when) != count:
-            raise StructureError(f"there are {len(when)} times and {count} values; give one time for each value")
-        if count and (int(when[0]) < self.now_us or np.any(when[1:] < when[:-1])):
-            raise StructureError(
-                "times must not run backwards; put the elements in order first, as TimedStructure does"
-            )
-        return when
+        return times_of(times, count, self.now_us)
 
     def _set_largest(self) -> None:
         self._largest, self._largest_us = self._windows.largest, self._time_windows.largest

@@ -20,32 +20,15 @@ import numpy.typing as npt
 
 from panewise.aggregates.components import Kind
 from panewise.arrays import Ints
-from panewise.errors import SubstreamError
 from panewise.kernels import collective_extremes as kernel
 from panewise.kernels import key_events as rings
 from panewise.kernels.collective_extremes import Blocks
-from panewise.kernels.segments import no_segments
-from panewise.substreams.filter import (
-    Numbers,
-    Outcome,
-    Steps,
-    SubstreamFilter,
-    double_bounds,
-    integer_bounds,
-    lengthened,
-    whole_values,
-)
+from panewise.kernels.segments import HEAP_OFFSET, no_segments
+from panewise.substreams.filter import Numbers, Outcome, Steps, lengthened
 from panewise.substreams.sheet import Cost, FilterSheet, log2
+from panewise.substreams.values import ValueFilter
 
 FIRST_LOG_SIZE = 10
-
-OPPOSITE = np.zeros(8, np.int8)
-OPPOSITE[[rings.AT_LEAST, rings.AT_MOST, rings.ABOVE, rings.BELOW]] = (
-    rings.AT_MOST,
-    rings.AT_LEAST,
-    rings.BELOW,
-    rings.ABOVE,
-)
 
 
 def _sheet(name: str, title: str, kind: Kind) -> FilterSheet:
@@ -67,10 +50,8 @@ def _sheet(name: str, title: str, kind: Kind) -> FilterSheet:
     )
 
 
-class CollectiveExtreme(SubstreamFilter):
-    """A filter by the greatest value; with the order of values reversed, by the least."""
-
-    is_turned: ClassVar[bool]
+class CollectiveExtreme(ValueFilter):
+    """Blocks of events, and in each its keys by the greatest value."""
 
     def __init__(self, largest_us: int, *, doubles: bool = False) -> None:
         super().__init__(largest_us, holds=rings.NOTHING, dtype=np.float64 if doubles else np.int64)
@@ -82,7 +63,7 @@ class CollectiveExtreme(SubstreamFilter):
         log_lengths = kernel.FIRST_LOG + kernel.GROWTH_LOG * np.arange(sizes)
         rows = np.concatenate([[0], np.cumsum(np.maximum(4, 2 << (log_size - log_lengths)))])
         blocks = np.zeros((int(rows[-1]), 3), np.int64)
-        blocks[:, kernel.BLOCK_OFFSET] = -1
+        blocks[:, HEAP_OFFSET] = -1
         return Blocks(
             marks=marks,
             log_times=np.zeros(1 << log_size, np.int64),
@@ -97,22 +78,6 @@ class CollectiveExtreme(SubstreamFilter):
             places=np.zeros((sizes, len(self._store.seats)), np.int32),
             asked=np.zeros(len(self._store.seats), np.int64),
         )
-
-    def _checked_values(self, values: npt.ArrayLike | None, count: int) -> Numbers:
-        if values is None:
-            raise SubstreamError(f"{self.name} needs the values of the events")
-        if self._dtype == np.float64:
-            numbers = doubles_of(values, self.name)
-            return -numbers if self.is_turned else numbers
-        whole = whole_values(values, f"{self.name} without doubles=True")
-        return ~whole if self.is_turned else whole
-
-    def _bounds(self, codes: Ints, thresholds: Numbers) -> tuple[npt.NDArray[np.int8], Numbers, npt.NDArray[np.bool_]]:
-        is_double = self._dtype == np.float64
-        kinds, bounds, is_never = (double_bounds if is_double else integer_bounds)(codes, thresholds)
-        if self.is_turned:
-            return OPPOSITE[kinds], -bounds if is_double else ~bounds, is_never
-        return kinds, bounds, is_never
 
     def _replay(self, steps: Steps, exact: bool, at: int, ends: Ints, found: Ints, used: int) -> Outcome:
         outcome: Outcome = kernel.replay_extremes(self._store, self._blocks, at, *steps, ends, found, used)
@@ -184,28 +149,14 @@ class CollectiveExtreme(SubstreamFilter):
         assert np.all(heap[(np.arange(1, held) - 1) >> kernel.CHILDREN_LOG] >= heap[1:])
 
 
-def doubles_of(values: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
-    """Values as doubles, or an error."""
-    array = np.atleast_1d(np.asarray(values))
-    if len(array) and array.dtype.kind not in "iufb":
-        raise SubstreamError(f"{name} takes numbers, got {array.dtype}")
-    numbers = array.astype(np.float64)
-    if np.isnan(numbers).any():
-        raise SubstreamError(
-            f"{name} takes no NaN, got one in row {int(np.flatnonzero(np.isnan(numbers))[0])}; filter them out"
-        )
-    return numbers
-
-
 class CollectiveMax(CollectiveExtreme):
     """Keys by the greatest of their values."""
 
     sheet: ClassVar[FilterSheet] = _sheet("collective_max", "CI-MAX", Kind.MAX)
-    is_turned: ClassVar[bool] = False
 
 
 class CollectiveMin(CollectiveExtreme):
     """Keys by the least of their values."""
 
     sheet: ClassVar[FilterSheet] = _sheet("collective_min", "CI-MIN", Kind.MIN)
-    is_turned: ClassVar[bool] = True
+    is_turned = True

@@ -31,15 +31,8 @@ from panewise.errors import SubstreamError
 from panewise.kernels import collective_count as kernel
 from panewise.kernels import key_events as rings
 from panewise.kernels.collective_count import Levels
-from panewise.kernels.segments import no_segments
-from panewise.substreams.filter import (
-    Numbers,
-    Outcome,
-    Steps,
-    SubstreamFilter,
-    integer_bounds,
-    lengthened,
-)
+from panewise.kernels.segments import HEAP_OFFSET, HEAP_SIZE, no_segments
+from panewise.substreams.filter import Numbers, Outcome, Steps, SubstreamFilter, integer_bounds, lengthened
 
 MOST_PER_SIZE = 1024
 MOST_SIZES = 63
@@ -108,7 +101,7 @@ class LevelFilter(SubstreamFilter):
         # Level 0 is the order in which keys are linked; the first that is kept serves the least threshold.
         self._first = max(1, int(kernel.level_of(least_threshold + 1, per_size)) - 1)
         heaps = np.zeros((MOST_SIZES * per_size, 3), np.int64)
-        heaps[:, kernel.HEAP_OFFSET] = -1
+        heaps[:, HEAP_OFFSET] = -1
         self._levels = Levels(
             heaps=heaps,
             times=np.zeros(64, np.int64),
@@ -182,7 +175,7 @@ class LevelFilter(SubstreamFilter):
             reached = int(levels.entries[seat, kernel.ENTRY_COUNT])
             counted[self._first : reached] += 1
             self._check_key(int(seat), self.level_times(int(store.seats[seat, rings.CODE])))
-        assert np.array_equal(counted, levels.heaps[:, kernel.HEAP_SIZE])
+        assert np.array_equal(counted, levels.heaps[:, HEAP_SIZE])
 
     def _check_key(self, seat: int, stored: Ints) -> None:
         """Assert that each level has the event that the definition gives it, while that event is held."""

@@ -18,17 +18,9 @@ from panewise.arrays import Ints
 from panewise.errors import SubstreamError
 from panewise.kernels import key_events as rings
 from panewise.kernels.substream_scan import replay_scan
-from panewise.substreams.collective_extremes import OPPOSITE, doubles_of
-from panewise.substreams.filter import (
-    Numbers,
-    Outcome,
-    Steps,
-    SubstreamFilter,
-    double_bounds,
-    integer_bounds,
-    whole_values,
-)
+from panewise.substreams.filter import Numbers, Outcome, Steps
 from panewise.substreams.sheet import Cost, FilterSheet, log2
+from panewise.substreams.values import ValueFilter
 
 HOLDS = {
     Kind.ROWS: rings.COUNTS,
@@ -39,7 +31,7 @@ HOLDS = {
 }
 
 
-class ScanSubstreams(SubstreamFilter):
+class ScanSubstreams(ValueFilter):
     """Keys by count, sum, greatest or least value; every key is checked.
 
     With `by_probe` a count is not computed: one look at the event that decides the comparison is enough.
@@ -66,7 +58,7 @@ class ScanSubstreams(SubstreamFilter):
             raise SubstreamError(problem)
         kind = CATALOGUE[self.aggregate].fold()
         assert kind is not None
-        self._kind = kind
+        self._kind, self.is_turned = kind, kind is Kind.MIN
         if by_probe and kind not in COUNTED:
             raise SubstreamError(f"only a count can be compared by a probe, not {self.aggregate}")
         is_double = doubles and kind not in COUNTED
@@ -78,23 +70,12 @@ class ScanSubstreams(SubstreamFilter):
     def _checked_values(self, values: npt.ArrayLike | None, count: int) -> Numbers:
         if self._kind in COUNTED:
             return np.ones(count if values is None else len(np.atleast_1d(np.asarray(values))), np.int64)
-        if values is None:
-            raise SubstreamError(f"{self.name} needs the values of the events")
-        if self._dtype == np.float64:
-            numbers = doubles_of(values, self.name)
-            return -numbers if self._kind is Kind.MIN else numbers
-        whole = whole_values(values, f"{self.name} without doubles=True")
-        return ~whole if self._kind is Kind.MIN else whole
+        return super()._checked_values(values, count)
 
     def _bounds(self, codes: Ints, thresholds: Numbers) -> tuple[npt.NDArray[np.int8], Numbers, npt.NDArray[np.bool_]]:
-        is_double = self._dtype == np.float64
-        kinds, bounds, is_never = (double_bounds if is_double else integer_bounds)(codes, thresholds)
-        if self._kind in COUNTED:
-            # Clip to a bound that no count reaches, with room for one more.
-            return kinds, np.clip(bounds, -1, rings.SUM_LIMIT), is_never
-        if self._kind is Kind.MIN:
-            return OPPOSITE[kinds], -bounds if is_double else ~bounds, is_never
-        return kinds, bounds, is_never
+        kinds, bounds, is_never = super()._bounds(codes, thresholds)
+        # Clip to a bound that no count reaches, with room for one more.
+        return kinds, np.clip(bounds, -1, rings.SUM_LIMIT) if self._kind in COUNTED else bounds, is_never
 
     def _replay(self, steps: Steps, exact: bool, at: int, ends: Ints, found: Ints, used: int) -> Outcome:
         outcome: Outcome = replay_scan(self._store, self._holds, self._by_probe, at, *steps, ends, found, used)

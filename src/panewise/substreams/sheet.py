@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from panewise.aggregates.catalogue import CATALOGUE
 from panewise.aggregates.components import Kind
 from panewise.cost import Cost as Cost
+from panewise.cost import Sheet
 from panewise.cost import log2 as log2
 
 
@@ -32,12 +33,9 @@ class FilterShape:
 
 
 @dataclass(frozen=True)
-class FilterSheet:
+class FilterSheet(Sheet):
     """The abilities and costs of a substream filter."""
 
-    name: str
-    title: str
-    source: str
     kinds: frozenset[Kind]
     """The components that it compares with a threshold."""
     takes_doubles: bool

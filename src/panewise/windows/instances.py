@@ -9,7 +9,7 @@ window that slides by a microsecond and is as long as sessions reach back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar, overload
 
 import numpy as np
@@ -48,7 +48,7 @@ def starts_of(window: Window, instances: Instances) -> Instances:
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
-        return _in_zone(zone, instances * (slide // DAY_US))
+        return _each(zone.begins, instances * (slide // DAY_US))
     starts = instances * slide
     if _grows(window):
         starts = starts // length * length
@@ -68,7 +68,7 @@ def ends_of(window: Window, instances: Instances) -> Instances:
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
-        return _in_zone(zone, instances * (slide // DAY_US) + length // DAY_US)
+        return _each(zone.begins, instances * (slide // DAY_US) + length // DAY_US)
     return instances * slide + (slide if _grows(window) else length) + _offset(window)
 
 
@@ -87,7 +87,7 @@ def last_ending(window: Window, until: Instances) -> Instances:
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
-        return (_days(zone, until) - length // DAY_US) // (slide // DAY_US)
+        return (_each(zone.days, until) - length // DAY_US) // (slide // DAY_US)
     return (until - length) // slide
 
 
@@ -102,7 +102,7 @@ def last_starting(window: Window, at: int) -> int:
     length, slide = lengths_of(window)
     zone = _zone(window)
     if zone is not None:
-        return _days(zone, at) // (slide // DAY_US)
+        return _each(zone.days, at) // (slide // DAY_US)
     if _grows(window) and not is_unbounded(window):
         # The last instance of the period.
         return ((at - _offset(window)) // length + 1) * (length // slide) - 1
@@ -183,21 +183,12 @@ def _unbounded(window: Window, granularity: int) -> int:
 
 
 @overload
-def _in_zone(zone: Zone, days: int) -> int: ...
+def _each(found: Callable[[Ints], Ints], of: int) -> int: ...
 @overload
-def _in_zone(zone: Zone, days: Ints) -> Ints: ...
-def _in_zone(zone: Zone, days: int | Ints) -> int | Ints:
-    begins = zone.begins(np.asarray(days))
-    return begins if isinstance(days, np.ndarray) else int(begins)
-
-
-@overload
-def _days(zone: Zone, times: int) -> int: ...
-@overload
-def _days(zone: Zone, times: Ints) -> Ints: ...
-def _days(zone: Zone, times: int | Ints) -> int | Ints:
-    days = zone.days(np.asarray(times))
-    return days if isinstance(times, np.ndarray) else int(days)
+def _each(found: Callable[[Ints], Ints], of: Ints) -> Ints: ...
+def _each(found: Callable[[Ints], Ints], of: int | Ints) -> int | Ints:
+    """What is found of one number or of each."""
+    return found(of) if isinstance(of, np.ndarray) else int(found(np.asarray(of)))
 
 
 def _zone(window: Window) -> Zone | None:

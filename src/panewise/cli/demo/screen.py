@@ -13,19 +13,12 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from panewise.cli.demo.compare import Compared
-from panewise.cli.progress import Totals
+from panewise.cli.progress import Totals, Undrawn
 from panewise.engine.answers import wide
 from panewise.language.workload import Workload
 from panewise.spark.batch_metrics import BatchMetrics
@@ -57,14 +50,8 @@ def note(console: Console, text: str) -> None:
     console.print(text, style="dim", highlight=False, soft_wrap=True)
 
 
-class Nothing:
+class Nothing(Undrawn):
     """A display that shows nothing."""
-
-    def __enter__(self) -> Nothing:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        return None
 
     def show(self, batch: BatchMetrics, totals: Totals) -> None:
         """Keep quiet."""

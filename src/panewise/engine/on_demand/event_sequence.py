@@ -8,7 +8,7 @@ Cost: an event is fed to each structure once, and again each time the log has dr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,11 @@ import pyarrow as pa
 
 from panewise.arrays import Ints
 from panewise.engine.event_log import EventLog
-from panewise.engine.on_demand.candidates import CandidateIndex, IndexKey
+from panewise.engine.on_demand.candidates import CandidateIndex
 from panewise.engine.on_demand.columns import HeldColumn
 from panewise.engine.on_demand.parts import Part
 from panewise.engine.on_demand.sequence import PENDING_STRUCTURE, Sequence
 from panewise.engine.projection import holds
-from panewise.engine.tables import KeyTable
 from panewise.language.evaluate import evaluate
 from panewise.language.expressions import attributes_of
 
@@ -34,6 +33,7 @@ MOST_MARKS = 127
 class EventSequence(Sequence[EventLog]):
     """Final and pending events of one WHERE and GROUP BY."""
 
+    are_partials: ClassVar[bool] = False
     _pending_of: pa.Table | None
     """The log's events when the pending part was made, and where its pending ones began."""
     _pending_from: int
@@ -92,12 +92,6 @@ class EventSequence(Sequence[EventLog]):
             self._is_stale = True
             if self.was_asked:
                 self.catch_up(log)
-
-    def _new_index(self, key: IndexKey) -> CandidateIndex:
-        return CandidateIndex(self.stream, key, are_partials=False)
-
-    def _new_table(self) -> KeyTable:
-        return KeyTable([self.stream.attributes[name] for name in self.group_by])
 
     def _clear(self) -> None:
         super()._clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from panewise.engine.on_demand.candidates import CandidateIndex, IndexKey, Needs
 from panewise.engine.on_demand.columns import ColumnKey, HeldColumn
@@ -38,6 +38,8 @@ S = TypeVar("S", bound=ElementSource)
 class Sequence(ABC, Generic[S]):
     """Final and pending elements of one WHERE and GROUP BY."""
 
+    are_partials: ClassVar[bool]
+    """Whether its elements are partials, not events."""
     table: KeyTable
     known_keys: dict[tuple[object, ...], int]
     """The codes of keys that were looked up one at a time."""
@@ -79,7 +81,7 @@ class Sequence(ABC, Generic[S]):
         """Let a collective index serve one more query; it is built from the source when it is next needed."""
         index = self.indexes.get(key)
         if index is None:
-            index = self.indexes[key] = self._new_index(key)
+            index = self.indexes[key] = CandidateIndex(self.stream, key, are_partials=self.are_partials)
         index.queries[name] = needs
         self._is_stale |= not index.serves(needs)
 
@@ -122,16 +124,8 @@ class Sequence(ABC, Generic[S]):
             for index in self.indexes.values():
                 index.check_invariants()
 
-    @abstractmethod
-    def _new_index(self, key: IndexKey) -> CandidateIndex:
-        """A collective index over its groups."""
-
-    @abstractmethod
-    def _new_table(self) -> KeyTable:
-        """The codes of groups, from the beginning."""
-
     def _clear(self) -> None:
-        self.table = self._new_table()
+        self.table = KeyTable([self.stream.attributes[name] for name in self.group_by])
         self.known_keys = {}
         self.final = Part(self.columns)
         for index in self.indexes.values():

@@ -21,12 +21,7 @@ from panewise.engine.answers import QueryAnswers, overflows_of, rows_that_pass, 
 from panewise.engine.event_log import EventLog
 from panewise.engine.on_demand.adaptation import ObservedColumn, better_structure
 from panewise.engine.on_demand.candidates import IndexKey, Needs
-from panewise.engine.on_demand.columns import (
-    ColumnKey,
-    FoldedParts,
-    HeldColumn,
-    Widths,
-)
+from panewise.engine.on_demand.columns import ColumnKey, FoldedParts, HeldColumn, Widths
 from panewise.engine.on_demand.coverage import same_for_all
 from panewise.engine.on_demand.event_sequence import EventSequence
 from panewise.engine.on_demand.kernel_answers import FEWEST_TOGETHER, Arrays, KernelAnswers

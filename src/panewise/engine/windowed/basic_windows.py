@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panewise.engine.windowed.feed import Events, Feed
-from panewise.engine.windowed.operator import Feeds, Keep, Operator
+from panewise.engine.windowed.feed import Events, Feed, queued
+from panewise.engine.windowed.operator import Feeds, Keep, Operator, differs, names_of
 from panewise.engine.windowed.output import QueryRows
-from panewise.indexes import Pace
+from panewise.indexes import IndexChoice, Pace, RingWindow, SetWindow, TwoSetWindow
 from panewise.language.row_queries import BasicWindows, RowQuery
 from panewise.windows import RowWindow, Window
 from panewise.windows.clock import END_OF_STREAM
@@ -71,10 +71,7 @@ class Side:
 
     def enqueue(self, tuples: pa.Table) -> None:
         """Queue tuples; they have a column TICK."""
-        if self.starts is not None:
-            tuples = tuples.filter(pa.array(np.asarray(tuples.column(TICK)) >= self.starts))
-        if tuples.num_rows:
-            self.queue = tuples if self.queue is None else pa.concat_tables([self.queue, tuples]).combine_chunks()
+        self.queue = queued(self.queue, tuples, TICK, self.starts)
 
     def note_times(self, events: Events) -> None:
         """Remember the times of rows that windows may begin or end with."""
@@ -132,6 +129,9 @@ class Side:
 
 class BasicWindowOperator(Operator):
     """Steps from basic window to basic window; the operators define what a step does."""
+
+    index: SetWindow | TwoSetWindow | RingWindow
+    _choice: IndexChoice
 
     def __init__(self, pairs: list[tuple[str, Window]], feeds: Feeds, basic_windows: int | None = None) -> None:
         super().__init__()
@@ -335,20 +335,35 @@ class BasicWindowOperator(Operator):
         """The columns that a query shows of the attached basic windows, and their length."""
 
     @abstractmethod
+    def choose(self) -> IndexChoice:
+        """The choice of storage, index and ring that the numbers observed in full windows make."""
+
     def reconsider(self) -> None:
-        """Choose storage and index again with the observed numbers."""
+        """Choose again, and rebuild if another choice is better."""
+        choice = self.choose()
+        if differs(self._choice, choice):
+            self._choice = choice
+            self.replay()
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the index is wrong."""
+        self.index.check_invariants()
 
     def ticks(self, side: int, events: Events) -> pa.Array:
         """The place of each event on a side's clock."""
         return pa.array(events.positions if self.sides[side].counts_rows else events.times_us)
 
     def statistics(self) -> dict[str, Any]:
-        """Basic windows attached, evaluations, and the most basic windows between two of them."""
+        """Basic windows attached, evaluations and the most basic windows between two of them, and the index."""
+        tuples = sum(table.nbytes for side in self.sides for table in side.tables)
         return {
             "basic_windows_attached": self.attached,
             "moves": self.moves,
             "evaluations": self.pace.evaluations,
             "most_basic_windows_between_evaluations": self.pace.longest_wait,
+            **names_of(self._choice),
+            "nodes": self.index.statistics()["nodes"],
+            "bytes": self.index.nbytes + tuples,
         }
 
     def describe(self, keep: Keep) -> dict[str, Any]:

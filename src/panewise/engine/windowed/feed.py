@@ -52,6 +52,15 @@ class Events:
         return evaluate(expression, columns, self.stream.attributes, length=len(self))
 
 
+def queued(queue: pa.Table | None, tuples: pa.Table, clock: str, starts: int | None) -> pa.Table | None:
+    """A queue with more tuples behind it; those whose place on the clock, a column, is before `starts` do not count."""
+    if starts is not None:
+        tuples = tuples.filter(pa.array(np.asarray(tuples.column(clock)) >= starts))
+    if not tuples.num_rows:
+        return queue
+    return tuples if queue is None else pa.concat_tables([queue, tuples]).combine_chunks()
+
+
 class Feed:
     """Events of one stream on their way to row queries. Cost: that of the event log, O(1) a batch and a sort a read."""
 

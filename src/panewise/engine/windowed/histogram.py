@@ -18,10 +18,10 @@ from panewise.aggregates.types import Type
 from panewise.engine.windowed.basic_windows import TICK, BasicWindowOperator
 from panewise.engine.windowed.feed import Events
 from panewise.engine.windowed.grouped_values import GroupedValues, in_groups
-from panewise.engine.windowed.operator import Feeds, choice_for, differs, names_of
+from panewise.engine.windowed.operator import Feeds, choice_for
 from panewise.engine.windowed.output import value_type
 from panewise.engine.windowed.values import indexed, observed, plain
-from panewise.indexes import SetWindow
+from panewise.indexes import IndexChoice, SetWindow
 from panewise.indexes.values import ValueCodes, Width, codes_of
 from panewise.language.expressions import Attribute
 from panewise.language.model import Stream
@@ -34,6 +34,8 @@ COUNT = "\0count"
 
 class HistogramOperator(BasicWindowOperator):
     """One set-valued index over one window."""
+
+    index: SetWindow
 
     def __init__(self, query: ValueQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
         super().__init__([(query.stream, query.window)], feeds, query.basic_windows)
@@ -52,7 +54,7 @@ class HistogramOperator(BasicWindowOperator):
             groups = [streams[query.stream].attributes[name] for name in query.group_by]
             self._type, self._groups = index_type(Type.STRING), GroupedValues([*groups, kind])
         self._choice = choice_for(query, streams)
-        self.window = self._build()
+        self.index = self._build()
 
     def _build(self) -> SetWindow:
         return SetWindow(
@@ -86,24 +88,24 @@ class HistogramOperator(BasicWindowOperator):
     def attach(self, side: int, tuples: pa.Table | None, count: int = 1) -> None:
         """Count the values of a basic window, and attach it."""
         if tuples is not None and tuples.num_rows:
-            self.window.append(plain(tuples.column(VALUE)))
-        self.window.attach(count)
+            self.index.append(plain(tuples.column(VALUE)))
+        self.index.attach(count)
 
     def shown(self, query: RowQuery) -> tuple[dict[str, Any], int]:
         """The columns that a query shows of the attached basic windows, and their length."""
         if self._groups is not None:
             return self._shown_by_group(query, self._groups)
         if isinstance(query, TopKQuery):
-            values, counts = self.window.top_k(query.k)
+            values, counts = self.index.top_k(query.k)
             return {"rank": np.arange(1, len(counts) + 1), "value": values, "count": counts}, len(counts)
-        values, counts = self.window.histogram()
+        values, counts = self.index.histogram()
         if self._width is not None:
             return {"low": values.low, "high": values.high, "count": counts}, len(counts)
         shown = {"value": values} if isinstance(query, DistinctQuery) else {"value": values, "count": counts}
         return shown, len(counts)
 
     def _shown_by_group(self, query: RowQuery, grouped: GroupedValues) -> tuple[dict[str, Any], int]:
-        texts, counts = self.window.histogram()
+        texts, counts = self.index.histogram()
         *groups, values = grouped.columns(texts)
         keys = [(values, "ascending")]
         if isinstance(query, TopKQuery):
@@ -122,34 +124,18 @@ class HistogramOperator(BasicWindowOperator):
             shown |= {"low": found.low, "high": found.high}
         return {**shown, **({} if isinstance(query, DistinctQuery) else {"count": counts})}, len(counts)
 
-    def reconsider(self) -> None:
-        """Choose storage and index again with the numbers of a full window, and rebuild if they differ."""
+    def choose(self) -> IndexChoice:
+        """The choice that the numbers observed in full windows make."""
         side = self.sides[0]
-        numbers = observed(side.tables, side.basic.count, VALUE, COUNT, self.window.statistics()["distinct"])
-        choice = choose_set("histogram", [side.basic], [numbers], self._type, self._width, self._using)
-        if differs(self._choice, choice):
-            self._choice = choice
-            self.replay()
+        numbers = observed(side.tables, side.basic.count, VALUE, COUNT, self.index.statistics()["distinct"])
+        return choose_set("histogram", [side.basic], [numbers], self._type, self._width, self._using)
 
     def replay(self) -> None:
         """Rebuild the index from the values held."""
-        self.window = self._build()
+        self.index = self._build()
         for table, count in self.attachments(0):
-            self.window.append(expanded(table))
-            self.window.attach(count)
-
-    def check_invariants(self) -> None:
-        """Raise AssertionError if the index is wrong."""
-        self.window.check_invariants()
-
-    def statistics(self) -> dict[str, Any]:
-        """The state of the index."""
-        return {
-            **super().statistics(),
-            **names_of(self._choice),
-            "nodes": self.window.statistics()["nodes"],
-            "bytes": self.window.nbytes + sum(table.nbytes for table in self.sides[0].tables),
-        }
+            self.index.append(expanded(table))
+            self.index.attach(count)
 
 
 def condensed(tuples: pa.Table, type: str, width: Width | None) -> pa.Table:

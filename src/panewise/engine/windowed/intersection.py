@@ -16,10 +16,10 @@ import pyarrow as pa
 from panewise.engine.windowed.basic_windows import TICK, BasicWindowOperator
 from panewise.engine.windowed.feed import Events
 from panewise.engine.windowed.histogram import COUNT, VALUE, condensed, expanded
-from panewise.engine.windowed.operator import Feeds, choice_for, differs, names_of
+from panewise.engine.windowed.operator import Feeds, choice_for
 from panewise.engine.windowed.output import value_type
 from panewise.engine.windowed.values import indexed, observed, plain
-from panewise.indexes import TwoSetWindow
+from panewise.indexes import IndexChoice, TwoSetWindow
 from panewise.language.model import Stream
 from panewise.language.row_queries import IntersectionQuery, RowQuery
 from panewise.planning.windowed import choose_set, index_type, share_key
@@ -28,6 +28,8 @@ from panewise.planning.windowed import choose_set, index_type, share_key
 class IntersectionOperator(BasicWindowOperator):
     """One index over two windows, which step together."""
 
+    index: TwoSetWindow
+
     def __init__(self, query: IntersectionQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
         pairs = [(side.stream, side.window) for side in (query.left, query.right)]
         super().__init__(pairs, feeds, query.basic_windows)
@@ -35,7 +37,7 @@ class IntersectionOperator(BasicWindowOperator):
         self._query = query
         self._type = index_type(value_type(query, streams))
         self._choice = choice_for(query, streams)
-        self.windows = self._build()
+        self.index = self._build()
 
     def _build(self) -> TwoSetWindow:
         left, right = self.sides
@@ -62,49 +64,33 @@ class IntersectionOperator(BasicWindowOperator):
     def attach(self, side: int, tuples: pa.Table | None, count: int = 1) -> None:
         """Count the values of a basic window on its side, and attach it."""
         if tuples is not None and tuples.num_rows:
-            self.windows.append(side, plain(tuples.column(VALUE)))
-        self.windows.attach(side, count)
+            self.index.append(side, plain(tuples.column(VALUE)))
+        self.index.attach(side, count)
 
     def shown(self, query: RowQuery) -> tuple[dict[str, Any], int]:
         """The columns that a query shows of the attached basic windows, and their length."""
         assert isinstance(query, IntersectionQuery)
         values, left, right = {
-            "INTERSECT": self.windows.intersection,
-            "UNION": self.windows.union,
-            "EXCEPT": self.windows.difference,
+            "INTERSECT": self.index.intersection,
+            "UNION": self.index.union,
+            "EXCEPT": self.index.difference,
         }[query.operation]()
         named = {"value": values} if self._query.width is None else {"low": values.low, "high": values.high}
         return {**named, "left_count": left, "right_count": right}, len(left)
 
-    def reconsider(self) -> None:
-        """Choose storage and index again with the numbers of full windows, and rebuild if they differ."""
+    def choose(self) -> IndexChoice:
+        """The choice that the numbers observed in full windows make."""
         numbers = [
-            observed(side.tables, side.basic.count, VALUE, COUNT, self.windows.statistics(place)["distinct"])
+            observed(side.tables, side.basic.count, VALUE, COUNT, self.index.statistics(place)["distinct"])
             for place, side in enumerate(self.sides)
         ]
         basics = [side.basic for side in self.sides]
-        choice = choose_set("intersection", basics, numbers, self._type, self._query.width, self._query.using)
-        if differs(self._choice, choice):
-            self._choice = choice
-            self.replay()
+        return choose_set("intersection", basics, numbers, self._type, self._query.width, self._query.using)
 
     def replay(self) -> None:
         """Rebuild the index from the values held."""
-        self.windows = self._build()
+        self.index = self._build()
         for place in range(len(self.sides)):
             for table, count in self.attachments(place):
-                self.windows.append(place, expanded(table))
-                self.windows.attach(place, count)
-
-    def check_invariants(self) -> None:
-        """Raise AssertionError if the index is wrong."""
-        self.windows.check_invariants()
-
-    def statistics(self) -> dict[str, Any]:
-        """The state of the index."""
-        return {
-            **super().statistics(),
-            **names_of(self._choice),
-            "nodes": self.windows.statistics(0)["nodes"],
-            "bytes": self.windows.nbytes + sum(table.nbytes for side in self.sides for table in side.tables),
-        }
+                self.index.append(place, expanded(table))
+                self.index.attach(place, count)

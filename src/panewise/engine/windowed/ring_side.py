@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from panewise.arrays import Bools, Ints
-from panewise.engine.windowed.feed import Feed
+from panewise.engine.windowed.feed import Feed, queued
 from panewise.engine.windowed.values import observed, plain
 from panewise.indexes import RingWindow
 from panewise.language.row_queries import BasicWindows, JoinSide
@@ -69,10 +69,7 @@ class RingSide:
 
     def enqueue(self, tuples: pa.Table) -> None:
         """Queue tuples."""
-        if self.starts_us is not None:
-            tuples = tuples.filter(pa.array(np.asarray(tuples.column(TIME)) >= self.starts_us))
-        if tuples.num_rows:
-            self.queue = tuples if self.queue is None else pa.concat_tables([self.queue, tuples]).combine_chunks()
+        self.queue = queued(self.queue, tuples, TIME, self.starts_us)
 
     def arrive(self, until_us: int) -> Arrivals:
         """Take the tuples before a time out of the queue. Those with a key are in `rows`, and not yet in the ring."""

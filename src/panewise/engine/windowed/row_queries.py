@@ -217,28 +217,11 @@ def build_operator(query: RowQuery, streams: Mapping[str, Stream], feeds: Feeds)
 
 
 def _describe_feed(feed: Feed, keep: Keep) -> dict[str, Any]:
-    log = feed.log
-    return {
-        "watermark_us": feed.watermark_us,
-        "final_count": log.final_count,
-        "final_held": log.final_held,
-        "complete_from_us": log.complete_from_us,
-        "trimmed_at_us": log.trimmed_at_us,
-        "starts_us": log.starts_us,
-        "events": keep(log.events),
-    }
+    return {"watermark_us": feed.watermark_us, **feed.log.describe(keep)}
 
 
 def _restore_feed(stream: Stream, description: Mapping[str, Any], tables: list[pa.Table]) -> Feed:
     feed = Feed(stream)
     feed.watermark_us = description["watermark_us"]
-    feed.log = EventLog(
-        stream,
-        final_count=description["final_count"],
-        complete_from_us=description["complete_from_us"],
-        trimmed_at_us=description["trimmed_at_us"],
-        starts_us=description["starts_us"],
-        _events=tables[description["events"]],
-        final_held=description["final_held"],
-    )
+    feed.log = EventLog.described(stream, description, tables)
     return feed

@@ -19,10 +19,10 @@ from panewise.arrays import Ints
 from panewise.engine.windowed.basic_windows import TICK, BasicWindowOperator
 from panewise.engine.windowed.feed import Events
 from panewise.engine.windowed.grouped_values import group_ranks
-from panewise.engine.windowed.operator import Feeds, choice_for, differs, names_of
+from panewise.engine.windowed.operator import Feeds, choice_for
 from panewise.engine.windowed.positions import positions
 from panewise.engine.windowed.values import indexed, observed, plain
-from panewise.indexes import RingWindow
+from panewise.indexes import IndexChoice, RingWindow
 from panewise.language.expressions import Attribute
 from panewise.language.model import Stream
 from panewise.language.printer import label_of
@@ -40,13 +40,15 @@ def _group(place: int) -> str:
 class SortedOperator(BasicWindowOperator):
     """One ring index over one window, and the columns that its queries show."""
 
+    index: RingWindow
+
     def __init__(self, query: SortedQuery, streams: Mapping[str, Stream], feeds: Feeds) -> None:
         super().__init__([(query.stream, query.window)], feeds, query.basic_windows)
         self.key = share_key(query)
         self._query = query
         self._type = index_type(streams[query.stream].attributes[query.by])
         self._choice = choice_for(query, streams)
-        self.ring = self._build()
+        self.index = self._build()
 
     def _build(self) -> RingWindow:
         count, choice = self.sides[0].basic.count, self._choice
@@ -66,8 +68,8 @@ class SortedOperator(BasicWindowOperator):
     def attach(self, side: int, tuples: pa.Table | None, count: int = 1) -> None:
         """Link the tuples of a basic window into the rings, and attach it."""
         if tuples is not None and tuples.num_rows:
-            self.ring.append(plain(tuples.column(KEY).drop_null()))
-        self.ring.attach(count)
+            self.index.append(plain(tuples.column(KEY).drop_null()))
+        self.index.attach(count)
 
     def shown(self, query: RowQuery) -> tuple[dict[str, Any], int]:
         """The columns that a query shows of the attached basic windows, and their length."""
@@ -75,7 +77,7 @@ class SortedOperator(BasicWindowOperator):
         held = pa.concat_tables(self.sides[0].tables).combine_chunks()
         has_key = np.asarray(held.column(KEY).is_valid())
         with_key, without = np.flatnonzero(has_key), np.flatnonzero(~has_key)
-        ordered = with_key[self.ring.sorted_rows(query.descending) - self.ring.first_row]
+        ordered = with_key[self.index.sorted_rows(query.descending) - self.index.first_row]
         parts = [ordered, without] if query.descending else [without, ordered]
         rows, places = self._by_group(held, np.concatenate(parts))
         if query.limit is not None:
@@ -93,30 +95,14 @@ class SortedOperator(BasicWindowOperator):
         order = np.argsort(groups, kind="stable")
         return rows[order], positions(groups[order])
 
-    def reconsider(self) -> None:
-        """Choose ring and index again with the numbers of a full window, and rebuild if they differ."""
+    def choose(self) -> IndexChoice:
+        """The choice that the numbers observed in full windows make."""
         side = self.sides[0]
-        numbers = observed(side.tables, side.basic.count, KEY, "", self.ring.statistics()["distinct"])
-        choice = choose_ring("sorted", side.basic, numbers, self._type, self._query.using)
-        if differs(self._choice, choice):
-            self._choice = choice
-            self.replay()
+        numbers = observed(side.tables, side.basic.count, KEY, "", self.index.statistics()["distinct"])
+        return choose_ring("sorted", side.basic, numbers, self._type, self._query.using)
 
     def replay(self) -> None:
         """Rebuild the rings from the tuples held."""
-        self.ring = self._build()
+        self.index = self._build()
         for table, count in self.attachments(0):
             self.attach(0, table, count)
-
-    def check_invariants(self) -> None:
-        """Raise AssertionError if the rings are wrong."""
-        self.ring.check_invariants()
-
-    def statistics(self) -> dict[str, Any]:
-        """The state of the rings."""
-        return {
-            **super().statistics(),
-            **names_of(self._choice),
-            "nodes": self.ring.statistics()["nodes"],
-            "bytes": self.ring.nbytes + sum(table.nbytes for table in self.sides[0].tables),
-        }

@@ -5,9 +5,9 @@ Names are loaded when they are first used: a plan of few windows, and every Spar
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from panewise.lazy import load
 from panewise.planning.sharing.cost import UNIT_WEIGHTS, Weights, merge_benefit, tree_cost
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from panewise.planning.sharing.space import Caps
 
 _HOMES = {
-    "EVERY_METHOD": "every_method",
-    "Caps": "space",
-    "Method": "method",
-    "Queries": "queries",
-    "SharingPlan": "plan",
-    "share": "every_method",
+    "EVERY_METHOD": "panewise.planning.sharing.every_method",
+    "Caps": "panewise.planning.sharing.space",
+    "Method": "panewise.planning.sharing.method",
+    "Queries": "panewise.planning.sharing.queries",
+    "SharingPlan": "panewise.planning.sharing.plan",
+    "share": "panewise.planning.sharing.every_method",
 }
 
 __all__ = [
@@ -41,8 +41,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    return load(__name__, _HOMES, name)

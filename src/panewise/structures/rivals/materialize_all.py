@@ -17,18 +17,13 @@ from panewise.arrays import Ints
 from panewise.errors import WindowError
 from panewise.kernels.pool import write_rings
 from panewise.kernels.sliding import gather_answers, rebuild_windows, slide_windows
-from panewise.structures.column import (
-    Column,
-    Elements,
-    Operation,
-    Windows,
-)
+from panewise.structures.column import Column, Elements, Operation, RingColumn, Windows
 from panewise.structures.pool import Batch, Keys, Moves, Pool
 from panewise.structures.sheet import FIXED_SIZE, Cost, DataSheet, Lookups
 from panewise.structures.structure import Structure
 
 
-class AnswersColumn(Column):
+class AnswersColumn(RingColumn):
     """The elements, and for each window of each key its two stacks and its answer."""
 
     _pairs: Ints
@@ -39,13 +34,12 @@ class AnswersColumn(Column):
 
     def __init__(self, operation: Operation, pool: Pool, windows: Windows) -> None:
         super().__init__(operation, pool)
-        self._rings = np.zeros(pool.size, operation.dtype)
         self._lay_out(windows)
 
     def append(self, batch: Batch, values: Elements) -> None:
         pool, b = self.pool, batch
         slide_windows(*self._for_kernels(), pool.offset, pool.shift, pool.first, b.keys, b.bounds, b.begin, values)
-        write_rings(self._rings, pool.offset, pool.shift, b.keys, b.bounds, b.begin, b.after, values)
+        write_rings(self._elements, pool.offset, pool.shift, b.keys, b.bounds, b.begin, b.after, values)
 
     def fold(self, keys: Keys, low: Ints, high: Ints) -> Elements:
         out = np.empty(len(low), self.operation.dtype)
@@ -59,11 +53,8 @@ class AnswersColumn(Column):
             )
         return out
 
-    def elements(self, keys: Keys, positions: Ints) -> Elements:
-        return self._rings[self.pool.places(keys, positions)]
-
     def relocate(self, moves: Moves) -> None:
-        self._rings = self._moved_rings(self._rings, moves)
+        super().relocate(moves)
         if moves.size is not None:
             self._fronts = np.zeros(moves.size * len(self._pairs), self.operation.dtype)
         self._rebuild(moves.keys)
@@ -85,7 +76,7 @@ class AnswersColumn(Column):
 
     def check(self, keys: Ints) -> None:
         pool, windows = self.pool, len(self._pairs)
-        assert len(self._rings) == pool.size
+        assert len(self._elements) == pool.size
         assert len(self._fronts) == pool.size * windows
         middles = self._middles.reshape(-1, windows)[keys] if windows else self._middles
         assert np.all(middles <= pool.length[keys, None] if windows else middles == 0)
@@ -96,7 +87,7 @@ class AnswersColumn(Column):
 
     @property
     def _stacks(self) -> tuple[Elements, Elements, Ints, Ints, Elements, Elements]:
-        return self._rings, self._fronts, self._pairs, self._middles, self._backs, self._answers
+        return self._elements, self._fronts, self._pairs, self._middles, self._backs, self._answers
 
     def _lay_out(self, windows: Windows) -> None:
         dtype, identity, pool = self.operation.dtype, self.operation.identity, self.pool

@@ -22,6 +22,7 @@ from panewise.aggregates.types import Type
 from panewise.arrays import Ints
 from panewise.errors import StructureError, WindowError
 from panewise.kernels.stream_naive import COUNT, MAX, MIN, SUM, arrive, moved
+from panewise.structures.arguments import LONGEST, checked_size, times_of
 from panewise.structures.lifting import lift_values
 from panewise.structures.sheet import Cost, DataSheet, Described, Lookups
 
@@ -30,7 +31,6 @@ Answers = np.ma.MaskedArray[Any, np.dtype[Any]]
 
 PIECE = 4_096
 """Queues of time grow by at least this many elements, and a batch is taken in by pieces of this size."""
-LONGEST = 2**62
 
 _FOLDS = {Kind.ROWS: COUNT, Kind.COUNT: COUNT, Kind.SUM_INT: SUM, Kind.MAX: MAX, Kind.MIN: MIN}
 """What the kernel folds for each component."""
@@ -73,7 +73,7 @@ class StreamNaive(Described):
         self.is_timed = timed
         self.length = 0
         """m: how many elements have come."""
-        self._sizes = np.array([_checked_size(size) for size in windows], np.int64)
+        self._sizes = np.array([checked_size(size) for size in windows], np.int64)
         self._type: Type | None = None
         self._now_us = -LONGEST
         self._greatest = 0.0
@@ -123,7 +123,7 @@ class StreamNaive(Described):
     def add_window(self, size: int) -> None:
         """Serve one more query; its queue is empty at first."""
         kept = np.arange(len(self._sizes))
-        self._sizes = np.append(self._sizes, _checked_size(size))
+        self._sizes = np.append(self._sizes, checked_size(size))
         self._arrange(kept)
 
     def remove_window(self, size: int) -> None:
@@ -235,23 +235,10 @@ class StreamNaive(Described):
             if times is not None:
                 raise StructureError("these windows are of elements; give no times, or build with timed=True")
             return np.empty(0, np.int64)
-        when = np.atleast_1d(np.asarray([] if times is None else times, np.int64))
-        if len(when) != count:
-            raise StructureError(f"there are {len(when)} times and {count} values; give one time for each value")
-        if count and (int(when[0]) < self._now_us or np.any(when[1:] < when[:-1])):
-            raise StructureError(
-                "times must not run backwards; put the elements in order first, as TimedStructure does"
-            )
-        return when
+        return times_of(times, count, self._now_us)
 
     def _queue(self, q: int, pool: Elements) -> Elements:
         room = self._offsets[q + 1] - self._offsets[q]
         places = (self._heads[q] + np.arange(self._counts[q])) % room
         found: Elements = pool[self._offsets[q] + places]
         return found
-
-
-def _checked_size(size: int) -> int:
-    if not 0 < size < LONGEST:
-        raise WindowError(f"window {size}: its size must be above 0 and below {LONGEST}")
-    return int(size)
