@@ -37,12 +37,12 @@ pytestmark = [
 SEED = 9
 MANY = os.environ.get("PANEWISE_MANY_KILLS") == "1"
 """Every start of Spark takes time, so `make kills` has many of them, and other runs of the tests have a few."""
-KILLS = {"start": 4, "batch": 14, "write": 4} if MANY else {"start": 1, "batch": 1, "write": 1}
+KILLS = {"start": 4, "batch": 14, "write": 4} if MANY else {"start": 1, "batch": 2, "write": 1}
 """How often it is killed: during a start, after a new batch has begun, and between the moment when the sink has a
 batch's answers and the moment when the batch is committed."""
 IN_FLIGHT = 10 if MANY else 1
 """How many kills must have hit a batch whose offsets were logged in the same run and which was not committed."""
-BATCHES = 48 if MANY else 20
+BATCHES = 48 if MANY else 22
 EVENTS = 40
 """The number of events of each stream in a batch."""
 MINUTE_US = 60_000_000
@@ -69,7 +69,7 @@ CREATE QUERY leaving AS
 """
 STAYING = ("volume", "large", "peaks", "medians")
 """The queries that exist from the beginning to the end."""
-LEAVES_IN = 14
+LEAVES_IN = 19
 
 JOB = """
 queries = "queries.sql"
@@ -296,7 +296,7 @@ def test_a_job_that_is_killed_answers_once(driver: Driver, inputs: Inputs, tmp_p
     assert all(lookups[name] for name in STAYING)
     assert "leaving" not in lookups
     # Otherwise the kills would have shown nothing.
-    assert len(kills) >= (20 if MANY else 3)
+    assert len(kills) >= (20 if MANY else 4)
     hit = {after.logged for before, after in kills if after.is_in_flight and after.logged > before.logged}
     assert len(hit) >= IN_FLIGHT, kills
     assert any(is_before_a_statement(after) for _, after in kills), kills
