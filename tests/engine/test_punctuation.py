@@ -8,21 +8,19 @@ from hypothesis import strategies as st
 from tests import oracle
 from tests.answers import to_answers
 from tests.engine.test_conformance import as_table
+from tests.standing import FROM_EVENT_TO_EVENT, check_lookups
 from tests.thoroughness import examples
 
 import panewise
 from panewise.language.printer import print_query
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, e STRING, x BIGINT) TIMESTAMP BY t{};"
-QUERIES = """
-    CREATE QUERY runs AS SELECT k, COUNT(*), SUM(x), LAST(e) FROM s
-      [FROM WHEN e = 'on' UNTIL WHEN e = 'off' MAX 60 MICROSECONDS] GROUP BY k;
-    CREATE QUERY short AS SELECT k, COUNT(*), MEDIAN(x) FROM s
-      [FROM WHEN e = 'on' UNTIL WHEN e = 'off' MAX 7 MICROSECONDS] GROUP BY k HAVING COUNT(*) > 1;
-    CREATE QUERY large AS SELECT COUNT(*), MAX(x) - MIN(x) AS span FROM s
-      [FROM WHEN x > 3 UNTIL WHEN x > 3 MAX 50 MICROSECONDS] WHERE e <> 'off';
+QUERIES = (
+    FROM_EVENT_TO_EVENT
+    + """
     CREATE QUERY fixed AS SELECT k, COUNT(*) FROM s [RANGE 60 MICROSECONDS SLIDE 20 MICROSECONDS] GROUP BY k;
 """
+)
 LATER = """CREATE QUERY later AS SELECT k, COUNT(*) FROM s
     [FROM WHEN e = 'on' UNTIL WHEN x = 0 OR e IS NULL MAX 40 MICROSECONDS] GROUP BY k"""
 LATER_MAX = 40
@@ -36,21 +34,6 @@ event = st.fixed_dictionaries(
     }
 )
 steps = st.lists(st.tuples(st.lists(event, max_size=14), st.integers(-3, 400)), min_size=1, max_size=6)
-
-
-def check_lookups(engine: panewise.Engine, accepted: list[dict], mark: int | None, missed: int, reach: int) -> None:
-    """Lookups see the windows that now, and a later time, lie in; a query that came later only those it saw whole."""
-    known = [row["t"] for row in accepted] + ([] if mark is None else [mark])
-    for name, query in engine.workload.queries.items():
-        if name == "fixed":
-            continue
-        for later in (0, 25) if known else (0,):
-            at = max(known, default=0) + later
-            found = to_answers(engine.lookup(name, at if later else None), engine.workload, name)
-            expected = oracle.standing_answers(query, "t", accepted, at)
-            sure = [one for one in expected if name != "later" or one.window_start > missed + reach]
-            oracle.assert_same_answers([one for one in found if name != "later" or one in sure], sure)
-            assert [one for one in found if one not in expected and name == "later"] == []
 
 
 @pytest.mark.filterwarnings("ignore::panewise.LateWarning")
@@ -67,7 +50,8 @@ def test_windows_from_event_to_event_agree_with_the_oracle(program, added_at: in
         if place == added_at:
             engine.add(LATER)
             missed = max([-1000 if watermark is None else watermark, *(row["t"] for row in accepted)])
-        check_lookups(engine, accepted, watermark, missed, LATER_MAX)
+        past = missed + LATER_MAX
+        check_lookups(engine, accepted, watermark, lambda one, past=past: one.window_start > past)
         if mark is not None and watermark is not None and mark < watermark:
             continue
         found = to_answers(engine.advance("s", panewise.END_OF_STREAM if mark is None else mark), engine.workload)

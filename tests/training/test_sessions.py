@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests import oracle
+from tests.standing import FROM_EVENT_TO_EVENT
 from tests.thoroughness import examples
 
 import panewise
@@ -16,19 +17,16 @@ from panewise.engine.columns import arrow_type
 from panewise.language.model import Query
 
 STREAM = "CREATE STREAM s (t TIMESTAMP, k STRING, e STRING, x BIGINT) TIMESTAMP BY t WATERMARK 9 MICROSECONDS;"
-QUERIES = """
+QUERIES = (
+    """
     CREATE QUERY visits AS SELECT k, COUNT(*), SUM(x), LAST(e), MEDIAN(x) FROM s
       [SESSION GAP 10 MICROSECONDS MAX 45 MICROSECONDS] GROUP BY k;
     CREATE QUERY steady AS SELECT k, COUNT(*), COUNT(DISTINCT x) FROM s
       [SESSION GAP 7 MICROSECONDS MAX 7 MICROSECONDS] WHERE x > 0 GROUP BY k HAVING COUNT(*) > 1;
     CREATE QUERY together AS SELECT COUNT(*), MAX(x) FROM s [SESSION GAP 4 MICROSECONDS MAX 1 DAY];
-    CREATE QUERY runs AS SELECT k, COUNT(*), SUM(x), LAST(e) FROM s
-      [FROM WHEN e = 'on' UNTIL WHEN e = 'off' MAX 60 MICROSECONDS] GROUP BY k;
-    CREATE QUERY short AS SELECT k, COUNT(*), MEDIAN(x) FROM s
-      [FROM WHEN e = 'on' UNTIL WHEN e = 'off' MAX 7 MICROSECONDS] GROUP BY k HAVING COUNT(*) > 1;
-    CREATE QUERY large AS SELECT COUNT(*), MAX(x) - MIN(x) AS span FROM s
-      [FROM WHEN x > 3 UNTIL WHEN x > 3 MAX 50 MICROSECONDS] WHERE e <> 'off';
 """
+    + FROM_EVENT_TO_EVENT
+)
 event = st.fixed_dictionaries(
     {
         "t": st.integers(0, 150),
