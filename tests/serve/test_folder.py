@@ -161,6 +161,19 @@ def test_the_batches_of_the_job(job: LogWriter, folder: Path, tmp_path: Path) ->
         until(lambda: told() == [7, 9, 10])
 
 
+def test_metrics_that_cannot_be_read_stop_no_answers(job: LogWriter, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "metrics"
+    path.mkdir()
+    source = FolderSource(folder, metrics=path)
+    with running(Application(source, can_add=False)):
+        batch = source.position.batch
+        job.run(trades(310, 450))
+        until(lambda: source.position.batch != batch)
+        until(lambda: "batches are shown once the file can be read" in (source.problem or ""))
+        path.rmdir()
+        until(lambda: source.problem is None)
+
+
 def test_too_old_an_answer_is_not_ready(job: LogWriter, folder: Path) -> None:
     source = FolderSource(folder)
     with running(Application(source, most_age_s=0.2)) as url, httpx.Client(base_url=url) as client:

@@ -353,7 +353,8 @@ class FolderSource(AnswerSource):
                 LOG.exception("the folder could not be read")
                 problem, pause_s = f"{self._folder} cannot be read; the server's log tells why", AFTER_FAILURE_S
                 self.failures += 1
-            self.problem = problem
+            # Answers do without the metrics of the job, but whoever looks for them is told why they are missing.
+            self.problem = problem if problem or self._metrics is None else self._metrics.problem
             if self._builds_here:
                 self._place.tell(problem)
 

@@ -45,22 +45,30 @@ class JobMetrics:
         self._file: tuple[int, int] | None = None
         self._at = 0
         self.batches: deque[JobBatch] = deque(maxlen=KEPT)
+        self.problem: str | None = None
+        """What keeps the file from being read. Answers do without it."""
 
     def refresh(self) -> None:
-        """Read the lines that are new. Cost: O(new bytes)."""
+        """Read the lines that are new, if the file can be read. Cost: O(new bytes)."""
         try:
-            with self._path.open("rb") as file:
-                found = os.fstat(file.fileno())
-                if (found.st_dev, found.st_ino) != self._file or found.st_size < self._at:
-                    self._file, self._at = (found.st_dev, found.st_ino), 0
-                if found.st_size == self._at:
-                    return
-                begin = max(self._at, found.st_size - MOST_BYTES)
-                file.seek(begin)
-                content = file.read(MOST_BYTES)
+            self._read()
+            self.problem = None
         except FileNotFoundError:
             # The job has not written any yet, or has just moved the file.
-            return
+            self.problem = None
+        except OSError as error:
+            self.problem = f"--metrics {self._path}: {error.strerror}; batches are shown once the file can be read"
+
+    def _read(self) -> None:
+        with self._path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if (found.st_dev, found.st_ino) != self._file or found.st_size < self._at:
+                self._file, self._at = (found.st_dev, found.st_ino), 0
+            if found.st_size == self._at:
+                return
+            begin = max(self._at, found.st_size - MOST_BYTES)
+            file.seek(begin)
+            content = file.read(MOST_BYTES)
         whole = content.rpartition(b"\n")[0]
         self._at = begin + len(content) - (len(content) - len(whole) - 1 if whole else len(content))
         for line in whole.split(b"\n"):

@@ -49,7 +49,7 @@ class _Now(Collector):
         yield _gauge("age_seconds", "How long ago the newest events came.", age)
         yield _gauge("version", "Grows with everything new.", position.version)
         yield _gauge("queries", "Queries that are answered.", len(source.workload.queries))
-        yield _gauge("problem", "1 while the source cannot go on.", float(source.problem is not None))
+        yield _gauge("problem", "1 if something is wrong; /v1/streams says it.", float(source.problem is not None))
         yield _gauge("readers", "Readers of live answers.", self._feeds.readers)
         yield _counter("dropped_readers", "Readers that were too slow.", {"": self._feeds.dropped})
         watermarks = {name: us for name, us in position.watermarks_us.items() if us != END_OF_STREAM}
