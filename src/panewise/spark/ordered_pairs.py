@@ -33,7 +33,7 @@ from panewise.planning.windowed import join_key_types
 from panewise.spark.ordered_rows import NEVER_US, Needed, OrderedRows, Sent
 from panewise.spark.tuple_bases import ValueBase, places_of_keys
 from panewise.spark.tuple_plan import keys_of, read_of
-from panewise.windows import RowWindow, TimeWindow
+from panewise.windows import RowWindow, TimeWindow, Window
 from panewise.windows.slots import lengths_of
 
 BEFORE = "\0before"
@@ -84,14 +84,9 @@ def sent_of_two(query: PairedQuery, sides: Sides, streams: Mapping[str, Stream],
 def needed_of_two(query: PairedQuery, place: int, sides: Sides) -> Needed:
     """Which rows of a side reports to come need."""
     if isinstance(query, IntersectionQuery):
-        following = Instances.of(query).next_after([side.final for side in sides])
-        return Needed(following * query_slide(query) + 1)
+        instances = Instances.of(query)
+        return Needed(instances.next_after([side.final for side in sides]) * instances.slide + 1)
     return _reach((query.left, query.right)[place].window, sides[place].final, sides[place].final_us)
-
-
-def query_slide(query: IntersectionQuery) -> int:
-    """By how many rows both windows of a comparison slide."""
-    return lengths_of(query.left.window)[1]
 
 
 def _sent_values(query: IntersectionQuery, sides: Sides, parts: int) -> Iterator[Sent]:
@@ -146,7 +141,7 @@ def _sent_events(query: JoinQuery, sides: Sides, streams: Mapping[str, Stream], 
                 yield Sent((query.name,), part, mine, (), side=place)
 
 
-def _reach(window: object, final: int, final_us: int) -> Needed:
+def _reach(window: Window, final: int, final_us: int) -> Needed:
     """Which rows of a side a window may reach from an event that comes after some rows, or at a time or later."""
     if isinstance(window, RowWindow):
         return Needed(final - window.left + 1)

@@ -106,13 +106,13 @@ def training_set(
     for name in dict.fromkeys(query.stream for query in chosen):
         stream, source = workload.streams[name], workload.source_of(name)
         frame = events_of(name, frames, workload, AnswerOptions.plain())
-        come = Come(source, frames[source.name])
+        declared_events = DeclaredEvents(source, frames[source.name])
         stream = replace(stream, watermark_us=workload.delay_us(name))
         stages = []
         for group in by_group(query for query in chosen if query.stream == name):
             names = {query.name for query in group}
             mine = [(query, column) for query, column in columns if query.name in names]
-            stages.append(_Stage(stream, group, mine, edge, frame, come))
+            stages.append(_Stage(stream, group, mine, edge, frame, declared_events))
         counted = _CountedLabels.of(labels, stages, time)
         cuts = counted.cuts(labels)
         placed += [(stage, counted, cuts.get(number, {})) for number, stage in enumerate(stages)]
@@ -173,7 +173,7 @@ class _CountedLabels:
         )
         untimed = sum(row["untimed"] for row in rows if row[STAGE] == 0)
         if untimed:
-            name = time or stages[0].come.stream.timestamp
+            name = time or stages[0].declared.stream.timestamp
             raise LabelsError(f"labels: {name!r} is NULL in {untimed} rows; a label needs a time: filter them out")
         span = (min(row["first"] for row in rows), max(row["last"] for row in rows)) if rows else None
         counts: dict[int, dict[int, int]] = {}
@@ -208,12 +208,12 @@ def _bucketed(labels: DataFrame, stages: Sequence[_Stage], time: str | None, par
         F.struct(F.lit(number).alias(STAGE), stage.bucket_of_label(labels, partitions).alias(BUCKET))
         for number, stage in enumerate(stages)
     ]
-    timed = _timed(labels, stages[0].come.stream, time).alias(TIME)
+    timed = _timed(labels, stages[0].declared.stream, time).alias(TIME)
     return labels.select(timed, F.explode(F.array(*places)).alias(PLACE)).select(TIME, f"{PLACE}.*")
 
 
 @dataclass(frozen=True)
-class Come:
+class DeclaredEvents:
     """The events of the declared stream that the events of a stage come from: they are the same but in chains."""
 
     stream: Stream
@@ -229,7 +229,7 @@ class _Stage:
     columns: Sequence[tuple[Query, AggregateColumn]]
     edge: Edge
     events: DataFrame
-    come: Come
+    declared: DeclaredEvents
 
     def answered(
         self, labels: DataFrame, carried: Carried, counted: _CountedLabels, cuts: Mapping[int, Ints]
@@ -238,7 +238,7 @@ class _Stage:
         stream, partitions = self.stream, counted.partitions
         buckets = bucket_count(partitions, has_keys=bool(self._together))
         places = Places.of(partitions, buckets, cuts, self.needed_from)
-        time = _timed(labels, self.come.stream, counted.time)
+        time = _timed(labels, self.declared.stream, counted.time)
         left = labels.select(
             F.struct(*(named(name) for name in carried.label_names)).alias(LABEL),
             *map(named, carried.names),
@@ -329,8 +329,8 @@ class _Stage:
         }
         if not spans:
             return None
-        come, clock = self.come.events, self.come.stream
-        times = come.select(typed_column(come, clock, clock.timestamp).alias(TIME))
+        events, stream = self.declared.events, self.declared.stream
+        times = events.select(typed_column(events, stream, stream.timestamp).alias(TIME))
         found = []
         for range_us, slide_us, offset_us in sorted(spans):
             behind = F.col(TIME) - F.lit(range_us + offset_us + self.stream.watermark_us)
